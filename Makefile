@@ -1,0 +1,80 @@
+# Everything a newcomer needs: `make demo`, `make test`. `make help` lists the rest.
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+BENCH_STAMP := $(VENV)/.installed-for-benchmarks
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10
+# The first interpreter that is new enough; override with `make install PYTHON=/path/to/python`.
+PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+            $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
+
+# `server`, `tools` and `trainer` in this folder must never be importable by their bare names.
+export PYTHONSAFEPATH := 1
+# Two busy cores: one thread a process keeps the workers of the tests from fighting each other.
+export OMP_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak format clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+
+install: $(STAMP)  ## Make .venv and install Trainwright and its development tools into it
+
+$(STAMP): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "Trainwright needs Python 3.11 or newer, and none is on PATH."; \
+	  echo "Install one, or name it: make install PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) has no venv module."; \
+	  echo "Install it (Debian: apt-get install python3-venv), or name another: make install PYTHON=..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# torch first and alone: a build of it that is already at hand (CPU only, say) is taken as it is.
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	@touch $(STAMP)
+
+demo: install  ## Run the main job: an agent's client takes digits through all five phases
+	$(BIN)/trainwright demo
+
+test: install  ## Run the tests
+	$(PYTEST)
+
+coverage: install  ## Run the tests with branch coverage recorded; fail when less ran than pyproject.toml demands
+	@rm -f .coverage .coverage.*
+	$(PYTEST) --cov --cov-report= --cov-fail-under=0
+	$(BIN)/coverage report
+
+lint: install  ## Style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install  ## mypy, strict
+	$(BIN)/mypy
+
+layers: install  ## Imports run one way: server, tools, trainer
+	$(BIN)/lint-imports
+
+check: lint types layers coverage  ## All of the above: what CI runs
+
+bench-surface: install  ## What the server costs an agent: start-up, size of the tool list, start calls (QUICK=1)
+	$(BIN)/python benchmarks/surface.py --repetitions $(if $(QUICK),3,9)
+
+bench-resume: $(BENCH_STAMP)  ## Runs killed at random moments, resumed, compared bit for bit; also in other frameworks (QUICK=1)
+	$(BIN)/python benchmarks/resume $(if $(QUICK),--kills 8 --peer-kills 1 --quick)
+
+bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two frameworks (QUICK=1)
+	$(BIN)/python benchmarks/engine $(if $(QUICK),--quick)
+
+bench-soak: install  ## Whether memory, files or processes grow over 2,000 epochs and over 200 runs (QUICK=1)
+	$(BIN)/python benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3)
+
+$(BENCH_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[bench]"
+	@touch $(BENCH_STAMP)
+
+format: install  ## Put the code into the house's form
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## Remove what was built or cached, the environment included
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .coverage .coverage.*
