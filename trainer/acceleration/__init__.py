@@ -1,0 +1,1 @@
+"""Precision, recomputation, compilation and memory layout: the same training, faster or in less memory."""

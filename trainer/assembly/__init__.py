@@ -1,0 +1,1 @@
+"""From a configuration to everything a run works with: data, model, objective, metrics."""

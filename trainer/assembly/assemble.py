@@ -1,0 +1,161 @@
+"""Assembling a session: build the work, settle how the model is called, try one real batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from trainwright.trainer.acceleration.precision import apply_precision, build_scaler
+from trainwright.trainer.acceleration.prepare import compile_where_asked, lay_out
+from trainwright.trainer.acceleration.shortage import explained_shortage
+from trainwright.trainer.assembly.build import build_work
+from trainwright.trainer.assembly.difficulty import build_curriculum
+from trainwright.trainer.assembly.objective import around, judge, settle, shape
+from trainwright.trainer.assembly.pace import make_loader, make_schedule
+from trainwright.trainer.assembly.trial import require_validation, try_batch, try_validation
+from trainwright.trainer.assembly.untouched import untouched
+from trainwright.trainer.assembly.work import Work
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.distributed.group import divide_model
+from trainwright.trainer.errors import ConfigurationError, DataError
+from trainwright.trainer.objectives import Objective
+from trainwright.trainer.objectives.build import prepare_work
+from trainwright.trainer.objectives.own import Own
+from trainwright.trainer.optimization.freezing import Freezing
+from trainwright.trainer.optimization.optimizers import build_optimizers
+from trainwright.trainer.optimization.parameters import trained_parameters
+from trainwright.trainer.optimization.weight_averaging import build_averaging
+from trainwright.trainer.reproducibility import seeding
+from trainwright.trainer.run import RunDirectory, RunSpecification
+from trainwright.trainer.session import Session
+from trainwright.trainer.supervision.stop import StopRequest
+from trainwright.trainer.user_code.context import Context
+from trainwright.trainer.user_code.guard import user_code
+
+
+def assemble(specification: RunSpecification, run: RunDirectory, stop: StopRequest) -> Session:
+    """Build everything and try one batch; the generators stand afterwards where building the model left them.
+
+    Raises:
+        ConfigurationError, DataError, UserCodeError: found before training, each with its remedy.
+    """
+    config, root = specification.config, Path(specification.code_root)
+    device = choose_device(config)
+    context = Context(config.seed, root, device.type)
+    apply_precision(config.training, device)
+    seeding.seed_everything(config.seed)
+    work = build_work(config, root, context)
+    require_validation(config, work)
+    train_loader = _train_loader(config, work, root)
+    _require_selection(config, work)
+    work.model.to(device)
+    work.returns = specification.returns or work.returns
+    prepare_work(config.objective, work)
+    plain = settle(work, context=context, loader=train_loader, device=device, root=root)
+    lay_out(work.model, specification)
+    built = shape(specification, work, plain, context=context, loader=train_loader, device=device)
+    objective, own = (built.training, built.own) if built is not None else (None, Own())
+    freezing = Freezing.build(work.model, config.freezing)
+    freezing.apply(work.model, finished_epochs=0)
+    divide_model(work, config, device)
+    optimizers = work.optimizers or build_optimizers(
+        work.model,
+        config.optimizer,
+        work.param_groups,
+        thawing=freezing.thawing,
+        fused=device.type == "cuda",
+        own=own.settings(config.optimizer),
+    )
+    parameters = trained_parameters(work.model, optimizers.values())
+    _require_kept(parameters, work.model, own)
+    session = Session(
+        specification=specification,
+        config=config,
+        run=run,
+        work=work,
+        context=context,
+        device=device,
+        model=work.model,
+        objective=objective,
+        own=own,
+        validation_objective=judge(work, built.validation if built is not None else None, context),
+        optimizers=dict(optimizers),
+        parameters=parameters,
+        base_rates={name: [group["lr"] for group in o.param_groups] for name, o in optimizers.items()},
+        schedule=make_schedule(config, train_loader),
+        freezing=freezing,
+        averaging=build_averaging(config.weight_averaging, config.training.epochs, work.model, parameters),
+        train_loader=train_loader,
+        validation_loader=make_loader(config, work, "validation"),
+        stop=stop,
+        scaler=build_scaler(config.training, device, own_updates=work.train_step is not None),
+        step_bound=min((n for n in (config.training.max_steps, specification.max_steps) if n), default=None),
+    )
+    _try(session, plain, root)
+    compile_where_asked(session.model, specification, device)
+    return session
+
+
+def _require_kept(parameters: list[nn.Parameter], model: nn.Module, own: Own) -> None:
+    """Refuse optimizers over what no checkpoint would hold."""
+    kept = {id(parameter) for parameter in (*model.parameters(), *own.modules.parameters())}
+    stray = [parameter for parameter in parameters if id(parameter) not in kept]
+    if stray:
+        shapes = ", ".join(str(tuple(parameter.shape)) for parameter in stray[:3])
+        raise ConfigurationError(
+            f"The optimizers hold {len(stray)} parameters that are not in `model` (shapes {shapes}): no checkpoint "
+            "would keep them.",
+            remedy="Return all networks as one `model`, a torch.nn.ModuleDict.",
+            document="configs/your_code.md",
+        )
+
+
+def _train_loader(config: TrainingConfig, work: Work, root: Path) -> BatchLoader:
+    loader = make_loader(config, work, "train")
+    loader.curriculum = build_curriculum(config, work, root)
+    if len(loader) == 0:
+        raise DataError(
+            "An epoch has no batch: the train split is smaller than loader.batch_size and loader.drop_last is set.",
+            remedy="Lower loader.batch_size, or set loader.drop_last false.",
+        )
+    return loader
+
+
+def _try(session: Session, plain: Objective | None, root: Path) -> None:
+    """Make every kind of step once on a real batch, so that what does not fit is told before training."""
+    if session.objective is not None:
+        trial = user_code("The first forward and backward pass", root)
+        with explained_shortage(session), trial, untouched(session):
+            try_batch(session, plain)
+    if session.work.validation_step is not None:
+        with user_code("The first validation_step", root), untouched(session):
+            try_validation(session)
+    if session.config.mixing is not None or session.config.progressive_resizing is not None:
+        with user_code("The first batch that is mixed or resized", root), untouched(session):
+            session.objective = around(session, plain)
+            try_batch(session, plain)
+
+
+def choose_device(config: TrainingConfig) -> torch.device:
+    """Return the device of the configuration. Raises ConfigurationError when there is no such device."""
+    wanted = config.training.device
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise ConfigurationError(
+            "`training.device` = 'cuda', and torch sees no CUDA device.",
+            remedy="Set training.device to auto or cpu; `trainwright doctor` shows the devices.",
+        )
+    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def _require_selection(config: TrainingConfig, work: Work) -> None:
+    """Refuse a selection metric that will never be measured, as far as the names tell."""
+    names = {metric.name for metric in work.metrics}
+    free_names = any(metric.user_defined for metric in work.metrics) or config.objective.name != "supervised"
+    if config.selection.metric not in {"loss", *names} and not free_names:
+        raise ConfigurationError(
+            f"`selection.metric` = {config.selection.metric!r} is not measured.",
+            remedy=f"Choose one of loss{''.join(', ' + name for name in sorted(names))}, or add it to `metrics`.",
+        )

@@ -1,0 +1,113 @@
+"""Building the work of a configuration: built-in names, entries, or one task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from trainwright.trainer.assembly.data import build_data
+from trainwright.trainer.assembly.model import build_model, files_of_model
+from trainwright.trainer.assembly.task import build_task
+from trainwright.trainer.assembly.work import Splits, Work
+from trainwright.trainer.config import Entry, TrainingConfig
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.losses import Loss, built_in_loss, measured_on_train
+from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
+from trainwright.trainer.metrics import Metric, require_own_names
+from trainwright.trainer.models.adapter import adapt
+from trainwright.trainer.user_code.context import Context
+from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
+from trainwright.trainer.user_code.guard import user_code
+
+
+def build_work(config: TrainingConfig, code_root: Path, context: Context) -> Work:
+    """Import and build everything the configuration names.
+
+    Raises:
+        ConfigurationError, UserCodeError, DataError: as the part that is wrong deserves.
+    """
+    loss = build_loss(config, code_root)
+    metrics = [build_metric(metric, code_root) for metric in config.metrics]
+    if config.task is not None:
+        work = build_task(config, code_root, context, loss, metrics)
+    else:
+        splits = build_data(config, code_root)
+        model = build_model(config, code_root, splits, loss)
+        work = Work(model, splits, loss, metrics, config.loader.batch_size, returns=config.returns)
+        work.model_files = files_of_model(config, code_root)
+    if config.adapter is not None:
+        adapt(work.model, config.adapter)
+    if work.loss is not None and work.step is None and work.train_step is None:
+        work.loss = _measured(work.loss, work.splits)
+    of_task = f"task `{config.task.use}`: `metrics`" if config.task is not None else ""
+    places = [f"`metrics.{number}`" if number < len(metrics) else of_task for number in range(len(work.metrics))]
+    require_own_names(zip(places, work.metrics, strict=True))
+    _check_metrics(work)
+    return work
+
+
+def build_loss(config: TrainingConfig, code_root: Path) -> Loss:
+    """Return the loss, built in or the user's own."""
+    entry = Entry(use=config.loss) if isinstance(config.loss, str) else config.loss
+    if not is_entry(entry.use):
+        return built_in_loss(entry.use, entry.args)
+    function = resolve_entry(entry.use, code_root, key="loss")
+    if isinstance(function, type):
+        function = call_entry(function, entry.args, f"loss `{entry.use}`", code_root)
+        return Loss(entry.use, function, user_defined=True)
+    return Loss(entry.use, _with_arguments(function, entry.args), user_defined=True)
+
+
+def _measured(loss: Loss, splits: Splits) -> Loss:
+    records = splits.records
+    labels = [label for record in records.values() for label in record.labels]
+    classes = max(len(splits.class_names or ()), max(labels, default=-1) + 1)
+    return measured_on_train(loss, splits.samples["train"], records["train"].labels, classes)
+
+
+def build_metric(metric: str | Entry, code_root: Path) -> Metric:
+    """Return a metric, built in or the user's own (marked as such in the evidence)."""
+    entry = Entry(use=metric) if isinstance(metric, str) else metric
+    if not is_entry(entry.use):
+        return BUILT_IN_METRICS[entry.use]
+    function = resolve_entry(entry.use, code_root, key="metrics")
+    call = call_entry(function, entry.args, f"metric `{entry.use}`", code_root) if isinstance(function, type) else None
+    return user_metric(entry.use.rpartition(":")[2], call or _with_arguments(function, entry.args), code_root)
+
+
+def user_metric(name: str, function: Any, code_root: Path) -> Metric:
+    """Wrap the user's metric so that its failures are told as the user's."""
+
+    def compute(outputs: Any, targets: Any) -> Any:
+        with user_code(f"metric `{name}`", code_root):
+            return function(outputs, targets)
+
+    return Metric(name, compute, user_defined=True)
+
+
+def _check_metrics(work: Work) -> None:
+    task = work.task
+    for metric in work.metrics:
+        if task is not None and metric.tasks and task not in metric.tasks:
+            fitting = [name for name, other in BUILT_IN_METRICS.items() if task in other.tasks]
+            raise ConfigurationError(
+                f"Metric {metric.name} is for {' or '.join(metric.tasks)}, and the loss is for {task}.",
+                remedy=f"Use one of {', '.join(fitting)}, or change the loss.",
+            )
+        if metric.name == "bits_per_byte" and not hasattr(work.splits.samples["train"], "bytes_per_token"):
+            raise ConfigurationError(
+                "Metric bits_per_byte needs to know the bytes behind each token.",
+                remedy="Use perplexity, or data text, whose tokens the engine makes itself.",
+            )
+        names = work.splits.class_names
+        if metric.name == "auc" and not metric.user_defined and names is not None and len(names) != 2:
+            raise ConfigurationError(
+                f"Metric auc is for two classes; the data has {len(names)}.", remedy="Use accuracy or f1."
+            )
+
+
+def _with_arguments(function: Any, args: Mapping[str, Any]) -> Any:
+    from functools import partial
+
+    return partial(function, **args) if args else function

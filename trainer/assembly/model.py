@@ -1,0 +1,137 @@
+"""Building the model of a configuration: a built-in one sized by the data and the loss, or the user's own."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from trainwright.trainer import models
+from trainwright.trainer.assembly.work import Splits
+from trainwright.trainer.config import Entry, TrainingConfig
+from trainwright.trainer.config.objectives import model_outputs
+from trainwright.trainer.errors import ConfigurationError, DataError
+from trainwright.trainer.losses import Loss
+from trainwright.trainer.models.image_library import build_timm
+from trainwright.trainer.models.transformer import build_transformer, model_files
+from trainwright.trainer.objectives.supervised import split_batch
+from trainwright.trainer.reproducibility import seeding
+from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
+
+# The names are those of config/names.py; the schema has refused every other one.
+MODELS: dict[str, Any] = {"mlp": models.MLP, "cnn": models.CNN, "resnet": models.ResNet, "gpt": models.GPT}
+LIBRARIES = ("transformers", "timm")
+IMAGE_MODELS = ("cnn", "resnet", "timm")
+
+
+def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: Loss) -> nn.Module:
+    """Build the model; one by name takes its sizes from the data and the loss.
+
+    Raises:
+        ConfigurationError, UserCodeError, DataError: as the part that is wrong deserves.
+    """
+    entry = config.model
+    assert entry is not None, "the schema requires it"  # noqa: S101
+    if is_entry(entry.use):
+        function = resolve_entry(entry.use, code_root, key="model.use")
+        model = call_entry(function, entry.args, f"model `{entry.use}`", code_root)
+    elif entry.use == "timm":
+        shape, target = _image_sample(entry, splits)
+        outputs = model_outputs(config.objective) or outputs_of(splits, loss, target)
+        model = build_timm(entry.args, shape[0], outputs)
+    elif entry.use in LIBRARIES:
+        model = build_transformer(entry.args, splits, loss, outputs_of(splits, loss, _target(splits)), code_root)
+    else:
+        model = _built_in(entry, splits, loss, model_outputs(config.objective))
+    if not isinstance(model, nn.Module):
+        raise ConfigurationError(
+            f"model `{entry.use}` gave a {type(model).__name__}; it must be a torch.nn.Module.",
+            remedy="Name the class of the model, or a function that returns an instance.",
+        )
+    return model
+
+
+def files_of_model(config: TrainingConfig, code_root: Path) -> list[Path]:
+    """Return the files that the model's first weights come from; none for random ones."""
+    entry = config.model
+    return [] if entry is None or entry.use != "transformers" else model_files(entry.args, code_root)
+
+
+def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None) -> nn.Module:
+    inputs, target = _first_sample(entry, splits)
+    shape = tuple(inputs.shape)
+    if entry.use in IMAGE_MODELS:
+        _image_sample(entry, splits)
+    if entry.use == "gpt" and (inputs.is_floating_point() or len(shape) != 1 or loss.task != "language_model"):
+        raise ConfigurationError(
+            f"gpt predicts the next token: it needs inputs (tokens) of whole numbers, not {shape} {inputs.dtype}, "
+            f"and loss next_token, not {loss.name}.",
+            remedy="Use data text and loss next_token, or another model.",
+        )
+    outputs = outputs or outputs_of(splits, loss, target)
+    kind = MODELS[entry.use]
+    try:
+        model: nn.Module = kind(shape, outputs, **entry.args)
+    except (TypeError, KeyError, ValueError) as error:
+        raise ConfigurationError(
+            f"`model.args` of {entry.use}: {str(error).partition('() ')[2] or error}.",
+            remedy=f"{entry.use} takes {', '.join(arguments_of(kind))}.",
+        ) from error
+    return model
+
+
+def _image_sample(entry: Entry, splits: Splits) -> tuple[tuple[int, ...], Any]:
+    """Return the shape of an image, (channels, height, width), and its target."""
+    inputs, target = _first_sample(entry, splits)
+    shape = tuple(inputs.shape)
+    if len(shape) != 3:
+        raise ConfigurationError(
+            f"{entry.use} needs images (channels, height, width); the data has inputs of shape {shape}.",
+            remedy="Use model mlp, or give images.",
+        )
+    return shape, target
+
+
+def _first_sample(entry: Entry, splits: Splits) -> tuple[Tensor, Any]:
+    with seeding.preserved():
+        sample = splits.samples["train"][0]
+    if not isinstance(sample, tuple | list) or len(sample) != 2 or not isinstance(sample[0], Tensor):
+        raise ConfigurationError(
+            f"The model {entry.use} needs samples (inputs, target) of tensors.",
+            remedy='Use a model of your own: model: {use: "module:callable"}.',
+        )
+    return sample[0], sample[1]
+
+
+def _target(splits: Splits) -> Any:
+    with seeding.preserved():
+        return split_batch(splits.samples["train"][0])[2]
+
+
+def arguments_of(kind: Any) -> list[str]:
+    """Return the arguments of a built-in part that a configuration may give."""
+    parameters = inspect.signature(kind).parameters.values()
+    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
+
+
+def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:
+    """Return how many outputs the model needs: one per class, per token of the vocabulary, or per target value.
+
+    Raises:
+        DataError: the data does not say how many.
+    """
+    if loss.task in {"regression", "binary"}:
+        return max(target.numel() if isinstance(target, Tensor) else 1, 1)
+    if splits.text is not None and loss.task == "language_model":
+        return splits.text.vocabulary_size
+    if splits.class_names is not None:
+        return len(splits.class_names)
+    labels = [label for record in splits.records.values() for label in record.labels]
+    if not labels:
+        raise DataError(
+            f"{loss.name} needs class labels, and the targets are no whole numbers.",
+            remedy="Use loss mse for a number to predict, next_token for text, or give integer labels.",
+        )
+    return max(labels) + 1

@@ -1,0 +1,96 @@
+"""What a run minimises and what judges it: the plain objective, settled on a real batch, and what goes around it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch.nn.parameter import UninitializedParameter
+
+from trainwright.trainer.assembly.calling import find_returns
+from trainwright.trainer.assembly.model import build_model
+from trainwright.trainer.assembly.untouched import kept_state
+from trainwright.trainer.assembly.work import Work
+from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.losses import built_in_loss
+from trainwright.trainer.objectives import Objective
+from trainwright.trainer.objectives.build import Built, Surroundings, build_objective
+from trainwright.trainer.objectives.custom import CustomStep
+from trainwright.trainer.objectives.mixing import build_mixing
+from trainwright.trainer.objectives.resizing import build_resizing
+from trainwright.trainer.objectives.supervised import Supervised
+from trainwright.trainer.reproducibility import seeding
+from trainwright.trainer.run import RunKind, RunSpecification
+from trainwright.trainer.session import Session, to_device
+from trainwright.trainer.user_code.context import Context
+from trainwright.trainer.user_code.guard import user_code
+
+
+def settle(work: Work, *, context: Context, loader: BatchLoader, device: torch.device, root: Path) -> Objective | None:
+    """Return the objective, having found `returns` on a real batch where nobody said it."""
+    if work.train_step is not None:
+        return None
+    if work.step is not None:
+        return CustomStep(work.step, context)
+    lazy = any(isinstance(parameter, UninitializedParameter) for parameter in work.model.parameters())
+    if work.returns is None or lazy:
+        with user_code("Calling the model on a first batch", root), seeding.preserved(), torch.no_grad():
+            few = replace(loader, batch_size=loader.batch_size and min(loader.batch_size, 8), share=None)
+            batch = to_device(next(few.batches(0)), device)
+            with kept_state(work.model):
+                found = find_returns(work.model, batch)
+        work.returns = work.returns or found
+    return Supervised(work.loss, work.returns)
+
+
+def shape(
+    specification: RunSpecification,
+    work: Work,
+    plain: Objective | None,
+    *,
+    context: Context,
+    loader: BatchLoader,
+    device: torch.device,
+) -> Built | None:
+    """Return the objective of training with all that belongs to it; None where the user's train_step updates."""
+    config = specification.config
+    around = Surroundings(
+        config=config,
+        work=work,
+        context=context,
+        device=device,
+        batch=lambda: to_device(next(loader.batches(0)), device),
+        make_model=lambda entry: build_model(
+            config.model_copy(update={"model": entry}),
+            context.code_root,
+            work.splits,
+            work.loss or built_in_loss("cross_entropy", {}),
+        ),
+        exporting=specification.kind is RunKind.EXPORT,
+    )
+    with user_code("The objective", context.code_root):
+        return build_objective(plain, around)
+
+
+def judge(work: Work, objective: Objective | None, context: Context) -> Objective:
+    """Return what measures validation and test."""
+    if work.validation_step is not None:
+        return CustomStep(work.validation_step, context, "validation_step")
+    assert objective is not None, "require_validation has refused a train_step alone"  # noqa: S101
+    return objective
+
+
+def around(session: Session, plain: Objective | None) -> Objective:
+    """Return the training objective with all around it that changes the batches it sees."""
+    config, objective = session.config, session.objective
+    if objective is None:
+        raise ConfigurationError(
+            "`mixing` and `progressive_resizing` go around an objective, and the task's train_step makes the updates.",
+            remedy="Take them out (null), or change the batches in train_step.",
+        )
+    batch = to_device(next(session.train_loader.batches(0)), session.device)
+    mixed = build_mixing(config.mixing, objective, plain, batch, session.model)
+    epochs, section = config.training.epochs, config.progressive_resizing
+    return build_resizing(section, epochs, mixed, session.context, batch, session.model)

@@ -1,0 +1,43 @@
+"""Steps on trial: what they do to a session is undone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+
+from trainwright.trainer.checkpoints.packing import load_into, pack, unpack
+from trainwright.trainer.reproducibility import seeding
+from trainwright.trainer.session import Session
+
+
+@contextmanager
+def untouched(session: Session) -> Iterator[None]:
+    """Undo what a step on trial does to the model, its gradients, the user's state and the generators."""
+    tensors: dict[str, Tensor] = {}
+    saved = pack(session.context.state, "context.state", tensors)
+    with seeding.preserved(), kept_state(session.model), kept_state(session.own.modules):
+        yield
+    # In place: a network or a schedule that user code keeps there is also held by its functions.
+    load_into(session.context.state, unpack(saved, tensors, session.device))
+    for optimizer in session.optimizers.values():
+        optimizer.zero_grad(set_to_none=True)
+    session.model.zero_grad(set_to_none=True)
+
+
+@contextmanager
+def kept_state(model: nn.Module) -> Iterator[None]:
+    """Put parameters and buffers back (batch statistics move in a forward pass); lazy ones stay as they became."""
+    kept = {
+        name: value.detach().clone()
+        for name, value in (*model.named_parameters(), *model.named_buffers())
+        if not isinstance(value, UninitializedParameter | UninitializedBuffer)
+    }
+    yield
+    with torch.no_grad():
+        for name, value in (*model.named_parameters(), *model.named_buffers()):
+            if name in kept and kept[name].shape == value.shape:
+                value.copy_(kept[name])

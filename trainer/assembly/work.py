@@ -1,0 +1,71 @@
+"""What a configuration asks for, built: the one form that built-in parts, entries and tasks all come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from trainwright.trainer.data.fingerprint import SplitRecord
+from trainwright.trainer.losses import Loss
+from trainwright.trainer.metrics import Metric
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.text.language import TextRecord
+
+
+@dataclass
+class Splits:
+    """The samples of a run by split, and what was found in them."""
+
+    samples: dict[str, Any]
+    """train, and where there are any validation and test."""
+    records: dict[str, SplitRecord]
+    source: str
+    class_names: list[str] | None = None
+    feature_names: list[str] | None = None
+    preprocessing: dict[str, Any] | None = None
+    """What was measured on the train split and applied to all: {"mean": [...], "scale": [...]}."""
+    files: list[Path] = field(default_factory=list)
+    split: dict[str, Any] | None = None
+    """The split section when the engine split the data itself."""
+    text: TextRecord | None = None
+    """How text became tokens, where it did."""
+
+
+@dataclass
+class Work:
+    """Model, data and objective of a run."""
+
+    model: nn.Module
+    splits: Splits
+    loss: Loss | None
+    metrics: list[Metric]
+    batch_size: int | None
+    shuffle: bool = True
+    collate: Callable[[list[Any]], Any] | None = None
+    returns: str | None = None
+    step: Callable[..., Any] | None = None
+    train_step: Callable[..., Any] | None = None
+    validation_step: Callable[..., Any] | None = None
+    """Measures validation (and test) instead of what is trained; has the form of `step`."""
+    optimizers: Mapping[str, Any] | None = None
+    model_files: list[Path] = field(default_factory=list)
+    """Files that the model's first weights come from."""
+    param_groups: list[dict[str, Any]] | None = None
+    example_input: Any = None
+    """A tensor, a tuple of tensors, or tensors by name; batch first."""
+
+    @property
+    def gathers(self) -> bool:
+        """Whether outputs and targets are kept for metrics; those that follow from the mean loss need none."""
+        return any(metric.of_loss is None for metric in self.metrics)
+
+    @property
+    def task(self) -> str | None:
+        """classification, binary, regression, language_model; None where only the user's code knows."""
+        own = self.loss is None or self.step is not None or self.train_step is not None
+        return None if own or self.returns not in {None, "output"} else self.loss.task  # type: ignore[union-attr]

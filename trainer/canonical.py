@@ -1,0 +1,35 @@
+"""Canonical JSON and digests: equal values give equal bytes, on every machine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from blake3 import blake3
+
+CHUNK_BYTES = 1 << 20
+
+
+def canonical_json(value: Any) -> str:
+    """Return `value` as JSON with sorted keys and no white space. NaN and infinity raise ValueError."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest_bytes(data: bytes) -> str:
+    """Return `blake3:<64 hex digits>` of the bytes."""
+    return f"blake3:{blake3(data).hexdigest()}"
+
+
+def digest_json(value: Any) -> str:
+    """Return the digest of the value's canonical JSON."""
+    return digest_bytes(canonical_json(value).encode())
+
+
+def digest_file(path: Path) -> str:
+    """Return the digest of the file's content, read in pieces. Raises OSError when it cannot be read."""
+    hasher = blake3()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            hasher.update(chunk)
+    return f"blake3:{hasher.hexdigest()}"

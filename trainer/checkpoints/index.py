@@ -1,0 +1,130 @@
+"""Reading what checkpoints a run has, and whether they are whole. Light: free of torch.
+
+checkpoints/index.json                  {"best": name, "last": name, "periodic": [names]}
+checkpoints/step-00000123/
+    model.safetensors                   the model's state
+    optimizer.safetensors               all other tensors: optimizer, generators, user state, gathered outputs
+    state.json                          everything that is not a tensor, with references to those that are
+    manifest.json                       {files: {name: {bytes, digest}}, step, epoch, run_id, config_digest, digest}
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.trainer.canonical import digest_file, digest_json
+from trainwright.trainer.run import RunDirectory, write_atomically
+
+PREFIX = "step-"
+FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
+
+
+class CheckpointRecord(BaseModel):
+    """One checkpoint of a run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    step: int
+    epoch: int
+    tags: list[str]
+    """Of best, last and periodic."""
+    bytes: int
+    digest: str
+    path: Path
+
+
+def checkpoint_name(step: int) -> str:
+    """Return the folder name of the checkpoint at an optimizer step."""
+    return f"{PREFIX}{step:08d}"
+
+
+def list_checkpoints(run: RunDirectory) -> list[CheckpointRecord]:
+    """Return the checkpoints that have a readable manifest, by step; verify_checkpoint reads their files."""
+    index = read_index(run.checkpoints)
+    records = []
+    for path in checkpoint_folders(run.checkpoints):
+        manifest = read_manifest(path)
+        if manifest is None:
+            continue
+        tags = [tag for tag in ("best", "last") if index.get(tag) == path.name]
+        if path.name in index.get("periodic", []):
+            tags.append("periodic")
+        size = sum(int(file["bytes"]) for file in manifest["files"].values())
+        records.append(
+            CheckpointRecord(
+                name=path.name,
+                step=manifest["step"],
+                epoch=manifest["epoch"],
+                tags=tags,
+                bytes=size,
+                digest=manifest["digest"],
+                path=path,
+            )
+        )
+    return records
+
+
+def verify_checkpoint(path: Path) -> list[str]:
+    """Return what is wrong with a checkpoint folder; an empty list means it is whole and unchanged."""
+    manifest = read_manifest(path)
+    if manifest is None:
+        return ["manifest.json is missing or damaged"]
+    problems = []
+    if manifest["digest"] != manifest_digest(manifest):
+        problems.append("manifest.json does not match its own digest")
+    problems += [f"{name} is not in the manifest" for name in FILES if name not in manifest["files"]]
+    for name, recorded in sorted(manifest["files"].items()):
+        file = path / name
+        try:
+            size = file.stat().st_size
+            if size != recorded["bytes"]:
+                problems.append(f"{name} has {size} bytes instead of {recorded['bytes']}")
+            elif digest_file(file) != recorded["digest"]:
+                problems.append(f"{name} does not match its digest")
+        except OSError as error:
+            problems.append(f"{name} cannot be read: {error.strerror}")
+    return problems
+
+
+def checkpoint_folders(checkpoints: Path) -> list[Path]:
+    """Return the folders that are named as checkpoints, by step."""
+    if not checkpoints.is_dir():
+        return []
+    return sorted(path for path in checkpoints.iterdir() if path.name.startswith(PREFIX) and path.is_dir())
+
+
+def read_manifest(path: Path) -> dict[str, Any] | None:
+    """Return a checkpoint's manifest, or None when it is missing or has not the right form."""
+    try:
+        value = json.loads((path / "manifest.json").read_bytes())
+        files = value["files"].values()
+        whole = all(isinstance(file["bytes"], int) and isinstance(file["digest"], str) for file in files)
+        typed = isinstance(value["step"], int) and isinstance(value["epoch"], int) and isinstance(value["digest"], str)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return value if whole and typed else None
+
+
+def manifest_digest(manifest: dict[str, Any]) -> str:
+    """Return the digest of everything in a manifest but the digest itself."""
+    return digest_json({key: value for key, value in manifest.items() if key != "digest"})
+
+
+def read_index(checkpoints: Path) -> dict[str, Any]:
+    """Return the tags; an absent or damaged index reads as empty (it is derived, and the worker writes it anew)."""
+    try:
+        value = json.loads((checkpoints / "index.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_index(checkpoints: Path, *, best: str | None, last: str | None, periodic: list[str]) -> None:
+    """Replace the tags atomically. Raises StorageError."""
+    value = {"best": best, "last": last, "periodic": periodic}
+    write_atomically(checkpoints / "index.json", json.dumps(value, indent=2).encode())

@@ -1,0 +1,89 @@
+"""Writing a checkpoint: temporary folder, files, manifest, fsync files, fsync folder, rename, fsync parent."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.checkpoints.index import FILES, checkpoint_name, manifest_digest
+
+TEMPORARY = ".writing-"
+REPLACED = ".replaced-"
+
+
+def write_checkpoint(
+    checkpoints: Path,
+    *,
+    model: dict[str, Tensor],
+    tensors: dict[str, Tensor],
+    state: dict[str, Any],
+    manifest: dict[str, Any],
+) -> Path:
+    """Write one checkpoint and return its folder.
+
+    Args:
+        model: the model's tensors by name, on the CPU, none sharing memory.
+        tensors: all other tensors, referred to from `state`.
+        state: JSON types.
+        manifest: step, epoch, run_id, config_digest; files and digest are added here.
+
+    Raises:
+        OSError: the disk is full, and the like. Whatever stood before stands still.
+    """
+    final = checkpoints / checkpoint_name(manifest["step"])
+    temporary = checkpoints / f"{TEMPORARY}{final.name}-{secrets.token_hex(4)}"
+    temporary.mkdir()
+    try:
+        save_file(model, temporary / "model.safetensors")
+        save_file(tensors, temporary / "optimizer.safetensors")
+        (temporary / "state.json").write_text(json.dumps(state, allow_nan=False))
+        files = {
+            name: {"bytes": (temporary / name).stat().st_size, "digest": digest_file(temporary / name)}
+            for name in FILES
+        }
+        whole = {**manifest, "files": files}
+        whole["digest"] = manifest_digest(whole)
+        (temporary / "manifest.json").write_text(json.dumps(whole, indent=2, sort_keys=True))
+        for path in (*temporary.iterdir(), temporary):
+            _fsync(path)
+        if final.exists():  # a damaged one, or one of an abandoned attempt
+            final.rename(checkpoints / f"{REPLACED}{final.name}-{secrets.token_hex(4)}")
+        temporary.rename(final)
+        _fsync(checkpoints)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    return final
+
+
+def remove_leftovers(checkpoints: Path) -> None:
+    """Remove what a killed writer left behind, and folders that were replaced."""
+    for path in checkpoints.iterdir():
+        if path.name.startswith((TEMPORARY, REPLACED)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_untagged(checkpoints: Path, keep: set[str]) -> list[str]:
+    """Remove the checkpoints whose names are not in `keep`; return what was removed."""
+    from trainwright.trainer.checkpoints.index import checkpoint_folders
+
+    removed = [path for path in checkpoint_folders(checkpoints) if path.name not in keep]
+    for path in removed:
+        shutil.rmtree(path, ignore_errors=True)
+    return [path.name for path in removed]
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

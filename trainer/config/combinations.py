@@ -1,0 +1,111 @@
+"""Rules between the sections of a configuration: what cannot be together, and what to set instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.trainer.config.averaging import SwaSection
+from trainwright.trainer.config.distributed import require_divisible
+from trainwright.trainer.config.mixing import HARD_TARGETS, MIXED_OBJECTIVES, OF_NUMBERS
+from trainwright.trainer.config.objectives import check_objective
+
+if TYPE_CHECKING:
+    from trainwright.trainer.config.schema import TrainingConfig
+
+
+def check_combinations(config: TrainingConfig) -> None:
+    """Hold the sections of a configuration against each other.
+
+    Raises:
+        ValueError: two of them cannot work together; says what to set instead.
+    """
+    for rule in RULES:
+        rule(config)
+
+
+def _objective_that_fits(config: TrainingConfig) -> None:
+    check_objective(config.objective, config.metrics)
+
+
+def _schedule_that_the_optimizer_can_follow(config: TrainingConfig) -> None:
+    optimizer, schedule = config.optimizer.name, config.schedule
+    if optimizer.startswith("schedule_free") and schedule.name != "constant":
+        raise ValueError(
+            f"optimizer.name {optimizer} takes the place of a decaying rate: set schedule.name constant "
+            f"(it is {schedule.name}); the warmup still holds"
+        )
+    cycled = schedule.name == "one_cycle" and schedule.momentum_range is not None
+    if cycled and not hasattr(config.optimizer, "momentum") and not hasattr(config.optimizer, "betas"):
+        raise ValueError(f"schedule.momentum_range needs an optimizer with momentum or betas, not {optimizer}")
+
+
+def _compiled_the_same_way_twice(config: TrainingConfig) -> None:
+    compiled = config.training.compile
+    if compiled is not None and compiled.mode == "max-autotune" and config.reproducibility.deterministic:
+        raise ValueError(
+            "training.compile.mode max-autotune chooses kernels by their speed at the time, so two runs may "
+            "differ: set it to default, or reproducibility.deterministic to false"
+        )
+
+
+def _work_that_processes_can_share(config: TrainingConfig) -> None:
+    require_divisible(config)
+
+
+def _averaging_that_happens_once(config: TrainingConfig) -> None:
+    averaging, epochs = config.weight_averaging, config.training.epochs
+    if averaging is not None and config.optimizer.name.startswith("schedule_free"):
+        raise ValueError(
+            f"optimizer.name {config.optimizer.name} averages the weights itconfig: take weight_averaging out (null), "
+            "or choose another optimizer, for example adamw"
+        )
+    if isinstance(averaging, SwaSection) and (averaging.after_epochs or 0) >= epochs:
+        raise ValueError(
+            f"weight_averaging.after_epochs {averaging.after_epochs} never comes: training.epochs is {epochs}"
+        )
+
+
+def _mixing_that_the_loss_can_follow(config: TrainingConfig) -> None:
+    loss = config.loss if isinstance(config.loss, str) else config.loss.use
+    if config.mixing is not None and config.objective.name not in MIXED_OBJECTIVES:
+        raise ValueError(
+            f"objective.name {config.objective.name} does not learn from one target that could be mixed: take mixing "
+            f"out (null), or choose one of {', '.join(MIXED_OBJECTIVES)}"
+        )
+    if config.mixing is not None and loss in HARD_TARGETS:
+        raise ValueError(
+            f"loss {loss} takes class numbers only, and mixing.name {config.mixing.name} gives shares of two "
+            "classes: set loss cross_entropy, or take mixing out (null)"
+        )
+    if config.mixing is not None and config.mixing.name != "mixup" and loss in OF_NUMBERS:
+        raise ValueError(f"a rectangle of another image is no share of a number (loss {loss}): set mixing.name mixup")
+
+
+def _full_before_the_end(config: TrainingConfig) -> None:
+    for key in ("curriculum", "progressive_resizing"):
+        after = getattr(getattr(config, key), "full_after_epochs", None)
+        if after is not None and after > config.training.epochs:
+            raise ValueError(
+                f"{key}.full_after_epochs {after} never comes: training.epochs is {config.training.epochs}"
+            )
+
+
+def _unfreezing_happens(config: TrainingConfig) -> None:
+    for unfreeze in config.freezing.unfreeze if config.freezing is not None else ():
+        if unfreeze.after_epochs >= config.training.epochs:
+            raise ValueError(
+                f"freezing.unfreeze after_epochs {unfreeze.after_epochs} never comes: training.epochs is "
+                f"{config.training.epochs}"
+            )
+
+
+RULES = (
+    _objective_that_fits,
+    _schedule_that_the_optimizer_can_follow,
+    _compiled_the_same_way_twice,
+    _work_that_processes_can_share,
+    _averaging_that_happens_once,
+    _mixing_that_the_loss_can_follow,
+    _full_before_the_end,
+    _unfreezing_happens,
+)

@@ -1,0 +1,78 @@
+"""How many processes train one run, and how they share the work (TRAIN-6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from trainwright.trainer.config.section import PositiveFloat, Section
+
+if TYPE_CHECKING:
+    from trainwright.trainer.config.schema import TrainingConfig
+
+
+SHARDED_OPTIMIZERS = ("adamw", "adam", "sgd", "lion")
+"""Those that update each entry by itself, so that parts of a tensor can be updated apart."""
+
+
+class DistributedSection(Section):
+    """Several processes that make one update together. What is trained stays the same for any number of them.
+
+    `loader.batch_size` is the batch of the whole group: each process takes its share of the rows.
+    """
+
+    processes: Annotated[int, Field(ge=1, le=4096)] = 1
+    """All processes of the run, over all machines."""
+    launcher: Literal["own", "outer"] = "own"
+    """own: the run's worker starts all processes on this machine. outer: the run waits for torchrun, accelerate launch
+    or a cluster's scheduler to start them."""
+    strategy: Literal["ddp", "fsdp2"] = "ddp"
+    """ddp: every process holds the whole model; fsdp2: a part of every parameter and of its optimizer state."""
+    backend: Literal["auto", "gloo", "nccl"] = "auto"
+    """auto: nccl between GPUs, else gloo."""
+    batch_norm: Literal["first", "synchronized"] = "first"
+    """first: the first process's rows give the statistics that are kept; synchronized: the whole batch's rows do."""
+    restarts: Annotated[int, Field(ge=0, le=1000)] = 3
+    """How often the group is started again from the last checkpoint after one of its processes was killed."""
+    timeout_seconds: PositiveFloat = 1800.0
+    """Longest that a process waits for the others at one exchange."""
+
+
+def require_divisible(config: TrainingConfig) -> None:
+    """Check that the work can be shared as the section says.
+
+    Raises:
+        ValueError: says what to set instead.
+    """
+    section = config.distributed
+    if section.processes > config.loader.batch_size:
+        raise ValueError(
+            f"distributed.processes {section.processes} share each batch, and loader.batch_size is "
+            f"{config.loader.batch_size}: set a batch_size of at least {section.processes}"
+        )
+    if section.processes > 1 and config.training.compile is not None:
+        raise ValueError("training.compile works with one process: set it to null, or distributed.processes 1")
+    if section.strategy == "fsdp2":
+        _require_shardable(config)
+    if section.backend == "nccl" and config.training.device == "cpu":
+        raise ValueError("distributed.backend nccl connects GPUs, and training.device is cpu: set backend gloo or auto")
+
+
+def _require_shardable(config: TrainingConfig) -> None:
+    if config.optimizer.name not in SHARDED_OPTIMIZERS:
+        raise ValueError(
+            f"optimizer.name {config.optimizer.name} needs whole tensors, and distributed.strategy fsdp2 divides them: "
+            f"set optimizer.name {', '.join(SHARDED_OPTIMIZERS)}, or distributed.strategy ddp"
+        )
+    if config.weight_averaging is not None:
+        raise ValueError("weight_averaging needs whole weights: take it out (null), or set distributed.strategy ddp")
+    if config.training.precision == "fp16":
+        raise ValueError("distributed.strategy fsdp2 scales no loss: set training.precision bf16, or strategy ddp")
+    if config.training.channels_last:
+        raise ValueError("distributed.strategy fsdp2 divides contiguous tensors: set training.channels_last false")
+    if config.freezing is not None and config.freezing.unfreeze:
+        raise ValueError(
+            "freezing.unfreeze changes what is trained on the way, and distributed.strategy fsdp2 settles it at the "
+            "beginning: set distributed.strategy ddp"
+        )

@@ -1,0 +1,156 @@
+"""What training minimises, beyond the plain loss of model and data: one section for each objective.
+
+Validation and test stay plain, so that runs under different objectives can be compared.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, Tag, model_validator
+
+from trainwright.trainer.config.contrastive import ContrastiveSection
+from trainwright.trainer.config.multi_task import MultiTaskSection
+from trainwright.trainer.config.names import require_known
+from trainwright.trainer.config.section import (
+    Fraction,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+    name_of,
+)
+
+TaskName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,40}$")]
+ClipRange = Annotated[tuple[float, float], Field(strict=False)]
+
+
+class SupervisedSection(Section):
+    """The plain loss of model and data, or the task's own step."""
+
+    name: Literal["supervised"] = "supervised"
+
+
+class TeacherSection(Section):
+    """The network that is imitated. It is frozen, and its weights are read from safetensors only."""
+
+    weights: Annotated[str, Field(min_length=1)] | None = None
+    """Safetensors file, or the folder of an export or a checkpoint that holds one; under code_root."""
+    use: Annotated[str, Field(min_length=1)] | None = None
+    """Built-in model or entry; left out, that of the configuration beside the weights."""
+    args: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _something_to_learn_from(self) -> Self:
+        if self.use is None and self.weights is None:
+            raise ValueError("objective.teacher needs `weights` (the folder of an export is enough), or `use`")
+        if self.use is not None:
+            require_known("model.use", self.use, "objective.teacher.use")
+            if ":" not in self.use and self.weights is None:
+                raise ValueError("a built-in teacher without objective.teacher.weights knows nothing: name its weights")
+        if self.use is None and self.args:
+            raise ValueError("objective.teacher.args has a meaning only with objective.teacher.use")
+        return self
+
+
+class FeatureSection(Section):
+    """Two modules whose outputs are to be alike; where the widths differ, the student's goes through a learned map."""
+
+    student: Annotated[str, Field(min_length=1)]
+    teacher: Annotated[str, Field(min_length=1)]
+    weight: PositiveFloat = 1.0
+
+
+class DistillationSection(Section):
+    """Learn from a teacher's outputs too: Hinton, Vinyals and Dean 2015, arXiv:1503.02531."""
+
+    name: Literal["distillation"] = "distillation"
+    teacher: TeacherSection
+    temperature: PositiveFloat = 4.0
+    """Softens both networks' probabilities; without effect where a number is predicted."""
+    soft_weight: NonNegativeFloat = 0.9
+    """Of the difference from the teacher."""
+    hard_weight: NonNegativeFloat = 0.1
+    """Of the plain loss."""
+    features: list[FeatureSection] = Field(default_factory=list)
+    """Inner layers to imitate: Romero et al. 2015, arXiv:1412.6550."""
+
+    @model_validator(mode="after")
+    def _the_teacher_counts(self) -> Self:
+        if self.soft_weight == 0.0 and not self.features:
+            raise ValueError("objective.soft_weight 0 without objective.features leaves the teacher no part")
+        return self
+
+
+class AdversarialSection(Section):
+    """Train on the worst inputs near the given ones: Madry et al. 2018, arXiv:1706.06083.
+
+    Distances are in units of the model's inputs, after any standardisation, in the maximum norm.
+    """
+
+    name: Literal["adversarial"] = "adversarial"
+    attack: Literal["pgd", "fgsm"] = "pgd"
+    """fgsm: one step of size epsilon (Goodfellow et al. 2015, arXiv:1412.6572)."""
+    epsilon: PositiveFloat
+    """Largest change of an input value."""
+    steps: PositiveInt = 7
+    """Of pgd."""
+    step_size: PositiveFloat | None = None
+    """Of pgd; left out: 2.5 * epsilon / steps."""
+    random_start: bool = True
+    """Of pgd: begin anywhere within epsilon."""
+    clip_range: ClipRange | None = None
+    """Lowest and highest value that an input may have."""
+    clean_weight: Fraction = 0.0
+    """Share of the loss on the inputs as they are."""
+    evaluation_steps: PositiveInt = 20
+    """Of the pgd attack that measures validation."""
+    input: Annotated[str, Field(min_length=1)] | None = None
+    """Key of the attacked input in batches that are mappings; left out: the one input of floating point."""
+
+    @model_validator(mode="after")
+    def _a_range_from_low_to_high(self) -> Self:
+        if self.clip_range is not None and not self.clip_range[0] < self.clip_range[1]:
+            raise ValueError(f"objective.clip_range must be [low, high] with low < high, got {list(self.clip_range)}")
+        if self.clean_weight == 1.0:
+            raise ValueError("objective.clean_weight 1 leaves the attack no part: set objective.name supervised")
+        return self
+
+
+DEFAULT_OBJECTIVE = "supervised"
+
+ObjectiveSection = Annotated[
+    Annotated[SupervisedSection, Tag("supervised")]
+    | Annotated[DistillationSection, Tag("distillation")]
+    | Annotated[AdversarialSection, Tag("adversarial")]
+    | Annotated[ContrastiveSection, Tag("contrastive")]
+    | Annotated[MultiTaskSection, Tag("multi_task")],
+    Discriminator(lambda value: name_of(value, DEFAULT_OBJECTIVE)),
+]
+"""What is minimised, chosen by `name`."""
+
+
+def check_objective(objective: Any, metrics: list[Any]) -> None:
+    """Hold an objective against the rest of the configuration.
+
+    Raises:
+        ValueError: metrics of predictions under an objective that makes none, or none that they would fit.
+    """
+    if isinstance(objective, ContrastiveSection) and metrics:
+        raise ValueError(
+            "objective contrastive makes features, not predictions: leave `metrics` out; linear_probe_accuracy is "
+            "measured without it"
+        )
+    built_in = [metric for metric in metrics if isinstance(metric, str) and ":" not in metric]
+    if isinstance(objective, MultiTaskSection) and built_in:
+        raise ValueError(
+            f"`metrics` {built_in} fit no single task: write them under the task they belong to, "
+            "objective.tasks.<name>.metrics"
+        )
+
+
+def model_outputs(objective: Any) -> int | None:
+    """Return how many outputs a built-in model gets; None where data and loss say it."""
+    if isinstance(objective, MultiTaskSection):
+        return sum(task.outputs for task in objective.tasks.values())
+    return objective.outputs if isinstance(objective, ContrastiveSection) else None

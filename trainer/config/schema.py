@@ -1,0 +1,212 @@
+"""The one schema of a training configuration (CONF-1).
+
+Every section is frozen and strict: an unknown key, a wrong type or an impossible combination is an error.
+Sections stand beside what they configure in meaning; units are in the names.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from trainwright.trainer.config.adapters import AdapterSection
+from trainwright.trainer.config.averaging import WeightAveragingSection
+from trainwright.trainer.config.combinations import check_combinations
+from trainwright.trainer.config.curriculum import CurriculumSection, ProgressiveResizingSection
+from trainwright.trainer.config.distributed import DistributedSection
+from trainwright.trainer.config.mixing import MixingSection
+from trainwright.trainer.config.names import require_known
+from trainwright.trainer.config.objectives import ObjectiveSection, SupervisedSection
+from trainwright.trainer.config.optimizers import AdamwSection, FreezingSection, OptimizerSection
+from trainwright.trainer.config.performance import CompileSection, GradientCheckpointingSection, Precision
+from trainwright.trainer.config.schedules import CosineSection, ScheduleSection
+from trainwright.trainer.config.search import SearchSection
+from trainwright.trainer.config.section import Entry, PositiveFloat, PositiveInt, Probability, Section, Seed
+
+
+class SplitSection(Section):
+    """Fractions of the data held out. The split seed is its own, so that repeated seeds share one test set."""
+
+    validation: Probability = 0.15
+    test: Probability = 0.15
+    seed: Seed = 42
+    stratify: bool = True
+
+    @model_validator(mode="after")
+    def _leave_something_to_train_on(self) -> Self:
+        if self.validation + self.test >= 1.0:
+            raise ValueError("split.validation + split.test must leave data to train on (sum below 1)")
+        return self
+
+
+class DataSection(Entry):
+    """Where the samples come from (tier 0/1), and how they are split."""
+
+    split: SplitSection = Field(default_factory=SplitSection)
+
+
+class LoaderSection(Section):
+    """How batches are fetched."""
+
+    batch_size: Annotated[int, Field(ge=1, le=2**20)] = 32
+    num_workers: Annotated[int, Field(ge=0, le=64)] = 0
+    prefetch_factor: PositiveInt | None = None
+    """Batches that each worker keeps ready; None: torch's two."""
+    persistent_workers: bool = False
+    """Keep the workers from one epoch to the next."""
+    pin_memory: bool = False
+    drop_last: bool = False
+    """Leave out a last batch that is smaller than batch_size."""
+
+
+class TaskSection(Entry):
+    """One callable `build(config, context) -> dict` that hands over model, data and the rest (tier 2/3)."""
+
+
+Returns = Literal["output", "logits,loss", "loss,logits", ".loss", "loss", "compute_loss"]
+
+
+class TrainingSection(Section):
+    """How long and how exactly to train."""
+
+    epochs: Annotated[int, Field(ge=1, le=1_000_000)] = 20
+    max_steps: Annotated[int, Field(ge=1, le=2**40)] | None = None
+    """Stop after this many optimizer steps, whatever the epochs say."""
+    precision: Precision = "fp32"
+    initial_loss_scale: Annotated[float, Field(ge=1.0, le=2.0**24)] = 65536.0
+    """fp16: the loss is multiplied by so much at first, and by less after each overflow."""
+    loss_scale_growth_steps: PositiveInt = 2000
+    """fp16: steps without an overflow after which the scale is doubled."""
+    gradient_checkpointing: GradientCheckpointingSection | None = None
+    compile: CompileSection | None = None
+    channels_last: bool = False
+    """Keep images with the channels innermost in memory, which convolutions may be faster with."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    accumulation_steps: PositiveInt = 1
+    clip_norm: PositiveFloat | None = None
+    """Largest total gradient norm; larger gradients are scaled down to it."""
+    clip_value: PositiveFloat | None = None
+    """Largest absolute value of a gradient's entry; larger entries are cut to it."""
+    validate_every_n_epochs: PositiveInt = 1
+
+    @model_validator(mode="after")
+    def _one_way_to_clip(self) -> Self:
+        if self.clip_norm is not None and self.clip_value is not None:
+            raise ValueError("clip by training.clip_norm or by training.clip_value, not both")
+        return self
+
+
+class SelectionSection(Section):
+    """The validation metric by which the best checkpoint, early stopping and tuning choose."""
+
+    metric: str = Field(default="loss", min_length=1)
+    direction: Literal["minimize", "maximize"] = "minimize"
+
+
+class EarlyStoppingSection(Section):
+    """Stop when the selection metric has not improved."""
+
+    enabled: bool = True
+    patience_epochs: PositiveInt = 10
+    min_delta: Annotated[float, Field(ge=0.0)] = 0.0
+
+
+class CheckpointsSection(Section):
+    """Which states of the run are kept (CONF-5)."""
+
+    checkpoint_every_n_epochs: PositiveInt = 5
+    checkpoint_every_n_steps: PositiveInt | None = None
+    """Renew the last checkpoint within epochs too, for epochs that are too long to lose."""
+    save_best: bool = True
+    save_last: bool = True
+
+    @model_validator(mode="after")
+    def _steps_renew_the_last(self) -> Self:
+        if self.checkpoint_every_n_steps is not None and not self.save_last:
+            raise ValueError("checkpoints.checkpoint_every_n_steps renews the last checkpoint: set save_last true")
+        return self
+
+
+class LoggingSection(Section):
+    """What is recorded, and how often."""
+
+    every_n_steps: PositiveInt = 10
+    """Read gathered values from the device and write them, every so many steps."""
+    tensorboard: bool = True
+
+
+class ReproducibilitySection(Section):
+    """What makes two runs identical (REPRO-1, REPRO-2)."""
+
+    deterministic: bool = True
+    threads: PositiveInt = 1
+    """CPU threads of one worker. The number changes the result's last bits, so it is part of the record."""
+
+
+class DeploymentSection(Section):
+    """What the final model is exported to (CONF-4)."""
+
+    formats: Annotated[list[Literal["safetensors", "onnx"]], Field(min_length=1)] = Field(
+        default_factory=lambda: ["safetensors", "onnx"]  # type: ignore[arg-type]
+    )
+    onnx_tolerance: PositiveFloat = 1e-4
+    """Largest absolute difference allowed between the ONNX file's outputs and the model's."""
+
+
+class TrainingConfig(Section):
+    """A whole training configuration. Either `model` with `data` and `loss`, or one `task`."""
+
+    seed: Seed = 42
+    code_root: str = "."
+    """Folder of the user's own code and data, inside a root that the workspace's owner allowed."""
+    model: Entry | None = None
+    adapter: AdapterSection | None = None
+    data: DataSection | None = None
+    loss: str | Entry = "cross_entropy"
+    metrics: list[str | Entry] = Field(default_factory=list)
+    task: TaskSection | None = None
+    returns: Returns | None = None
+    """How to read the model's output; settled by the smoke run on a real batch when it is left out."""
+    loader: LoaderSection = Field(default_factory=LoaderSection)
+    objective: ObjectiveSection = Field(default_factory=SupervisedSection)
+    optimizer: OptimizerSection = Field(default_factory=AdamwSection)
+    schedule: ScheduleSection = Field(default_factory=CosineSection)
+    freezing: FreezingSection | None = None
+    weight_averaging: WeightAveragingSection | None = None
+    mixing: MixingSection | None = None
+    curriculum: CurriculumSection | None = None
+    progressive_resizing: ProgressiveResizingSection | None = None
+    training: TrainingSection = Field(default_factory=TrainingSection)
+    selection: SelectionSection = Field(default_factory=SelectionSection)
+    early_stopping: EarlyStoppingSection = Field(default_factory=EarlyStoppingSection)
+    checkpoints: CheckpointsSection = Field(default_factory=CheckpointsSection)
+    logging: LoggingSection = Field(default_factory=LoggingSection)
+    reproducibility: ReproducibilitySection = Field(default_factory=ReproducibilitySection)
+    distributed: DistributedSection = Field(default_factory=DistributedSection)
+    search: SearchSection | None = None
+    deployment: DeploymentSection = Field(default_factory=DeploymentSection)
+
+    @model_validator(mode="after")
+    def _one_way_to_name_the_work(self) -> Self:
+        if self.task is not None and (self.model is not None or self.data is not None):
+            raise ValueError("`task` hands over the model and the data itself: give `task`, or `model` and `data`")
+        if self.task is None and (self.model is None or self.data is None):
+            raise ValueError("give `model` and `data`, or one `task`")
+        return self
+
+    @model_validator(mode="after")
+    def _bare_names_are_built_in(self) -> Self:
+        for key, given in (("model.use", self.model), ("data.use", self.data), ("loss", self.loss)):
+            if given is not None:
+                require_known(key, given)
+        for metric in self.metrics:
+            require_known("metrics", metric)
+        if self.curriculum is not None:
+            require_known("curriculum.use", self.curriculum.use)
+        return self
+
+    @model_validator(mode="after")
+    def _parts_that_go_together(self) -> Self:
+        check_combinations(self)
+        return self

@@ -1,0 +1,35 @@
+"""What every part of the configuration is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+NonNegativeFloat = Annotated[float, Field(ge=0.0)]
+PositiveInt = Annotated[int, Field(ge=1)]
+PositiveFloat = Annotated[float, Field(gt=0.0)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Patterns = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+"""Shell patterns over parameter names (`encoder.*`, `*.bias`); `re:` before one makes it a regular expression."""
+
+
+class Section(BaseModel):
+    """A part of the configuration: frozen, and closed to keys it does not know."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Entry(Section):
+    """A built-in name, or an entry `module:callable` / `path/file.py:callable`, with its arguments."""
+
+    use: str = Field(min_length=1)
+    args: dict[str, Any] = Field(default_factory=dict)
+
+
+def name_of(value: Any, default: str) -> str | None:
+    """Return the `name` by which a section of several forms is chosen; `default` where it is left out."""
+    name = value.get("name", default) if isinstance(value, dict) else getattr(value, "name", None)
+    return name if isinstance(name, str) else None

@@ -1,0 +1,147 @@
+"""What a split contains: a digest per sample, class counts, and what is wrong with it (REPRO-4)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from blake3 import blake3
+
+from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.data.tensors import InMemory
+from trainwright.trainer.reproducibility import seeding
+
+MAX_SAMPLES_READ = 20_000
+MAX_CLASSES_COUNTED = 1000
+
+
+@dataclass(frozen=True)
+class SplitRecord:
+    """What was found in one split."""
+
+    size: int
+    digests: list[str]
+    """One per sample read, in order."""
+    sampled: bool
+    """Whether only evenly spaced samples were read."""
+    labels: Counter[int] = field(default_factory=Counter)
+    non_finite: list[int] = field(default_factory=list)
+    """Indices of samples with NaN or infinity, at most 20."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Digest of the size and of every sample read, in order."""
+        return digest_json([self.size, self.digests])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what goes into the evidence."""
+        record: dict[str, Any] = {"size": self.size, "fingerprint": self.fingerprint}
+        if self.labels and len(self.labels) <= MAX_CLASSES_COUNTED:
+            record["classes"] = {str(label): self.labels[label] for label in sorted(self.labels)}
+        return record
+
+
+EMPTY = SplitRecord(size=0, digests=[], sampled=False)
+
+
+def record_split(samples: Any, seed: int) -> SplitRecord:
+    """Read a split's samples (all, or MAX_SAMPLES_READ evenly spaced) and describe them.
+
+    Random augmentation is keyed to (seed, 0, index), so that the record of a split is the same each time.
+    """
+    if isinstance(samples, torch.utils.data.IterableDataset):
+        return _record_stream(samples, seed)
+    size = len(samples)
+    chosen = np.unique(np.linspace(0, size - 1, min(size, MAX_SAMPLES_READ)).astype(int)) if size else np.array([], int)
+    digests: list[str] = []
+    labels: Counter[int] = Counter()
+    non_finite: list[int] = []
+    with seeding.preserved():
+        each = (
+            samples.each(chosen.tolist()) if isinstance(samples, InMemory) else _keyed(samples, chosen.tolist(), seed)
+        )
+        for index, sample in zip(chosen.tolist(), each, strict=True):
+            digests.append(sample_digest(sample))
+            if (label := label_of(sample)) is not None:
+                labels[label] += 1
+            if len(non_finite) < 20 and not _is_finite(sample):
+                non_finite.append(index)
+    return SplitRecord(size, digests, len(chosen) < size, labels, non_finite)
+
+
+def _keyed(samples: Any, indices: list[int], seed: int) -> Iterator[Any]:
+    for index in indices:
+        seeding.seed_sample(seed, 0, index)
+        yield samples[index]
+
+
+def _record_stream(samples: Any, seed: int) -> SplitRecord:
+    digests = []
+    with seeding.preserved():
+        seeding.seed_sample(seed, 0)
+        for number, sample in enumerate(samples):
+            if number == MAX_SAMPLES_READ:
+                break
+            digests.append(sample_digest(sample))
+    size = len(samples) if hasattr(samples, "__len__") else len(digests)
+    return SplitRecord(size, digests, sampled=len(digests) < size)
+
+
+def sample_digest(sample: Any) -> str:
+    """Return 32 hex digits that stand for the sample's content: types, shapes and bytes."""
+    hasher = blake3()
+    for part in _parts(sample):
+        hasher.update(part)
+    return hasher.hexdigest(length=16)
+
+
+def label_of(sample: Any) -> int | None:
+    """Return the class of an (inputs, label) sample, or None when it has no single integer label."""
+    label = sample[-1] if isinstance(sample, tuple | list) and len(sample) > 1 else None
+    if isinstance(sample, Mapping):
+        label = next((sample[key] for key in ("labels", "label", "target", "y") if key in sample), None)
+    if isinstance(label, torch.Tensor | np.ndarray | np.generic):
+        whole = label.numel() if isinstance(label, torch.Tensor) else label.size
+        kind = str(label.dtype)
+        return int(label) if whole == 1 and ("int" in kind or "bool" in kind) else None
+    return label if isinstance(label, int) else None
+
+
+def _parts(value: Any) -> Iterator[bytes]:
+    if isinstance(value, torch.Tensor):
+        yield f"T{value.dtype}{tuple(value.shape)}".encode()
+        plain = value.detach().cpu().contiguous()
+        if plain.numel() == 1:  # a row of a column may keep the column's stride, which no view of bytes can have
+            plain = plain.reshape(())
+        yield plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+    elif isinstance(value, np.ndarray) and value.dtype != object:
+        yield f"N{value.dtype}{value.shape}".encode()
+        yield np.ascontiguousarray(value).tobytes()
+    elif isinstance(value, Mapping):
+        for key in sorted(value, key=str):
+            yield f"K{key}".encode()
+            yield from _parts(value[key])
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        yield f"S{len(value)}".encode()
+        for item in value:
+            yield from _parts(item)
+    elif hasattr(value, "to_dict"):
+        yield from _parts(value.to_dict())  # a graph of torch_geometric, for example
+    else:
+        yield value if isinstance(value, bytes) else f"{type(value).__name__}{value!r}".encode()
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return not value.is_floating_point() or bool(torch.isfinite(value).all())
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind != "f" or bool(np.isfinite(value).all())
+    if isinstance(value, Mapping):
+        return all(_is_finite(item) for item in value.values())
+    if isinstance(value, tuple | list):
+        return all(_is_finite(item) for item in value)
+    return not isinstance(value, float) or bool(np.isfinite(value))

@@ -1,0 +1,261 @@
+"""Batches of one epoch from any offset, the same for any number of loader workers.
+
+A position is (epoch, batch): the order of samples is a pure function of (seed, epoch), and what a data set draws
+for a sample is keyed to (seed, epoch, index). So nothing of the loader needs saving, and a fetch that is made in
+a worker, in this process, or again after a kill gives the same bits.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, default_collate
+
+from trainwright.trainer.data.curriculum import Curriculum
+from trainwright.trainer.data.tensors import InMemory
+from trainwright.trainer.distributed.sharing import Share
+from trainwright.trainer.errors import DataError
+from trainwright.trainer.reproducibility import seeding
+
+
+class _Placed(list[Any]):
+    """The samples of a batch, with the place of its first."""
+
+    def __init__(self, items: list[Any], place: tuple[int, int]) -> None:
+        super().__init__(items)
+        self.place = place
+
+
+@dataclass
+class _KeyedCollate:
+    """The user's collate, whose draws are keyed to (seed, epoch, first index of the batch) as those of samples are."""
+
+    collate: Callable[[list[Any]], Any]
+    seed: int
+
+    def __call__(self, items: list[Any]) -> Any:
+        if not isinstance(items, _Placed):
+            return self.collate(items)
+        with seeding.preserved():
+            seeding.seed_sample(self.seed, *items.place, _OF_THE_BATCH)
+            return self.collate(list(items))
+
+
+_OF_THE_BATCH = 1
+"""Sets the key of a batch apart from that of its first sample."""
+
+
+class _KeyedSamples(Dataset[Any]):
+    """A map-style data set, asked for (epoch, index), whose random draws are keyed to (seed, epoch, index)."""
+
+    def __init__(self, samples: Any, seed: int) -> None:
+        self.samples, self.seed = samples, seed
+        self.epoch = -1
+        """What the samples were last told; workers that live longer than an epoch have to tell their own copy."""
+
+    def __getitem__(self, place: tuple[int, int]) -> Any:
+        return self.__getitems__([place])[0]
+
+    def __getitems__(self, places: list[tuple[int, int]]) -> list[Any]:
+        with seeding.preserved():
+            items = []
+            for epoch, index in places:
+                if epoch != self.epoch:
+                    self.epoch = epoch
+                    announce_epoch(self.samples, epoch)
+                seeding.seed_sample(self.seed, epoch, index)
+                items.append(self.samples[index])
+            return _Placed(items, places[0])
+
+
+def _key_stream(_worker: int, *, seed: int, epoch: int) -> None:
+    """Key the generators from which a stream draws to its epoch."""
+    seeding.seed_sample(seed, epoch)
+
+
+@dataclass
+class _Plan:
+    """The (epoch, index) places of the batches to fetch: a sampler whose content changes from epoch to epoch."""
+
+    batches: list[Any] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def announce_epoch(samples: Any, epoch: int) -> None:
+    """Tell a data set that asks for it which epoch begins; also one of which a split is a part."""
+    if isinstance(samples, Subset):
+        announce_epoch(samples.dataset, epoch)
+    announce = getattr(samples, "set_epoch", None)
+    if callable(announce):
+        announce(epoch)
+
+
+@dataclass
+class BatchLoader:
+    """Fetches the batches of an epoch.
+
+    Attributes:
+        samples: InMemory, a map-style data set, a sequence, or an IterableDataset.
+        batch_size: samples in a batch; None when each item is a batch already.
+    """
+
+    samples: Any
+    batch_size: int | None
+    seed: int
+    shuffle: bool
+    drop_last: bool = False
+    num_workers: int = 0
+    prefetch_factor: int | None = None
+    persistent_workers: bool = False
+    pin_memory: bool = False
+    collate: Callable[[list[Any]], Any] | None = None
+    curriculum: Curriculum | None = None
+    """Chooses the samples of an epoch in place of the plain permutation."""
+    share: Share | None = None
+    """The part of each batch that this process takes; None for all of it."""
+    _kept: tuple[_Plan, DataLoader[Any]] | None = field(default=None, repr=False)
+    """The loader whose workers stay from epoch to epoch."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the samples have no index."""
+        return isinstance(self.samples, IterableDataset)
+
+    def __len__(self) -> int:
+        """Return the batches of an epoch. Raises DataError for a stream that does not know its length."""
+        try:
+            count = len(self.samples)
+        except TypeError as error:
+            raise DataError(
+                f"{type(self.samples).__name__} has no length, so the steps of an epoch are not known.",
+                remedy="Give the data set a __len__ (for a stream: the number of samples it yields in one epoch).",
+            ) from error
+        if self.batch_size is None:
+            return count
+        return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+
+    def indices(self, epoch: int, batch: int) -> list[int]:
+        """Return the sample indices of one batch of an epoch; empty for a stream."""
+        if self.is_stream:
+            return []
+        size = self.batch_size or 1
+        return self._order(epoch)[batch * size : (batch + 1) * size].tolist()
+
+    def batches(self, epoch: int, offset: int = 0) -> Iterator[Any]:
+        """Yield the batches of an epoch from number `offset` on. The global generators are left alone."""
+        announce_epoch(self.samples, epoch)
+        if self.is_stream:
+            return self._stream(epoch, offset)
+        plan = [self.indices_in(order, batch) for order in [self._order(epoch)] for batch in range(offset, len(self))]
+        if self.share is not None:
+            plan = [rows[self.share.rows(len(rows))] for rows in plan]
+        if isinstance(self.samples, InMemory) and self.collate is None and self.batch_size is not None:
+            return (self.samples.gather(rows) for rows in plan)
+        return self._loaded(plan, epoch)
+
+    def is_spare(self, batch: int) -> bool:
+        """Return whether this process only keeps the others company in a batch: none of its rows is its own."""
+        if self.share is None or self.batch_size is None:
+            return False
+        return self.share.is_spare(min(self.batch_size, len(self.samples) - batch * self.batch_size))
+
+    def indices_in(self, order: torch.Tensor, batch: int) -> torch.Tensor:
+        """Return the part of an epoch's order that makes one batch."""
+        size = self.batch_size or 1
+        return order[batch * size : (batch + 1) * size]
+
+    def _order(self, epoch: int) -> torch.Tensor:
+        size = len(self.samples)
+        if not self.shuffle:
+            return torch.arange(size)
+        if self.curriculum is not None:
+            return self.curriculum.order(epoch)
+        return torch.from_numpy(seeding.permutation(self.seed, epoch, size))
+
+    def _loaded(self, plan: Sequence[torch.Tensor], epoch: int) -> Iterator[Any]:
+        places = [[(epoch, index) for index in rows.tolist()] for rows in plan]
+        with seeding.preserved():  # making an iterator may draw; training must not notice
+            content, loader = self._kept or self._make_loader()
+            if self.persistent_workers and self.num_workers:
+                self._kept = content, loader
+            loader.generator.manual_seed(seeding.key_of(self.seed, epoch) >> 1)
+            content.batches = [rows[0] for rows in places] if self.batch_size is None else places
+            return iter(loader)
+
+    def _make_loader(self) -> tuple[_Plan, DataLoader[Any]]:
+        content = _Plan()
+        working: dict[str, Any] = {}
+        if self.num_workers:
+            context = multiprocessing.get_context("fork")
+            working = {"multiprocessing_context": context, "persistent_workers": self.persistent_workers}
+            working |= {} if self.prefetch_factor is None else {"prefetch_factor": self.prefetch_factor}
+        how: dict[str, Any] = (
+            {"sampler": content, "batch_size": None} if self.batch_size is None else {"batch_sampler": content}
+        )
+        loader: DataLoader[Any] = DataLoader(
+            _KeyedSamples(self.samples, self.seed),
+            num_workers=self.num_workers,
+            pin_memory=self.pin_memory,
+            collate_fn=None
+            if self.collate is None or self.batch_size is None
+            else _KeyedCollate(self.collate, self.seed),
+            generator=torch.Generator(),
+            **working,
+            **how,
+        )
+        return content, loader
+
+    def _stream(self, epoch: int, offset: int) -> Iterator[Any]:
+        """Yield from an IterableDataset, which draws from a generator state of its own, keyed to the epoch.
+
+        A stream has one order, so one worker at most reads it ahead. To stand at `offset`, what comes before is read
+        again and left.
+        """
+        with seeding.preserved():
+            source = iter(self._stream_loader(epoch))
+            own = seeding.capture()
+        for number in range(len(self)):
+            with seeding.preserved():
+                seeding.restore(own)
+                batch = next(source, None)
+                own = seeding.capture()
+            if batch is None:
+                return
+            if number >= offset:
+                yield batch
+
+    def _stream_loader(self, epoch: int) -> DataLoader[Any]:
+        """Return a loader that keys the stream's generators where it is read: here, or in its worker."""
+        key = partial(_key_stream, seed=self.seed, epoch=epoch)
+        working: dict[str, Any] = {}
+        if self.num_workers:
+            working = {"num_workers": 1, "multiprocessing_context": multiprocessing.get_context("fork")}
+            working |= {"worker_init_fn": key}
+            working |= {} if self.prefetch_factor is None else {"prefetch_factor": self.prefetch_factor}
+        else:
+            key(0)
+        return DataLoader(
+            self.samples,
+            batch_size=self.batch_size,
+            collate_fn=self._collate_share(),
+            pin_memory=self.pin_memory,
+            generator=torch.Generator(),  # else making the iterator would draw from the stream's own
+            **working,
+        )
+
+    def _collate_share(self) -> Callable[[list[Any]], Any] | None:
+        """Return how a batch of a stream is made: of this process's rows only, for every process reads the stream."""
+        share, collate = self.share, self.collate
+        if share is None:
+            return collate
+        return lambda items: (collate or default_collate)(items[share.rows(len(items))])

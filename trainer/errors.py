@@ -1,0 +1,132 @@
+"""Every error that Trainwright raises on purpose.
+
+TrainwrightError
+├── ConfigurationError     a configuration that breaks the schema or contradicts itself
+├── UserCodeError          the user's module, model, data or loss raised, exited or hung
+├── DataError              data that cannot be read, is empty, or does not fit the task
+├── DivergenceError        a loss, gradient or parameter that is not finite
+├── OutOfMemoryError       the device or the machine ran out of memory
+├── ReproducibilityError   determinism that does not hold, or evidence that no longer matches
+├── IntegrityError         a file or record whose digest or chain does not match
+├── StorageError           a disk that is full or a path that cannot be written
+├── LimitReachedError      a limit set by the workspace's owner
+├── GateRefusedError       a gate whose checks have not passed, or a call that a closed phase forbids
+├── NotFoundError          an id or name that does not exist
+└── ConflictError          a call that the present state of a run or project does not allow
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class TrainwrightError(Exception):
+    """Something that the caller can act on: what happened, and the remedy.
+
+    Args:
+        message: the value and the rule it breaks, one or two sentences.
+        remedy: the next thing to do, preferably an exact call.
+        document: path of the document that explains it, relative to `skills/ml-trainer/`.
+        details: machine-readable facts (JSON types only).
+    """
+
+    category: ClassVar[str] = "error"
+    explained_in: ClassVar[str | None] = None
+    """The document for errors of this kind that name none."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str,
+        document: str | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+        self.document = document or self.explained_in
+        self.details = details or {}
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the error as JSON types, as it is stored in `status.json` and told to agents."""
+        return {
+            "category": self.category,
+            "message": self.message,
+            "remedy": self.remedy,
+            "document": self.document,
+            "details": self.details,
+        }
+
+
+class ConfigurationError(TrainwrightError):
+    """A configuration that breaks the schema or contradicts itself."""
+
+    category = "configuration"
+
+
+class UserCodeError(TrainwrightError):
+    """The user's module, model, data or loss raised, exited or hung."""
+
+    category = "user_code"
+    explained_in = "configs/your_code.md"
+
+
+class DataError(TrainwrightError):
+    """Data that cannot be read, is empty, or does not fit the task."""
+
+    category = "data"
+
+
+class DivergenceError(TrainwrightError):
+    """A loss, gradient or parameter that is not finite."""
+
+    category = "divergence"
+
+
+class OutOfMemoryError(TrainwrightError):
+    """The device or the machine ran out of memory."""
+
+    category = "out_of_memory"
+
+
+class ReproducibilityError(TrainwrightError):
+    """Determinism that does not hold, or evidence that no longer matches."""
+
+    category = "reproducibility"
+
+
+class IntegrityError(TrainwrightError):
+    """A file or record whose digest or chain does not match."""
+
+    category = "integrity"
+
+
+class StorageError(TrainwrightError):
+    """A disk that is full or a path that cannot be written."""
+
+    category = "storage"
+
+
+class LimitReachedError(TrainwrightError):
+    """A limit set by the workspace's owner."""
+
+    category = "limit"
+
+
+class GateRefusedError(TrainwrightError):
+    """A gate whose checks have not passed, or a call that a closed phase forbids."""
+
+    category = "gate"
+
+
+class NotFoundError(TrainwrightError):
+    """An id or name that does not exist."""
+
+    category = "not_found"
+
+
+class ConflictError(TrainwrightError):
+    """A call that the present state of a run or project does not allow."""
+
+    category = "conflict"

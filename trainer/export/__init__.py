@@ -1,0 +1,1 @@
+"""From a run's best checkpoint to files that deployment needs, checked against the model."""

@@ -1,0 +1,93 @@
+"""The model as deployment calls it: raw inputs in, predictions out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.objectives.supervised import plain_output, split_batch
+from trainwright.trainer.session import Session
+
+ROWS = 64
+
+
+class Serving(nn.Module):
+    """The trained model behind its preprocessing, called with positional tensors, returning the prediction alone."""
+
+    def __init__(self, model: nn.Module, names: list[str] | None, returns: str | None, measured: Any | None) -> None:
+        super().__init__()
+        self.model, self.names, self.returns = model, names, returns
+        self.standardizes = measured is not None
+        self.mean: Tensor
+        self.scale: Tensor
+        if measured is not None:
+            self.register_buffer("mean", torch.tensor(measured["mean"], dtype=torch.float32))
+            self.register_buffer("scale", torch.tensor(measured["scale"], dtype=torch.float32))
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Map raw inputs (batch, ...) to predictions (batch, ...)."""
+        if self.standardizes:
+            inputs = ((inputs[0] - self.mean) / self.scale, *inputs[1:])
+        result = self.model(*inputs) if self.names is None else self.model(**dict(zip(self.names, inputs, strict=True)))
+        if self.returns == "loss,logits":
+            result = result[1]
+        output = plain_output(result[0] if isinstance(result, tuple | list) else result)
+        if not isinstance(output, Tensor):
+            raise ConfigurationError(
+                f"The model gives a {type(output).__name__} for inputs alone; only a tensor can be exported.",
+                remedy='Leave "onnx" out of deployment.formats, or let the model return its prediction.',
+            )
+        return output
+
+
+def serving_model(session: Session) -> Serving:
+    """Wrap the session's model."""
+    rows = _inputs(session, 2)
+    names = list(rows) if isinstance(_first_batch(session, 2), Mapping) else None
+    return Serving(session.model, names, session.work.returns, session.work.splits.preprocessing).eval()
+
+
+def example_rows(session: Session) -> dict[str, Tensor]:
+    """Return raw inputs of real samples (validation, else train) by name: at most ROWS of them."""
+    rows = _inputs(session, ROWS)
+    measured = session.work.splits.preprocessing
+    if measured is not None:  # back to what deployment will send
+        name = next(iter(rows))
+        rows[name] = rows[name] * torch.tensor(measured["scale"]).float() + torch.tensor(measured["mean"]).float()
+    return rows
+
+
+def _inputs(session: Session, count: int) -> dict[str, Tensor]:
+    example = session.work.example_input
+    if example is not None:
+        given = dict(example) if isinstance(example, Mapping) else None
+        listed = [example] if isinstance(example, Tensor) else [] if given is not None else list(example)
+        return given if given is not None else {_name(n, len(listed)): value for n, value in enumerate(listed)}
+    args, named, _ = split_batch(_first_batch(session, count))
+    inputs = {**{_name(number, len(args)): value for number, value in enumerate(args)}, **named}
+    if not inputs or not all(isinstance(value, Tensor) for value in inputs.values()):
+        raise ConfigurationError(
+            "The model's inputs are no plain tensors, so they cannot be exported by example.",
+            remedy="Return `example_input` (a tuple of tensors, batch first) from the task, or leave onnx out.",
+        )
+    return {name: value[:count].cpu() for name, value in inputs.items()}
+
+
+def _first_batch(session: Session, count: int) -> Any:
+    """Return one batch of samples, at least `count` where batches can be joined."""
+    from trainwright.trainer.assembly.pace import make_loader
+
+    split = "validation" if "validation" in session.work.splits.samples else "train"
+    loader = make_loader(session.config, session.work, split)
+    loader.shuffle, loader.num_workers = False, 0
+    if loader.batch_size is not None:
+        loader.batch_size = count
+    return next(loader.batches(0))
+
+
+def _name(number: int, count: int) -> str:
+    return "input" if count == 1 else f"input_{number}"

@@ -1,0 +1,57 @@
+"""The training loop: fetch, step, observe, save, stop."""
+
+from __future__ import annotations
+
+import time
+
+from trainwright.trainer.epoch_average import average_epoch
+from trainwright.trainer.evaluation import evaluate_split, values_of
+from trainwright.trainer.observers.observer import EpochResult, Observers
+from trainwright.trainer.optimization.averaging import settle
+from trainwright.trainer.session import Session
+from trainwright.trainer.stepping import take_step
+from trainwright.trainer.totals import EpochTotals
+
+
+def train(session: Session, observers: Observers) -> str:
+    """Train from where the session stands until an end is reached; return the reason.
+
+    Raises:
+        DivergenceError: a loss or gradient that is not finite. And whatever the user's code raises.
+    """
+    progress = session.progress
+    session.model.train()
+    observers.start(session)
+    while progress.stop_reason is None and not session.stop.asked:
+        started = time.perf_counter()
+        session.freezing.apply(session.model, progress.epoch)
+        for group in session.groups():
+            result = take_step(session, group)
+            observers.step(session, result)
+        progress.train_seconds += time.perf_counter() - started
+        if not session.stop.asked:
+            _end_epoch(session, observers, seconds=time.perf_counter() - started)
+    reason = progress.stop_reason or session.stop.reason
+    observers.stop(session, reason)
+    settle(session.optimizers.values())
+    if session.averaging is not None:
+        session.averaging.settle()
+    return reason
+
+
+def _end_epoch(session: Session, observers: Observers, seconds: float) -> None:
+    """Validate, move the position to the next epoch, and let the observers judge, report and save."""
+    progress, training = session.progress, session.config.training
+    number = progress.epoch + 1
+    is_last = session.at_bound or number == training.epochs
+    result = EpochResult(number, progress.step, values_of(session, session.totals, session.train_loader), None, seconds)
+    average_epoch(session)
+    if is_last or number % training.validate_every_n_epochs == 0:
+        observers.stage("validating")
+        result.validation = evaluate_split(session, session.validation_loader)
+    if progress.batch == len(session.train_loader):  # not when the bound fell into the epoch
+        progress.epoch, progress.batch, session.totals = number, 0, EpochTotals()
+    session.context.epoch = progress.epoch
+    if is_last:
+        progress.stop_reason = "max_steps" if progress.epoch < training.epochs else "completed"
+    observers.epoch(session, result)

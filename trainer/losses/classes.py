@@ -1,0 +1,90 @@
+"""Losses of class numbers: cross entropy, weighted or smoothed, focal.
+
+Every mean is over the targets that count, not over their weights: so a micro-batch weighs as many terms as it has, and
+accumulation equals the large batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the field's name for it
+from torch import Tensor
+
+from trainwright.trainer.losses.loss import IGNORED, Compute, Weights
+
+
+def by_class(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return logits (terms, classes) and targets (terms).
+
+    Of output (batch, classes), (batch, time, classes) with targets (batch, time), or (batch, classes, ...).
+    """
+    if output.dim() == 3 and target.dim() == 2 and output.shape[:2] == target.shape:
+        return output.flatten(0, 1), target.flatten()
+    return output.movedim(1, -1).reshape(-1, output.shape[1]), target.reshape(-1)
+
+
+def cross_entropy(smoothing: float = 0.0, weights: Tensor | None = None) -> Compute:
+    """Return cross entropy with label smoothing (Szegedy et al. 2016) and a weight per class."""
+    held = None if weights is None else Weights(weights)
+
+    def compute(output: Tensor, target: Tensor) -> Tensor:
+        if output.dim() == 3 and target.dim() == 2 and output.shape[:2] == target.shape:
+            output, target = output.flatten(0, 1), target.flatten()
+        if held is None:
+            return F.cross_entropy(output, target, label_smoothing=smoothing, ignore_index=IGNORED)
+        total = F.cross_entropy(
+            output.float(), target, held.at(output.device), reduction="sum",
+            label_smoothing=smoothing, ignore_index=IGNORED,
+        )  # fmt: skip
+        terms = (
+            target.numel() // output.shape[1] if target.is_floating_point() else (target != IGNORED).sum().clamp(min=1)
+        )
+        return total / terms
+
+    return compute
+
+
+def next_token(output: Tensor, target: Tensor) -> Tensor:
+    """Return the plain mean in nats of output (batch, time, vocabulary); target (batch, time): the token after each."""
+    return F.cross_entropy(output.flatten(0, 1), target.flatten(), ignore_index=IGNORED)
+
+
+def focal(gamma: float, weights: Tensor | None = None) -> Compute:
+    """Return the focal loss, -(1 - p)^gamma log p of the true class (Lin et al. 2017, arXiv:1708.02002).
+
+    Over the softmax of all classes; `weights` is its alpha, one per class.
+    """
+    held = None if weights is None else Weights(weights)
+
+    def compute(output: Tensor, target: Tensor) -> Tensor:
+        logits, wanted = by_class(output, target)
+        counted = wanted != IGNORED
+        safe = torch.where(counted, wanted, 0)
+        log_p = F.log_softmax(logits.float(), dim=1).gather(1, safe[:, None])[:, 0]
+        wrong = (-torch.expm1(log_p)).clamp(min=1e-8)  # 1 - p; its power has no slope at 0 for gamma below 1
+        terms = -(wrong**gamma) * log_p * counted
+        if held is not None:
+            terms = terms * held.at(output.device)[safe]
+        return terms.sum() / counted.sum().clamp(min=1)
+
+    return compute
+
+
+def effective_numbers(beta: float) -> Callable[[Tensor], Tensor]:
+    """Return weights by the inverse effective number of samples, (1 - beta^n) / (1 - beta).
+
+    Cui et al. 2019, arXiv:1901.05555; scaled so that the mean weight of a train sample is 1, which keeps the size of
+    the gradient (theirs sum to the number of classes).
+    """
+    return lambda counts: _mean_one((1.0 - beta) / (1.0 - beta ** counts.clamp(min=1).double()), counts)
+
+
+def balanced(counts: Tensor) -> Tensor:
+    """Return weights by the inverse number of samples: every class weighs the same; mean weight of a train sample 1."""
+    return _mean_one(1.0 / counts.clamp(min=1).double(), counts)
+
+
+def _mean_one(weights: Tensor, counts: Tensor) -> Tensor:
+    return (weights * counts.sum() / (weights * counts).sum()).float()

@@ -1,0 +1,153 @@
+"""Metrics from gathered outputs and targets on the CPU: of classes, of numbers, of language."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A named number over a whole split: `compute(outputs, targets)`, first dimension samples."""
+
+    name: str
+    compute: Callable[[Any, Any], Any]
+    user_defined: bool = False
+    tasks: tuple[str, ...] = ()
+    """The kinds of loss it makes sense with; empty: any."""
+    of_loss: Callable[[float, float], float] | None = None
+    """Value from (mean loss in nats, bytes per target): it then needs no outputs, and compute is never called."""
+
+
+def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Return class numbers: the largest of the classes' logits, or the sign of single logits.
+
+    Classes are the last dimension of (samples, tokens, classes) for targets (samples, tokens), else the second.
+    """
+    if outputs.dim() == 1 or outputs.shape[1] == 1:
+        return (outputs > 0).long()
+    by_token = outputs.dim() == 3 and outputs.shape[:2] == targets.shape
+    return outputs.argmax(dim=-1 if by_token else 1)
+
+
+def by_label(outputs: Tensor, targets: Tensor) -> list[tuple[Tensor, Tensor]] | None:
+    """Return the logits and targets of each label where targets are (samples, labels, ...) like the outputs."""
+    if outputs.shape != targets.shape or outputs.dim() < 2 or outputs.shape[1] == 1:
+        return None
+    return [(outputs[:, label].reshape(-1), targets[:, label].reshape(-1)) for label in range(outputs.shape[1])]
+
+
+def accuracy(outputs: Tensor, targets: Tensor) -> float:
+    """Share of samples (or tokens not ignored, or labels of all samples) whose class is right."""
+    if by_label(outputs, targets) is not None:
+        outputs, targets = outputs.reshape(-1), targets.reshape(-1)
+    predicted, wanted = _counted(outputs, targets)
+    return float((predicted == wanted).double().mean())
+
+
+def balanced_accuracy(outputs: Tensor, targets: Tensor) -> float:
+    """Mean over the classes that occur of the share of each that is right; with several labels, their mean."""
+    labels = by_label(outputs, targets)
+    if labels is not None:
+        return sum(balanced_accuracy(*label) for label in labels) / len(labels)
+    predicted, wanted = _counted(outputs, targets)
+    shares = [(predicted[wanted == label] == label).double().mean() for label in torch.unique(wanted)]
+    return float(torch.stack(shares).mean()) if shares else float("nan")
+
+
+def mean_iou(outputs: Tensor, targets: Tensor) -> float:
+    """Mean over the classes that occur (predicted or true) of |both| / |either|, over all samples' pixels together."""
+    predicted, wanted = _counted(outputs, targets)
+    pairs = [(predicted == label, wanted == label) for label in torch.unique(torch.cat([predicted, wanted]))]
+    scores = [int((one & other).sum()) / int((one | other).sum()) for one, other in pairs]
+    return sum(scores) / len(scores) if scores else float("nan")
+
+
+def f1(outputs: Tensor, targets: Tensor) -> float:
+    """Mean over the classes or labels that occur (predicted or true) of the harmonic mean of precision and recall."""
+    labels = by_label(outputs, targets)
+    if labels is not None:
+        pairs = [(predicted == 1, wanted == 1) for predicted, wanted in (_counted(*label) for label in labels)]
+    else:
+        predicted, wanted = _counted(outputs, targets)
+        pairs = [(predicted == label, wanted == label) for label in torch.unique(torch.cat([predicted, wanted]))]
+    totals = [(int((one & other).sum()), int(one.sum() + other.sum())) for one, other in pairs]
+    scores = [2.0 * hits / total for hits, total in totals if total]
+    return sum(scores) / len(scores) if scores else float("nan")
+
+
+def auc(outputs: Tensor, targets: Tensor) -> float:
+    """Area under the ROC curve for two classes, ties counted half; NaN when only one class occurs.
+
+    Equals the Mann-Whitney U statistic divided by the number of pairs; with several labels, their mean.
+    """
+    labels = by_label(outputs, targets)
+    if labels is not None:
+        return sum(auc(*label) for label in labels) / len(labels)
+    scores = outputs[:, 1] - outputs[:, 0] if outputs.dim() == 2 and outputs.shape[1] == 2 else outputs.reshape(-1)
+    positive = targets.reshape(-1) > 0
+    _, place, counts = torch.unique(scores.double(), return_inverse=True, return_counts=True)
+    ranks = (counts.cumsum(0).double() - (counts.double() - 1) / 2)[place]  # mean rank of equal scores, from 1
+    positives, negatives = int(positive.sum()), int((~positive).sum())
+    if not positives or not negatives:
+        return float("nan")
+    return (float(ranks[positive].sum()) - positives * (positives + 1) / 2) / (positives * negatives)
+
+
+def mae(outputs: Tensor, targets: Tensor) -> float:
+    """Mean absolute difference."""
+    return float((outputs.double().reshape(targets.shape) - targets.double()).abs().mean())
+
+
+def r2(outputs: Tensor, targets: Tensor) -> float:
+    """Share of the targets' variance that is explained; NaN when they do not vary."""
+    wanted = targets.double()
+    rest = (outputs.double().reshape(targets.shape) - wanted).square().sum().item()
+    total = (wanted - wanted.mean()).square().sum().item()
+    return 1.0 - rest / total if total > 0 else float("nan")
+
+
+def perplexity(mean_loss: float, bytes_per_target: float) -> float:  # noqa: ARG001 - the form of these metrics
+    """e to the mean loss: the number of equally likely tokens that leaves one as unsure; infinity beyond floats."""
+    return math.exp(mean_loss) if mean_loss < 700.0 else math.inf
+
+
+def bits_per_byte(mean_loss: float, bytes_per_target: float) -> float:
+    """Bits to code a byte of the text with the model: comparable between tokenizers."""
+    return mean_loss / math.log(2.0) / bytes_per_target
+
+
+def _no_outputs(*_: Any) -> float:
+    raise AssertionError("computed from the mean loss")
+
+
+def _counted(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    predicted, wanted = predicted_classes(outputs, targets).reshape(-1), targets.reshape(-1).long()
+    counted = wanted != -100
+    return predicted[counted], wanted[counted]
+
+
+BUILT_IN: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", accuracy, tasks=("classification", "binary")),
+        Metric("balanced_accuracy", balanced_accuracy, tasks=("classification", "binary")),
+        Metric("mean_iou", mean_iou, tasks=("classification",)),
+        Metric("f1", f1, tasks=("classification", "binary")),
+        Metric("auc", auc, tasks=("classification", "binary")),
+        Metric("mae", mae, tasks=("regression",)),
+        Metric("r2", r2, tasks=("regression",)),
+        Metric("perplexity", _no_outputs, tasks=("language_model",), of_loss=perplexity),
+        Metric("bits_per_byte", _no_outputs, tasks=("language_model",), of_loss=bits_per_byte),
+    )
+}
+
+
+def built_in_metric(name: str) -> Metric:
+    """Return a built-in metric by name. Raises KeyError."""
+    return BUILT_IN[name]

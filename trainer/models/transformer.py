@@ -1,0 +1,154 @@
+"""Models of the Transformers library: from a folder, from a configuration (random weights), or from its hub.
+
+Weights are read from safetensors files alone, and code that a folder brings is never run.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError, model_validator
+from torch import nn
+
+from trainwright.trainer.assembly.work import Splits
+from trainwright.trainer.config.section import Section
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.losses import Loss
+from trainwright.trainer.user_code.paths import confine_folder
+
+_REMEDY = (
+    "Give one of path (a folder under code_root), hub (an id, with revision) or config ({model_type: bert, ...}): "
+    "model: {use: transformers, args: {path: models/bert}}."
+)
+
+
+class TransformerArgs(Section):
+    """`model.args` of `use: transformers`."""
+
+    path: str | None = Field(default=None, min_length=1)
+    """Folder under the code root, written by save_pretrained."""
+    hub: str | None = Field(default=None, min_length=1)
+    """Id on the library's hub; needs a network the first time."""
+    revision: str | None = None
+    """Commit or tag of the hub's model: without it another day may bring other weights."""
+    config: dict[str, Any] | None = None
+    """`model_type` and sizes of a model with random weights."""
+    overrides: dict[str, Any] = Field(default_factory=dict)
+    """Keys of the model's own configuration to change, for example dropout."""
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> TransformerArgs:
+        if sum(value is not None for value in (self.path, self.hub, self.config)) != 1:
+            raise ValueError("exactly one of path, hub and config is needed")
+        if self.revision is not None and self.hub is None:
+            raise ValueError("revision is for hub")
+        if self.config is not None and "model_type" not in self.config:
+            raise ValueError("config needs model_type, for example bert or gpt2")
+        return self
+
+
+def read_args(args: dict[str, Any]) -> TransformerArgs:
+    """Check `model.args`. Raises ConfigurationError."""
+    try:
+        return TransformerArgs.model_validate(args)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        told = str(first["msg"]).removeprefix("Value error, ")
+        raise ConfigurationError(
+            f"`model.args{'.' + key if key else ''}` of transformers: {told}.", remedy=_REMEDY
+        ) from error
+
+
+def build_transformer(args: dict[str, Any], splits: Splits, loss: Loss, outputs: int, code_root: Path) -> nn.Module:
+    """Return the model for what the loss asks: next tokens of a causal model, else outputs of a sequence.
+
+    Raises:
+        ConfigurationError: arguments that mean nothing, no such model, or one too small for the data.
+    """
+    given = read_args(args)
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    folder = None if given.path is None else confine_folder(given.path, code_root, key="model.args.path")
+    causal = loss.task == "language_model"
+    kind = transformers.AutoModelForCausalLM if causal else transformers.AutoModelForSequenceClassification
+    origin = given.path or given.hub or f"a {(given.config or {}).get('model_type')}"
+    try:
+        config = _configuration(given, folder, splits)
+        _fit(config, splits, None if causal else outputs, loss)
+        if given.config is not None:
+            model = kind.from_config(config)
+        else:
+            model = kind.from_pretrained(
+                given.hub if folder is None else str(folder),
+                config=config,
+                revision=given.revision,
+                local_files_only=folder is not None,
+                trust_remote_code=False,
+                use_safetensors=True,
+                ignore_mismatched_sizes=not causal,  # a head for other classes is made anew
+            ).float()
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
+        raise ConfigurationError(f"The model {origin} cannot be built: {str(error)[:300]}", remedy=_REMEDY) from error
+    result: nn.Module = model
+    return result
+
+
+def _configuration(given: TransformerArgs, folder: Path | None, splits: Splits) -> Any:
+    from transformers import AutoConfig
+
+    if given.config is not None:
+        values = dict(given.config)
+        if splits.text is not None:
+            values.setdefault("vocab_size", splits.text.vocabulary_size)
+        config = AutoConfig.for_model(values.pop("model_type"), **values)
+    else:
+        config = AutoConfig.from_pretrained(
+            given.hub if folder is None else str(folder),
+            revision=given.revision,
+            local_files_only=folder is not None,
+            trust_remote_code=False,
+        )
+    unknown = [key for key in given.overrides if not hasattr(config, key)]
+    if unknown:
+        raise ValueError(f"overrides.{unknown[0]} is no key of its configuration ({type(config).__name__})")
+    config.update(given.overrides)
+    return config
+
+
+def _fit(config: Any, splits: Splits, outputs: int | None, loss: Loss) -> None:
+    """Set what the data decides, and refuse what would fail at the first long text or rare token."""
+    if outputs is not None:
+        names = splits.class_names or [str(label) for label in range(outputs)]
+        config.num_labels = outputs
+        config.id2label = dict(enumerate(names))
+        config.label2id = {name: label for label, name in enumerate(names)}
+        config.problem_type = {"regression": "regression"}.get(loss.task or "", "single_label_classification")
+    if splits.text is None:
+        return
+    if getattr(config, "pad_token_id", None) is None:
+        config.pad_token_id = splits.text.padding
+    size = getattr(config, "vocab_size", None)
+    if size is not None and size < splits.text.vocabulary_size:
+        raise ValueError(
+            f"its vocabulary of {size} is smaller than the tokenizer's of {splits.text.vocabulary_size}; set "
+            "data.args.tokenizer to the folder of the model's own tokenizer"
+        )
+    longest, limit = splits.text.longest, getattr(config, "max_position_embeddings", None)
+    if limit is not None and longest > limit:
+        raise ValueError(
+            f"it takes at most {limit} tokens, and the data has {longest}; lower data.args.max_length or block_size"
+        )
+
+
+def model_files(args: dict[str, Any], code_root: Path) -> list[Path]:
+    """Return the files of a model in a folder, for the evidence; none for the other origins."""
+    given = read_args(args)
+    if given.path is None:
+        return []
+    return sorted(
+        path for path in confine_folder(given.path, code_root, key="model.args.path").iterdir() if path.is_file()
+    )

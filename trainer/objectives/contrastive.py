@@ -1,0 +1,106 @@
+"""Features without labels: two views of a sample are to be alike, and unlike those of the other samples.
+
+NT-Xent with a projection head, as in SimCLR (Chen et al. 2020, arXiv:2002.05709). B samples, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the field's name for it
+from torch import Tensor, nn
+
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.objectives.augmentation import Augmentation
+from trainwright.trainer.objectives.batches import captured, input_of, with_input
+from trainwright.trainer.objectives.outcome import Outcome
+from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
+
+
+class Encoder:
+    """How features are had of a model: its output, or that of one of its modules; averaged over space or tokens."""
+
+    def __init__(self, module: str | None) -> None:
+        self.module = module
+
+    def __call__(self, model: nn.Module, batch: Any) -> Tensor:
+        """Return the features (B, F) of a batch. Raises ConfigurationError when there is no tensor of such a shape."""
+        args, named, _ = split_batch(batch)
+        with captured(model, [self.module] if self.module is not None else []) as found:
+            output = model(*args, **named)
+        features = plain_output(output if self.module is None else found.get(self.module))
+        if isinstance(features, Tensor) and features.dim() == 4:
+            features = features.mean(dim=(2, 3))
+        elif isinstance(features, Tensor) and features.dim() == 3:
+            features = features.mean(dim=1)
+        if not isinstance(features, Tensor) or features.dim() != 2:
+            raise ConfigurationError(
+                f"Features are a tensor (batch, width); {self.module or 'the model'} gives {describe(features)}.",
+                remedy="Set objective.features to a module that gives one (also per pixel or token).",
+            )
+        return features
+
+
+class Contrastive:
+    """The loss between the projections of two views of each sample."""
+
+    def __init__(
+        self, encoder: Encoder, head: nn.Module, augmentation: Augmentation, temperature: float, key: str | None
+    ) -> None:
+        self.encoder, self.head, self.augmentation = encoder, head, augmentation
+        self.temperature, self.key = temperature, key
+
+    def __call__(self, model: nn.Module, batch: Any) -> Outcome:
+        """Draw two views of each sample, pass them through the model at once, and compare."""
+        x = input_of(batch, self.key)
+        with torch.no_grad():
+            views = torch.cat([self.augmentation(x), self.augmentation(x)])
+        projected = self.head(self.encoder(model, with_input(only_input(batch, x), x, views)))
+        loss, found = nt_xent(projected.float(), self.temperature)
+        return Outcome(loss, values={"view_accuracy": found})
+
+    def count(self, batch: Any) -> int:
+        """Return the samples of the batch."""
+        return len(input_of(batch, self.key))
+
+
+def only_input(batch: Any, x: Tensor) -> Any:
+    """Return the batch without its target, which two views of every sample would not fit.
+
+    Raises:
+        ConfigurationError: the model takes other inputs beside the one that is augmented.
+    """
+    args, named, _ = split_batch(batch)
+    others = [value for value in (*args, *named.values()) if value is not x]
+    if others:
+        raise ConfigurationError(
+            f"Views are drawn of one input, and the model takes {len(others)} more.",
+            remedy="Hand over data with one input, or write the two views in a task's `step`.",
+        )
+    return (x,) if args else {next(iter(named)): x}
+
+
+def nt_xent(projected_2BF: Tensor, temperature: float) -> tuple[Tensor, Tensor]:  # noqa: N803 - shapes in the names
+    """Return the mean loss over all views, and the share of views whose nearest other view is their own sample's.
+
+    Rows n and n + B are the views of one sample. The loss of a view is the cross-entropy of finding its partner among
+    all other views by cosine similarity over the temperature.
+    """
+    size = len(projected_2BF) // 2
+    unit = F.normalize(projected_2BF, dim=1)
+    similar = unit @ unit.T / temperature
+    itself = torch.eye(2 * size, dtype=torch.bool, device=unit.device)
+    similar = similar.masked_fill(itself, -torch.inf)
+    partner = torch.arange(2 * size, device=unit.device).roll(size)
+    return F.cross_entropy(similar, partner), (similar.argmax(1) == partner).float().mean()
+
+
+def build_head(width: int, widths: Sequence[int]) -> nn.Sequential:
+    """Return linear layers from the features' width through `widths`, with ReLU between them."""
+    layers: list[nn.Module] = []
+    for number, next_width in enumerate(widths):
+        layers += [nn.ReLU()] * (number > 0) + [nn.Linear(width, next_width)]
+        width = next_width
+    return nn.Sequential(*layers)

@@ -1,0 +1,162 @@
+"""Learning from a teacher: its outputs, and where asked for its inner layers.
+
+B samples, C classes, F features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - the field's name for it
+from torch import Tensor, nn
+
+from trainwright.trainer.config.objectives import DistillationSection, FeatureSection
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.losses import IGNORED
+from trainwright.trainer.objectives.batches import captured, require_module
+from trainwright.trainer.objectives.outcome import Outcome
+from trainwright.trainer.objectives.supervised import Supervised, plain_output, split_batch
+
+
+class Distillation:
+    """The plain loss, and the difference from a frozen teacher's outputs (Hinton et al. 2015, arXiv:1503.02531).
+
+    Attributes:
+        task: classification and unknown ones compare softened classes, binary softened yes and no, regression numbers.
+        maps: of each matched layer, what brings the student's width to the teacher's.
+    """
+
+    def __init__(
+        self,
+        inner: Supervised,
+        teacher: nn.Module,
+        section: DistillationSection,
+        task: str | None,
+        maps: Sequence[nn.Module] = (),
+    ) -> None:
+        self.inner, self.teacher, self.section, self.task, self.maps = inner, teacher, section, task, maps
+
+    def __call__(self, model: nn.Module, batch: Any) -> Outcome:
+        """Compute the loss; outputs are the student's."""
+        section = self.section
+        with torch.no_grad(), captured(self.teacher, [pair.teacher for pair in section.features]) as theirs:
+            taught = output_of(self.inner, self.teacher, batch)
+        with captured(model, [pair.student for pair in section.features]) as ours:
+            outcome = self.inner(model, batch)
+        soft = soft_loss(outcome.output, taught, outcome.target, section.temperature, self.task)
+        loss = section.hard_weight * outcome.loss + section.soft_weight * soft
+        values = {**outcome.values, "hard_loss": outcome.loss.detach(), "soft_loss": soft.detach()}
+        if section.features:
+            distances = [
+                pair.weight * F.mse_loss(adapt(ours[pair.student]), theirs[pair.teacher])
+                for pair, adapt in zip(section.features, self.maps, strict=True)
+            ]
+            features = torch.stack(distances).sum()
+            loss = loss + features
+            values["feature_loss"] = features.detach()
+        return Outcome(loss, outcome.output, outcome.target, values)
+
+    def count(self, batch: Any) -> int:
+        """Return the inner objective's count."""
+        return self.inner.count(batch)
+
+
+def output_of(inner: Supervised, model: nn.Module, batch: Any) -> Any:
+    """Return a model's prediction for a batch, as the objective reads it; its loss is not asked for where it can be."""
+    if inner.returns != "output":
+        return inner(model, batch).output
+    args, named, _ = split_batch(batch)
+    return plain_output(model(*args, **named))
+
+
+def soft_loss(output: Tensor, taught: Tensor, target: Any, temperature: float, task: str | None) -> Tensor:
+    """Return the mean difference between outputs of equal shape.
+
+    Classes are on the last dimension of (B, tokens, C) for targets (B, tokens), else on dimension 1; positions whose
+    target is ignored do not count. The factor temperature² keeps the gradient's size as the paper has it.
+    """
+    if task == "regression":
+        return F.mse_loss(output, taught)
+    if task == "binary":
+        return _divergence(_two_sides(output), _two_sides(taught), temperature).mean()
+    by_token = output.dim() == 3 and isinstance(target, Tensor) and output.shape[:2] == target.shape
+    if not by_token:
+        output, taught = output.movedim(1, -1), taught.movedim(1, -1)
+    distances = _divergence(output.flatten(0, -2), taught.flatten(0, -2), temperature)
+    if isinstance(target, Tensor) and not target.is_floating_point() and target.numel() == len(distances):
+        counted = target.reshape(-1) != IGNORED
+        return (distances * counted).sum() / counted.sum().clamp(min=1)
+    return distances.mean()
+
+
+def _two_sides(logit: Tensor) -> Tensor:
+    """Return the logits (N, 2) of yes and no that a single one stands for."""
+    return torch.stack([logit, torch.zeros_like(logit)], dim=-1).reshape(-1, 2)
+
+
+def _divergence(output_NC: Tensor, taught_NC: Tensor, temperature: float) -> Tensor:  # noqa: N803 - shapes in the names
+    """Return temperature² * KL(teacher, student) of each row."""
+    student = F.log_softmax(output_NC.float() / temperature, dim=-1)
+    teacher = F.log_softmax(taught_NC.float() / temperature, dim=-1)
+    return F.kl_div(student, teacher, reduction="none", log_target=True).sum(-1) * temperature**2
+
+
+def try_teacher(inner: Supervised, teacher: nn.Module, model: nn.Module, batch: Any) -> None:
+    """Hold the teacher's outputs on a real batch against the student's.
+
+    Raises:
+        ConfigurationError: there are none to compare, or the shapes differ.
+    """
+    ours, theirs = output_of(inner, model, batch), output_of(inner, teacher, batch)
+    if not isinstance(ours, Tensor) or not isinstance(theirs, Tensor):
+        raise ConfigurationError(
+            "Distillation compares outputs, and the model gives only a loss.",
+            remedy="Let the model return its logits (`returns` output or 'logits,loss').",
+        )
+    if ours.shape != theirs.shape:
+        raise ConfigurationError(
+            f"The teacher's outputs {tuple(theirs.shape)} do not fit the student's {tuple(ours.shape)}.",
+            remedy="Both need the same classes in the same order.",
+        )
+
+
+def build_maps(
+    pairs: Sequence[FeatureSection], inner: Supervised, teacher: nn.Module, model: nn.Module, batch: Any
+) -> list[nn.Module]:
+    """Return for each matched layer a learned map from the student's width to the teacher's, or none where it fits.
+
+    Linear on the last dimension of (B, F) and (B, tokens, F), a 1x1 convolution for (B, F, height, width).
+
+    Raises:
+        ConfigurationError: no such module, or the shapes differ in more than the width.
+    """
+    for number, pair in enumerate(pairs):
+        require_module(model, pair.student, f"objective.features.{number}.student")
+        require_module(teacher, pair.teacher, f"objective.features.{number}.teacher")
+    names = [pair.student for pair in pairs], [pair.teacher for pair in pairs]
+    with captured(model, names[0]) as ours, captured(teacher, names[1]) as theirs:
+        output_of(inner, model, batch)
+        output_of(inner, teacher, batch)
+    return [_map(pair, ours.get(pair.student), theirs.get(pair.teacher)) for pair in pairs]
+
+
+def _map(pair: FeatureSection, ours: Any, theirs: Any) -> nn.Module:
+    if not isinstance(ours, Tensor) or not isinstance(theirs, Tensor):
+        raise ConfigurationError(
+            f"`objective.features`: {pair.student} or {pair.teacher} gives no tensor when the model is called.",
+            remedy="Name modules that take part in the forward pass and return a tensor.",
+        )
+    if ours.shape == theirs.shape:
+        return nn.Identity()
+    width = 1 if ours.dim() == 4 else ours.dim() - 1
+    rest = [tuple(size for place, size in enumerate(side.shape) if place != width) for side in (ours, theirs)]
+    if ours.dim() != theirs.dim() or rest[0] != rest[1]:
+        raise ConfigurationError(
+            f"`objective.features`: {pair.student} gives {tuple(ours.shape)} and {pair.teacher} {tuple(theirs.shape)}; "
+            "only the width may differ.",
+            remedy="Match layers of equal resolution (or length).",
+        )
+    sizes = ours.shape[width], theirs.shape[width]
+    return nn.Conv2d(*sizes, kernel_size=1) if ours.dim() == 4 else nn.Linear(*sizes)

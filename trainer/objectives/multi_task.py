@@ -1,0 +1,206 @@
+"""Several targets of one model: each with its output, loss and metrics, weighted by hand or by learned uncertainty.
+
+B samples, W values of all outputs side by side, T of all targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.trainer.config import Entry
+from trainwright.trainer.config.multi_task import MultiTaskSection
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.losses import Loss, built_in_loss
+from trainwright.trainer.metrics import BUILT_IN, Metric
+from trainwright.trainer.objectives.custom import batch_size
+from trainwright.trainer.objectives.outcome import Outcome
+from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
+
+
+@dataclass(frozen=True)
+class Part:
+    """One task, with its place among the others."""
+
+    name: str
+    loss: Loss
+    weight: float
+    outputs: slice
+    """Its columns among the W."""
+    targets: slice
+    """Its columns among the T: one for class numbers, else as many as outputs."""
+    source: int | str
+    """First column in a target tensor, or key in the batch."""
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether its targets are class numbers."""
+        return self.targets.stop - self.targets.start == 1 and self.loss.task == "classification"
+
+    def compute(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the task's mean loss of (B, W) and (B, T)."""
+        wanted = targets[:, self.targets]
+        return self.loss.compute(outputs[:, self.outputs], wanted[:, 0].long() if self.of_classes else wanted.float())
+
+
+def build_parts(section: MultiTaskSection) -> list[Part]:
+    """Return the tasks in their order, each after the columns of those before it."""
+    parts: list[Part] = []
+    for name, task in section.tasks.items():
+        entry = Entry(use=task.loss) if isinstance(task.loss, str) else task.loss
+        loss = built_in_loss(entry.use, entry.args)
+        start, first = (parts[-1].outputs.stop, parts[-1].targets.stop) if parts else (0, 0)
+        width = 1 if loss.task == "classification" else task.outputs
+        source = task.target if task.target is not None else name
+        outputs, targets = slice(start, start + task.outputs), slice(first, first + width)
+        parts.append(Part(name, loss, task.weight, outputs, targets, source))
+    return parts
+
+
+class Uncertainty(nn.Module):
+    """Weights learned with the model: Kendall, Gal and Cipolla 2018, arXiv:1705.07115, equations 7 and 10.
+
+    A task counts exp(-s) times its loss (half of that where it predicts numbers), plus s / 2, where s is the logarithm
+    of its noise's variance. It begins where it would come to rest under the untrained model's losses, and not at 0:
+    the way there would take longer the larger a loss's unit is, and the small losses would wait for it.
+    """
+
+    def __init__(self, parts: list[Part], first_losses: Tensor) -> None:
+        super().__init__()
+        halves = torch.tensor([0.5 if part.loss.task == "regression" else 1.0 for part in parts])
+        self.log_variances = nn.Parameter(torch.log((2.0 * halves * first_losses.cpu().float()).clamp(min=1e-6)))
+        self.register_buffer("halves", halves, persistent=False)
+        self.halves: Tensor
+
+    def weights(self) -> Tensor:
+        """Return the present weight of each task."""
+        return self.halves * torch.exp(-self.log_variances)
+
+    def forward(self, losses: Tensor) -> Tensor:
+        """Return the weighted sum of the tasks' losses with what keeps the weights from falling to zero."""
+        return (self.weights() * losses).sum() + 0.5 * self.log_variances.sum()
+
+
+class MultiTask:
+    """The weighted sum of the tasks' losses.
+
+    The model gives one tensor (B, W), the outputs side by side, or a tuple or mapping of one tensor for each task.
+    Outcome.output is (B, W) and Outcome.target (B, T) in any case.
+    """
+
+    def __init__(self, parts: list[Part], learned: Uncertainty | None) -> None:
+        self.parts, self.learned = parts, learned
+
+    def __call__(self, model: nn.Module, batch: Any) -> Outcome:
+        """Compute the loss. Raises ConfigurationError when outputs or targets are not what the tasks say."""
+        outputs, targets = self.columns(model, batch)
+        losses = self.losses(outputs, targets)
+        values: dict[str, Tensor | float] = {}
+        if self.learned is None:
+            loss = (losses * losses.new_tensor([part.weight for part in self.parts])).sum()
+        else:
+            loss = self.learned(losses)
+            weights = zip(self.parts, self.learned.weights().detach(), strict=True)
+            values = {f"{part.name}_weight": weight for part, weight in weights}
+        return Outcome(loss, outputs, targets, values)
+
+    def columns(self, model: nn.Module, batch: Any) -> tuple[Tensor, Tensor]:
+        """Return outputs (B, W) and targets (B, T) of a batch."""
+        args, named, target = split_batch(batch)
+        if isinstance(batch, Mapping):
+            keys = {part.source for part in self.parts}
+            named, target = {name: value for name, value in batch.items() if name not in keys}, batch
+        return self._outputs(plain_output(model(*args, **named))), self._targets(target)
+
+    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return each task's mean loss."""
+        return torch.stack([part.compute(outputs, targets) for part in self.parts])
+
+    def count(self, batch: Any) -> int:
+        """Return the samples of the batch."""
+        return batch_size(batch)
+
+    def _outputs(self, given: Any) -> Tensor:
+        width = self.parts[-1].outputs.stop
+        names = [part.name for part in self.parts]
+        if isinstance(given, Mapping) and set(names) <= given.keys():
+            given = [given[name] for name in names]
+        if isinstance(given, tuple | list) and len(given) == len(self.parts):
+            columns = [value if value.dim() > 1 else value.unsqueeze(1) for value in given]
+            wanted = [part.outputs.stop - part.outputs.start for part in self.parts]
+            if [column.shape[1] for column in columns] == wanted:
+                given = torch.cat(columns, dim=1)
+        if not isinstance(given, Tensor) or given.dim() != 2 or given.shape[1] != width:
+            raise ConfigurationError(
+                f"The tasks {', '.join(names)} need outputs (batch, {width}) side by side, or one tensor for each; the "
+                f"model gives {describe(given)}.",
+                remedy="Correct objective.tasks.<name>.outputs, or the model's last layer.",
+            )
+        return given
+
+    def _targets(self, given: Any) -> Tensor:
+        if isinstance(given, Mapping):
+            missing = [part.source for part in self.parts if part.source not in given]
+            if missing:
+                raise ConfigurationError(
+                    f"The batch has no target {missing[0]!r}; it has {', '.join(map(str, given))}.",
+                    remedy="Set objective.tasks.<name>.target to the key of its target.",
+                )
+            columns = [given[part.source] for part in self.parts]
+        elif isinstance(given, Tensor) and given.dim() == 2:
+            columns = [given[:, self._place(part)] for part in self.parts]
+        else:
+            raise ConfigurationError(
+                f"Several tasks need targets (batch, columns) or a mapping; the data has {describe(given)}.",
+                remedy='Give samples (inputs, targets) with all targets in one vector, or {"x": ..., "a": ...}.',
+            )
+        return self._side_by_side([column if column.dim() > 1 else column.unsqueeze(1) for column in columns])
+
+    def _side_by_side(self, columns: list[Tensor]) -> Tensor:
+        for part, column in zip(self.parts, columns, strict=True):
+            wanted = part.targets.stop - part.targets.start
+            if column.shape[1] != wanted:
+                raise ConfigurationError(
+                    f"Task {part.name} needs {wanted} target values per sample, and finds {column.shape[1]}.",
+                    remedy="cross_entropy needs one class number; other losses one number for each of `outputs`. "
+                    "Correct objective.tasks.<name>.target or outputs.",
+                )
+        return torch.cat([column.double() for column in columns], dim=1)
+
+    def _place(self, part: Part) -> slice:
+        if isinstance(part.source, int):
+            return slice(part.source, part.source + part.targets.stop - part.targets.start)
+        return part.targets
+
+
+def metrics_of(parts: list[Part], section: MultiTaskSection) -> list[Metric]:
+    """Return for each task its loss and its metrics over a whole split, as <task>_<name>.
+
+    Raises:
+        ConfigurationError: a metric that is not for the task's loss.
+    """
+    metrics = []
+    for part in parts:
+        metrics.append(Metric(f"{part.name}_loss", part.compute))
+        for name in section.tasks[part.name].metrics:
+            metric = BUILT_IN[name]
+            if metric.of_loss is not None or (metric.tasks and part.loss.task not in {None, *metric.tasks}):
+                fitting = [other.name for other in BUILT_IN.values() if part.loss.task in other.tasks]
+                raise ConfigurationError(
+                    f"`objective.tasks.{part.name}.metrics`: {name} does not fit loss {part.loss.name}.",
+                    remedy=f"Use one of {', '.join(fitting)}.",
+                )
+            metrics.append(Metric(f"{part.name}_{name}", _of_part(part, metric)))
+    return metrics
+
+
+def _of_part(part: Part, metric: Metric) -> Any:
+    def compute(outputs: Tensor, targets: Tensor) -> Any:
+        wanted = targets[:, part.targets]
+        return metric.compute(outputs[:, part.outputs], wanted[:, 0].long() if part.of_classes else wanted)
+
+    return compute

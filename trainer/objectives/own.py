@@ -1,0 +1,78 @@
+"""What an objective brings along beside the model: modules of its own, validation measures, and what it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from torch import Tensor, nn
+
+from trainwright.trainer.config.optimizers import OptimizerBase
+from trainwright.trainer.errors import ReproducibilityError
+from trainwright.trainer.optimization.parameters import Setting, settings_of
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.loader import BatchLoader
+    from trainwright.trainer.session import Session
+
+
+class Measure(Protocol):
+    """A validation measure that needs more than the plain outputs."""
+
+    names: tuple[str, ...]
+    """Of the values it gives, always the same."""
+
+    def __call__(self, session: Session, loader: BatchLoader) -> dict[str, float]:
+        """Measure a split. The model is in evaluation mode, gradients are off, the generators are put back later."""
+        ...
+
+
+def over_processes(session: Session, sums: Tensor) -> Tensor:
+    """Return the sums over all processes of the run, the same in each."""
+    return sums if session.parallel is None else session.parallel.group.total(sums)
+
+
+@dataclass
+class Own:
+    """Empty for an objective that has nothing of its own."""
+
+    modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
+    """Trained with the model, checkpointed beside it, never part of it."""
+    measures: Sequence[Measure] = ()
+    record: dict[str, Any] = field(default_factory=dict)
+    """What goes into the evidence, as JSON types."""
+    fixed: dict[str, str] = field(default_factory=dict)
+    """Digests of what must be the same when the run is resumed, by name."""
+    learning_rate_factor: float = 1.0
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the added validation values."""
+        return [name for measure in self.measures for name in measure.names]
+
+    def settings(self, section: OptimizerBase) -> list[Setting]:
+        """Return its parameters with their rates and decays: the configuration's groups and layers are the model's."""
+        plain: dict[str, Any] = {"groups": [], "layer_decay": None, "layers": None}
+        rate = section.learning_rate * self.learning_rate_factor
+        return settings_of(self.modules, section.model_copy(update={**plain, "learning_rate": rate}))
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"modules": dict(self.modules.state_dict()), "fixed": self.fixed}
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take up what a checkpoint kept.
+
+        Raises:
+            ReproducibilityError: what the objective rests on is not what the run began with.
+        """
+        changed = [name for name, digest in self.fixed.items() if state["fixed"].get(name) != digest]
+        if changed:
+            raise ReproducibilityError(
+                f"The {changed[0]} changed since the run began: digest {self.fixed[changed[0]]}, then "
+                f"{state['fixed'].get(changed[0])}.",
+                remedy="Put the old one back and resume, or start a new run: start_training(project, kind).",
+            )
+        if len(self.modules):  # an export of a student has no teacher, and no maps to it
+            self.modules.load_state_dict(state["modules"])

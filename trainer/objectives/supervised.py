@@ -1,0 +1,102 @@
+"""The supervised objective: call the model as was settled, read its output as was settled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.losses import Loss
+from trainwright.trainer.objectives.outcome import Outcome
+
+TARGET_KEYS = ("labels", "label", "targets", "target", "y")
+
+
+class Supervised:
+    """Loss of a model on (inputs..., target) or on a mapping with a target among TARGET_KEYS.
+
+    Attributes:
+        returns: how the model's output is read.
+            output: the prediction, for `loss(output, target)`;
+            logits,loss / loss,logits: a pair, from a model that is given the targets too;
+            .loss: an object with `.loss` (and `.logits`); loss: the loss itself;
+            compute_loss: the model's method of that name, given the batch.
+    """
+
+    def __init__(self, loss: Loss | None, returns: str) -> None:
+        self.loss, self.returns = loss, returns
+
+    def __call__(self, model: nn.Module, batch: Any) -> Outcome:
+        """Compute the loss of one batch. Raises ConfigurationError when the output is not what `returns` says."""
+        args, named, target = split_batch(batch)
+        if self.returns == "output":
+            output = plain_output(model(*args, **named))
+            if not isinstance(output, Tensor) or self.loss is None or target is None:
+                raise self._mismatch(output)
+            return Outcome(self.loss.compute(output, target), output, target)
+        if self.returns == "compute_loss":
+            return self._read(model.compute_loss(batch), target)  # type: ignore[operator]
+        if isinstance(batch, Mapping):
+            return self._read(model(**batch), target)
+        whole = args if target is None else (*args, target)
+        return self._read(model(*whole), target)
+
+    def count(self, batch: Any) -> int:
+        """Return the terms of the batch's mean: counted targets where there are any, else samples."""
+        args, named, target = split_batch(batch)
+        if self.loss is not None and target is not None and hasattr(target, "__len__"):
+            return self.loss.count(target)
+        first = next((value for value in (target, *args, *named.values()) if hasattr(value, "__len__")), [0])
+        return len(first)
+
+    def _read(self, result: Any, target: Any) -> Outcome:
+        if self.returns in {"logits,loss", "loss,logits"}:
+            if not isinstance(result, tuple | list) or len(result) < 2:
+                raise self._mismatch(result)
+            first, second = result[0], result[1]
+            output, loss = (first, second) if self.returns == "logits,loss" else (second, first)
+        elif self.returns == ".loss":
+            output, loss = getattr(result, "logits", None), getattr(result, "loss", None)
+        else:
+            output, loss = None, result
+            if isinstance(result, Mapping):
+                loss = result.get("loss")
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            raise self._mismatch(result)
+        return Outcome(loss.reshape(()), output, target if output is not None else None)
+
+    def _mismatch(self, result: Any) -> ConfigurationError:
+        return ConfigurationError(
+            f"`returns` = {self.returns!r} does not fit: the model returned {describe(result)}.",
+            remedy="Set `returns` to what the model gives: output, 'logits,loss', 'loss,logits', .loss, loss or "
+            "compute_loss.",
+        )
+
+
+def split_batch(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """Return positional inputs, keyword inputs and the target (None when there is none)."""
+    if isinstance(batch, Mapping):
+        key = next((name for name in TARGET_KEYS if name in batch), None)
+        return (), {name: value for name, value in batch.items() if name != key}, batch[key] if key else None
+    if isinstance(batch, tuple | list) and len(batch) > 1:
+        return tuple(batch[:-1]), {}, batch[-1]
+    if isinstance(batch, tuple | list):
+        return tuple(batch), {}, None
+    target = next((getattr(batch, name) for name in ("y", "labels") if hasattr(batch, name)), None)
+    return (batch,), {}, target  # an object of its own, such as a batch of graphs
+
+
+def plain_output(result: Any) -> Any:
+    """Return the prediction of a model's result: itself, or its `.logits`."""
+    return result.logits if hasattr(result, "logits") and not isinstance(result, Tensor) else result
+
+
+def describe(value: Any) -> str:
+    """Return a short text for a value: type and shapes."""
+    if isinstance(value, Tensor):
+        return f"a tensor {tuple(value.shape)} {value.dtype}"
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of ({', '.join(describe(item) for item in value[:4])})"
+    return f"a {type(value).__name__}"

@@ -1,0 +1,1 @@
+"""What watches the loop: one file each, with the moments of `Observer`."""

@@ -1,0 +1,151 @@
+"""Which parameters an optimizer updates, each with its rate and decay."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from trainwright.trainer.config.optimizers import GroupSection, OptimizerBase
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.user_code.paths import near_matches
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One parameter with what its update depends on."""
+
+    name: str
+    parameter: nn.Parameter
+    learning_rate: float
+    weight_decay: float
+
+
+def settings_of(model: nn.Module, section: OptimizerBase, spared: Iterable[str] = ()) -> list[Setting]:
+    """Return the parameters to train in the model's order, with the rates and decays of the configuration.
+
+    Args:
+        spared: names of parameters that are frozen by now and trained later.
+
+    Raises:
+        ConfigurationError: a pattern matches no parameter.
+    """
+    named, later = dict(model.named_parameters()), set(spared)
+    groups = _groups_by_name(section.groups, list(named))
+    shares = _layer_shares(section, list(named))
+    return [
+        _setting(name, parameter, section, groups.get(name), shares.get(name, 1.0))
+        for name, parameter in named.items()
+        if parameter.requires_grad or name in later
+    ]
+
+
+def to_groups(settings: Sequence[Setting], **options: Any) -> list[dict[str, Any]]:
+    """Return torch's parameter groups: one for each rate and decay, in order of first appearance."""
+    groups: dict[tuple[float, float], dict[str, Any]] = {}
+    for setting in settings:
+        rate, decay = setting.learning_rate, setting.weight_decay
+        group = groups.setdefault((rate, decay), {"params": [], "lr": rate, "weight_decay": decay, **options})
+        group["params"].append(setting.parameter)
+    return list(groups.values())
+
+
+def matching(names: Sequence[str], patterns: Iterable[str], key: str, what: str = "parameter") -> list[str]:
+    """Return the names that a pattern matches: itself, a shell pattern, a module's name, or `re:` with an expression.
+
+    Raises:
+        ConfigurationError: a pattern matches nothing, or is no regular expression; names near matches.
+    """
+    matched: set[str] = set()
+    for pattern in patterns:
+        found = {name for name in names if _matches(name, pattern, key)}
+        if not found:
+            modules = {name.rsplit(".", depth)[0] for name in names for depth in range(name.count(".") + 1)}
+            raise ConfigurationError(
+                f"`{key}`: {pattern!r} matches no {what} of the model.{near_matches(pattern, sorted(modules))}",
+                remedy=f"The {what}s are {_listed(names)}; correct the pattern.",
+            )
+        matched |= found
+    return [name for name in names if name in matched]
+
+
+def trained_parameters(model: nn.Module, optimizers: Iterable[Optimizer]) -> list[nn.Parameter]:
+    """Return what the optimizers update: in the model's own order (a norm's sum needs one order), then the rest."""
+    updated = {id(p): p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
+    own = [updated.pop(id(parameter)) for parameter in model.parameters() if id(parameter) in updated]
+    return [*own, *updated.values()]
+
+
+def _setting(
+    name: str, parameter: nn.Parameter, section: OptimizerBase, group: GroupSection | None, share: float
+) -> Setting:
+    rate, decay = section.learning_rate, section.weight_decay
+    if group is not None:
+        rate = group.learning_rate or rate * (group.learning_rate_factor or 1.0)
+        decay = decay if group.weight_decay is None else group.weight_decay
+    if parameter.dim() < 2 and not section.decay_norms_and_biases:
+        decay = 0.0
+    return Setting(name, parameter, rate * share, decay)
+
+
+def _groups_by_name(groups: Sequence[GroupSection], names: Sequence[str]) -> dict[str, GroupSection]:
+    held: dict[str, GroupSection] = {}
+    for number, group in enumerate(groups):
+        for name in matching(names, group.patterns, f"optimizer.groups.{number}.patterns"):
+            held.setdefault(name, group)
+    return held
+
+
+def _layer_shares(section: OptimizerBase, names: Sequence[str]) -> dict[str, float]:
+    """Return each parameter's share of the rate by its layer: decay ** (layers above it).
+
+    Layer-wise decay: Clark et al. 2020 (ELECTRA, arXiv:2003.10555); discriminative rates: Howard and Ruder 2018
+    (ULMFiT, arXiv:1801.06146).
+    """
+    if section.layer_decay is None:
+        return {}
+    if section.layers is None:
+        layers = _layers_by_name(names)
+    else:
+        layers = [matching(names, [pattern], "optimizer.layers") for pattern in section.layers]
+    top = len(layers) - 1
+    return {name: section.layer_decay ** (top - depth) for depth, layer in enumerate(layers) for name in layer}
+
+
+def _layers_by_name(names: Sequence[str]) -> list[list[str]]:
+    """Return the layers from input to output: runs of parameters that share a name up to its first number.
+
+    Without a number (`bert.embeddings.words.weight`) they share all but the last two parts (`bert.embeddings`).
+    """
+    layers: list[tuple[str, list[str]]] = []
+    for name in names:
+        parts = name.split(".")
+        number = next((place for place, part in enumerate(parts) if part.isdigit()), None)
+        own = parts[: number + 1] if number is not None else parts[: max(len(parts) - 2, 1)]
+        layer = ".".join(own)
+        if not layers or layers[-1][0] != layer:
+            layers.append((layer, []))
+        layers[-1][1].append(name)
+    return [members for _, members in layers]
+
+
+def _matches(name: str, pattern: str, key: str) -> bool:
+    if pattern.startswith("re:"):
+        try:
+            return re.search(pattern[3:], name) is not None
+        except re.error as error:
+            raise ConfigurationError(
+                f"`{key}`: {pattern!r} is no regular expression: {error}.",
+                remedy="Correct it, or use a shell pattern such as `encoder.*`.",
+            ) from error
+    return fnmatch.fnmatchcase(name, pattern) or fnmatch.fnmatchcase(name, f"{pattern}.*")
+
+
+def _listed(names: Sequence[str], limit: int = 12) -> str:
+    more = f" and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more

@@ -1,0 +1,150 @@
+"""Averages of the weights on the way: trained at one point, judged, checkpointed and exported at another.
+
+EMA: an exponential moving average after each step (Polyak and Juditsky 1992; its warm-up as in TensorFlow's). SWA: the
+mean over the ends of the last epochs (Izmailov et al. 2018, arXiv:1803.05407). The arithmetic is torch's
+(torch.optim.swa_utils); what is held here is two sets of values, and which of them is in the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim.swa_utils import get_ema_multi_avg_fn, get_swa_multi_avg_fn
+
+from trainwright.trainer.config.averaging import EmaSection, SwaSection, WeightAveragingSection
+
+
+class WeightAveraging:
+    """Averages of what the optimizers update and of the model's floating-point buffers.
+
+    Buffers are averaged like weights (the statistics of batch normalisation belong to the weights that made them);
+    integer ones are left to the model, and so are those that begin with infinities: a mask has no mean.
+    """
+
+    def __init__(self, model: nn.Module, parameters: list[nn.Parameter]) -> None:
+        self.parameters = [parameter for parameter in parameters if parameter.is_floating_point()]
+        self.places = [
+            (module._buffers, name)
+            for module in model.modules()
+            for name, buffer in module.named_buffers(recurse=False)
+            if buffer.is_floating_point() and not bool(torch.isinf(buffer).any())
+        ]
+        self.averages: list[Tensor] = []
+        """Empty before the first update; at least float32, for a small share of a short number is nothing."""
+        self.widened = False
+        """Whether some averages are longer than the weights they average."""
+        self.updates = 0
+
+    def after_step(self) -> None:
+        """Take notice of an optimizer step. Does not wait for the device."""
+
+    def after_epoch(self, finished_epochs: int) -> bool:  # noqa: ARG002 - the moment's form
+        """Take notice of an epoch's end; tell whether its average needs new statistics of batch normalisation."""
+        return False
+
+    @contextmanager
+    def applied(self) -> Iterator[None]:
+        """Hold the averages in the model inside the context; the trained values come back exactly."""
+        kept = [value.detach().clone() for value in self._live()] if self.averages else []
+        self.settle()
+        try:
+            yield
+        finally:
+            _copy(kept, self._live())
+
+    def settle(self) -> None:
+        """Leave the averages in the model: for good when training is over."""
+        _copy(self.averages, self._live())
+
+    def take_buffers(self) -> None:
+        """Take over the model's buffers as the average's own (called inside `applied`)."""
+        _copy(self._live()[len(self.parameters) :], self.averages[len(self.parameters) :])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps beside the model's file, which holds the averages."""
+        live = self._live() if self.averages else []
+        wider = [
+            average if average.dtype != value.dtype else None
+            for average, value in zip(self.averages, live, strict=True)
+        ]
+        return {"updates": self.updates, "training": live, "averages": wider}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up what a checkpoint kept; the model holds the checkpoint's averages by then, afterwards it does not."""
+        self.updates = state["updates"]
+        if state["training"]:
+            live = self._live()
+            self.averages = [
+                _wide(value) if wider is None else wider for value, wider in zip(live, state["averages"], strict=True)
+            ]
+            self.widened = any(wider is not None for wider in state["averages"])
+            _copy(state["training"], live)
+
+    def _update(self, blend: Any) -> None:
+        live = self._live()
+        if not self.averages:
+            self.averages = [_wide(value) for value in live]
+            self.widened = any(value.dtype != wide.dtype for value, wide in zip(live, self.averages, strict=True))
+        else:
+            if self.widened:
+                live = [value.to(average.dtype) for value, average in zip(live, self.averages, strict=True)]
+            blend(self.averages, live, self.updates)
+        self.updates += 1
+
+    def _live(self) -> list[Tensor]:
+        buffers = [held[name] for held, name in self.places]
+        return [*self.parameters, *buffers]  # type: ignore[list-item]  # none of these is None
+
+
+class Ema(WeightAveraging):
+    """After each step, average = decay * average + (1 - decay) * weights; the first is the weights themselves."""
+
+    def __init__(self, section: EmaSection, model: nn.Module, parameters: list[nn.Parameter]) -> None:
+        super().__init__(model, parameters)
+        self.section = section
+
+    def after_step(self) -> None:
+        """Move the average towards the weights."""
+        decay = self.section.decay
+        if self.section.decay_warmup:
+            decay = min(decay, (1 + self.updates) / (10 + self.updates))
+        self._update(get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
+
+
+class Swa(WeightAveraging):
+    """At the end of each epoch after the first `start`, the mean of all such ends."""
+
+    def __init__(self, start: int, model: nn.Module, parameters: list[nn.Parameter]) -> None:
+        super().__init__(model, parameters)
+        self.start = start
+        self.has_batch_norm = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
+
+    def after_epoch(self, finished_epochs: int) -> bool:
+        """Take the weights into the mean."""
+        if finished_epochs <= self.start:
+            return False
+        self._update(get_swa_multi_avg_fn())  # type: ignore[no-untyped-call]
+        return self.has_batch_norm
+
+
+def build_averaging(
+    section: WeightAveragingSection | None, epochs: int, model: nn.Module, parameters: list[nn.Parameter]
+) -> WeightAveraging | None:
+    """Return the averaging that the configuration asks for."""
+    if isinstance(section, SwaSection):
+        return Swa(section.start(epochs), model, parameters)
+    return Ema(section, model, parameters) if section is not None else None
+
+
+def _wide(value: Tensor) -> Tensor:
+    return value.detach().to(torch.promote_types(value.dtype, torch.float32), copy=True)
+
+
+def _copy(values: list[Tensor], into: list[Tensor]) -> None:
+    if values:
+        with torch.no_grad():
+            torch._foreach_copy_(into, values)

@@ -1,0 +1,27 @@
+"""Which code ran: the user's own files, and ours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import trainwright
+from trainwright.trainer.canonical import digest_file, digest_json
+from trainwright.trainer.user_code.own_code import ENGINE, own_files
+
+
+def code_evidence(code_root: Path) -> dict[str, Any]:
+    """Return the `code` evidence: digests of the imported files under the code root, and of the engine."""
+    files = own_files(code_root)
+    return {
+        "files": files,
+        "digest": digest_json(files),
+        "engine_version": trainwright.__version__,
+        "engine_digest": engine_digest(ENGINE),
+    }
+
+
+def engine_digest(engine: Path) -> str:
+    """Return the digest of all of the engine's own files."""
+    files = {path.relative_to(engine).as_posix(): digest_file(path) for path in sorted(engine.rglob("*.py"))}
+    return digest_json(files)

@@ -1,0 +1,20 @@
+"""The set of installed packages, by one rule for the worker that records it and the server that compares it."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+
+_FIELD = re.compile(r"^(Name|Version):[ \t]*(\S+)", re.MULTILINE)
+
+
+def installed_packages() -> dict[str, str]:
+    """Return every installed distribution's version by its normalised name (PyPA: lower case, hyphens)."""
+    found: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+        fields = dict(_FIELD.findall(text.partition("\n\n")[0]))  # parsing it all as e-mail takes 20 times as long
+        if "Name" in fields:
+            name = fields["Name"].lower().replace("_", "-").replace(".", "-")
+            found.setdefault(name, fields.get("Version", "unknown"))
+    return dict(sorted(found.items()))

@@ -1,0 +1,90 @@
+"""Probes that show, in this very process, that seeds and deterministic settings hold (REPRO-1, REPRO-2)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.launch_environment import launch_environment
+from trainwright.trainer.reproducibility import determinism, seeding
+
+
+def run_probes(config: TrainingConfig, seeded: dict[str, bool | None]) -> dict[str, Any]:
+    """Return the `reproducibility` evidence. The generators are left as they were."""
+    with seeding.preserved():
+        draws = {
+            "python": _repeats(config.seed, random.random),
+            "numpy": _repeats(config.seed, lambda: float(np.random.random())),
+            "torch": _repeats(config.seed, lambda: torch.rand(8).tolist()),
+            "cuda": _repeats(config.seed, lambda: torch.rand(8, device="cuda").tolist())
+            if torch.cuda.is_available()
+            else None,
+            "loader_workers": _loader_repeats(config),
+        }
+    settings = determinism.present_settings()
+    refused, reason = _refuses_nondeterministic(deterministic=config.reproducibility.deterministic)
+    wanted = launch_environment(config)
+    settings_hold = (
+        settings["deterministic_algorithms"] == config.reproducibility.deterministic
+        and not settings["cudnn_benchmark"]
+        and settings["threads"] == config.reproducibility.threads
+        and settings["pythonhashseed"] == wanted["PYTHONHASHSEED"]
+        and settings["cublas_workspace_config"] == wanted["CUBLAS_WORKSPACE_CONFIG"]
+    )
+    passed = all(value is not False for value in draws.values()) and refused is not False and settings_hold
+    return {
+        "seed": config.seed,
+        "seeded": seeded,
+        "probe": {"draws_repeat": draws, "nondeterministic_operation_refused": refused, "reason": reason},
+        "settings": settings,
+        "exemption": None
+        if config.reproducibility.deterministic
+        else "reproducibility.deterministic is false: non-deterministic operations are allowed",
+        "passed": passed,
+    }
+
+
+def _repeats(seed: int, draw: Callable[[], object]) -> bool:
+    seeding.seed_everything(seed)
+    first = [draw(), draw()]
+    seeding.seed_everything(seed)
+    return first == [draw(), draw()] and first[0] != first[1]
+
+
+class _Draws(Dataset[torch.Tensor]):
+    """Samples that are nothing but random draws."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor([random.random(), float(np.random.random()), float(torch.rand(()))])
+
+
+def _loader_repeats(config: TrainingConfig) -> bool:
+    """Return whether samples drawn in a loader worker equal those drawn in this process."""
+
+    def drawn(workers: int) -> torch.Tensor:
+        loader = BatchLoader(_Draws(), 2, config.seed, shuffle=True, num_workers=workers)
+        return torch.cat(list(loader.batches(0)))
+
+    return torch.equal(drawn(0), drawn(1))
+
+
+def _refuses_nondeterministic(*, deterministic: bool) -> tuple[bool | None, str | None]:
+    """Try an operation that has no deterministic implementation."""
+    if not deterministic:
+        return None, "not asked: deterministic algorithms are switched off by the configuration"
+    try:
+        torch.zeros(2).put_(torch.tensor([0]), torch.ones(1))
+    except RuntimeError as error:
+        refusal = determinism.refusal(error)
+        return refusal is not None, refusal.details["operation"] if refusal else str(error)[:200]
+    return False, "put_ was not refused"

@@ -1,0 +1,93 @@
+"""Every random generator: seeded, captured, restored, and keyed to a sample."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+
+def seed_everything(seed: int) -> dict[str, bool | None]:
+    """Seed Python, NumPy, torch, CUDA and, where it is loaded, TensorFlow; return what was seeded (None: absent)."""
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)  # the CPU and every CUDA device
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is not None:
+        tensorflow.random.set_seed(seed)
+    return {
+        "python": True,
+        "numpy": True,
+        "torch": True,
+        "cuda": True if torch.cuda.is_available() else None,
+        "loader_workers": True,  # every sample is keyed: see keyed()
+        "tensorflow": True if tensorflow is not None else None,
+    }
+
+
+def seed_tensorflow(seed: int) -> bool:
+    """Seed TensorFlow if user code has loaded it, leaving the other generators alone; return whether it was."""
+    tensorflow = sys.modules.get("tensorflow")
+    if tensorflow is None:
+        return False
+    tensorflow.random.set_seed(seed)
+    tensorflow.config.experimental.enable_op_determinism()
+    return True
+
+
+def capture() -> dict[str, Any]:
+    """Return the state of every global generator, as tensors, arrays and plain values."""
+    return {
+        "python": random.getstate(),
+        "numpy": np.random.get_state(),
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if _cuda_is_used() else [],
+    }
+
+
+def _cuda_is_used() -> bool:
+    return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+def restore(state: dict[str, Any]) -> None:
+    """Put every global generator back to a captured state."""
+    random.setstate(state["python"])
+    np.random.set_state(state["numpy"])
+    torch.set_rng_state(state["torch"])
+    if state["cuda"]:
+        torch.cuda.set_rng_state_all(state["cuda"])
+
+
+@contextmanager
+def preserved() -> Iterator[None]:
+    """Leave the global generators, whatever happens inside, as they were."""
+    state = capture()
+    try:
+        yield
+    finally:
+        restore(state)
+
+
+def key_of(*parts: int) -> int:
+    """Mix integers, for example (seed, epoch, sample index), into one 64-bit seed."""
+    text = ",".join(map(str, parts)).encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def seed_sample(*parts: int) -> None:
+    """Key the generators that data sets draw from to one sample: the same draws in any process, in any order."""
+    key = key_of(*parts)
+    random.seed(key)
+    np.random.seed(key & 0xFFFF_FFFF)
+    torch.default_generator.manual_seed(key & 0x7FFF_FFFF_FFFF_FFFF)
+
+
+def permutation(seed: int, epoch: int, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return the order of an epoch's samples: a pure function of (seed, epoch), so a position needs no state."""
+    return np.random.default_rng([seed, epoch]).permutation(size)

@@ -1,0 +1,22 @@
+"""The run directory: the only channel between a worker and whoever watches it. Free of torch."""
+
+from trainwright.trainer.run.directory import RunDirectory, write_atomically
+from trainwright.trainer.run.events import Event
+from trainwright.trainer.run.metrics import MetricStore
+from trainwright.trainer.run.process import ProcessIdentity
+from trainwright.trainer.run.specification import Limits, RunKind, RunSpecification
+from trainwright.trainer.run.status import Failure, RunState, RunStatus
+
+__all__ = [
+    "Event",
+    "Failure",
+    "Limits",
+    "MetricStore",
+    "ProcessIdentity",
+    "RunDirectory",
+    "RunKind",
+    "RunSpecification",
+    "RunState",
+    "RunStatus",
+    "write_atomically",
+]

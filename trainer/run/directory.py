@@ -1,0 +1,228 @@
+"""Where everything of one run stands, and how it is read and written safely.
+
+run.json        the specification, written once by the launcher
+status.json     the latest RunStatus, replaced atomically by the worker
+run.lock        an flock held by the worker: the truth on whether it lives
+metrics.sqlite  see metrics.py
+events.jsonl    see events.py
+checkpoints/    one folder per checkpoint
+artifacts/      evidence and results, JSON and others (evidence names: see EVIDENCE)
+tensorboard/    event files
+worker.log      everything the process printed
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from trainwright.trainer.errors import ConflictError, IntegrityError, NotFoundError, StorageError
+from trainwright.trainer.run.events import Event, append_event, read_events
+from trainwright.trainer.run.metrics import MetricStore
+from trainwright.trainer.run.specification import RunSpecification
+from trainwright.trainer.run.status import RunState, RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Record = TypeVar("Record", bound=BaseModel)
+
+EVIDENCE = ("environment", "reproducibility", "data", "code", "resolved", "summary")
+"""Names of `artifacts/<name>.json` that every training worker leaves."""
+
+
+class RunDirectory:
+    """One run's folder. Reading never needs the worker; only the worker writes after the launch."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+
+    @property
+    def run_id(self) -> str:
+        """The run's id: the folder's name."""
+        return self.path.name
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def artifacts(self) -> Path:
+        """Folder of evidence and results."""
+        return self.path / "artifacts"
+
+    @property
+    def log(self) -> Path:
+        """Everything the worker process printed."""
+        return self.path / "worker.log"
+
+    @classmethod
+    def create(cls, path: Path, specification: RunSpecification) -> RunDirectory:
+        """Make the folder and write the specification and a first status. Raises ConflictError if it exists."""
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError as error:
+            raise ConflictError(f"The run folder {path.name} exists.", remedy="Use a new run id.") from error
+        directory = cls(path)
+        directory.checkpoints.mkdir()
+        directory.artifacts.mkdir()
+        write_atomically(path / "run.json", specification.model_dump_json(indent=2).encode())
+        directory.write_status(RunStatus(state=RunState.CREATED, attempt=0))
+        return directory
+
+    def specification(self) -> RunSpecification:
+        """Read `run.json`. Raises NotFoundError or IntegrityError."""
+        return self._read_model("run.json", RunSpecification)
+
+    def write_status(self, status: RunStatus) -> None:
+        """Replace `status.json`."""
+        write_atomically(self.path / "status.json", status.model_dump_json(indent=2).encode())
+
+    def status(self) -> RunStatus:
+        """Return the run's state: `interrupted` when the last record is not final and no worker holds the lock.
+
+        A run that was created and never taken up by a worker stays `created`.
+        """
+        status = self._read_model("status.json", RunStatus)
+        if status.state.is_terminal or status.state is RunState.CREATED or self.is_locked():
+            return status
+        status = self._read_model("status.json", RunStatus)  # it may have ended in between
+        return status if status.state.is_terminal else status.model_copy(update={"state": RunState.INTERRUPTED})
+
+    def last_status(self) -> RunStatus:
+        """Return the last record as it was written, for a worker that holds the lock itself."""
+        return RunStatus.model_validate(self._read_json("status.json"))
+
+    def is_locked(self) -> bool:
+        """Return whether a worker holds the run."""
+        path = self.path / "run.lock"
+        if not path.exists():
+            return False
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            return False
+
+    @contextmanager
+    def lock(self) -> Iterator[IO[bytes]]:
+        """Hold the run for this process, by the file it yields. Raises ConflictError when another worker has it."""
+        with (self.path / "run.lock").open("ab") as file:
+            if not _lock_within(file, seconds=2.0):
+                raise ConflictError(
+                    f"Another worker holds run {self.run_id}.",
+                    remedy=f"run_status(run_id='{self.run_id}') shows it.",
+                )
+            # A forked child shares the lock and would hold it past our death: it lets go at once.
+            os.register_at_fork(after_in_child=file.close)
+            yield file
+
+    def append_event(self, kind: str, **data: Any) -> Event:
+        """Append to the event log."""
+        return append_event(self.path / "events.jsonl", kind, data)
+
+    def events(self, kind: str | None = None) -> list[Event]:
+        """Return the whole events in order, of one kind if it is given."""
+        events = read_events(self.path / "events.jsonl")
+        return events if kind is None else [event for event in events if event.kind == kind]
+
+    def seconds_worked(self) -> float:
+        """Return the wall-clock seconds of all attempts together; pauses between them do not count.
+
+        Raises IntegrityError when the status is damaged.
+        """
+        attempts: list[list[float]] = []
+        for event in self.events():
+            if event.kind == "started" or not attempts:
+                attempts.append([])
+            attempts[-1].append(event.time)
+        if attempts:
+            attempts[-1].append(self._read_model("status.json", RunStatus).heartbeat_at)
+        return sum(max(times) - times[0] for times in attempts)
+
+    def metrics(self, *, writer: bool = False) -> MetricStore:
+        """Open the metrics."""
+        return MetricStore(self.path / "metrics.sqlite", writer=writer)
+
+    def write_evidence(self, name: str, value: dict[str, Any]) -> None:
+        """Write `artifacts/<name>.json`."""
+        text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str)
+        write_atomically(self.artifacts / f"{name}.json", text.encode())
+
+    def evidence(self, name: str) -> dict[str, Any] | None:
+        """Return `artifacts/<name>.json`, or None when the worker has not written it. Raises IntegrityError."""
+        if not (self.artifacts / f"{name}.json").exists():
+            return None
+        return self._read_json(f"artifacts/{name}.json")
+
+    def _read_model(self, name: str, model: type[Record]) -> Record:
+        try:
+            return model.model_validate(self._read_json(name))
+        except ValidationError as error:
+            raise self._damaged(name, error) from error
+
+    def _damaged(self, name: str, error: Exception) -> IntegrityError:
+        return IntegrityError(
+            f"{name} of run {self.run_id} is damaged: {' '.join(str(error).split())[:200]}.",
+            remedy="Start the run again; `trainwright verify` lists what else was changed.",
+        )
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        try:
+            value = json.loads(path.read_bytes())
+        except FileNotFoundError as error:
+            raise NotFoundError(
+                f"Run {self.run_id} has no {name}.",
+                remedy="project_status(project) lists the runs that exist.",
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise self._damaged(name, error) from error
+        if not isinstance(value, dict):
+            raise IntegrityError(f"{name} of run {self.run_id} is not a mapping.", remedy="Start the run again.")
+        return value
+
+
+def _lock_within(file: IO[bytes], seconds: float) -> bool:
+    """Take the exclusive lock; readers hold a shared one for an instant, so a refusal is tried again."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a file so that a reader, or a crash at any instant, sees the old bytes or the new ones.
+
+    Raises:
+        StorageError: the disk is full or the folder cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StorageError(
+            f"Could not write {path.name} ({len(data)} bytes): {error.strerror}.",
+            remedy="Free disk space or make the folder writable, then resume; `trainwright doctor` checks both.",
+        ) from error

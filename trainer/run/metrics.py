@@ -1,0 +1,161 @@
+"""`metrics.sqlite`: every number a run recorded, one row per (key, step).
+
+Keys: `train/loss`, `train/gradient_norm`, `train/learning_rate` at every optimizer step; `train/epoch_loss`,
+`train/<metric>`, `validation/loss`, `validation/<metric>` at the last step of an epoch; `epoch` (number of the
+epoch that ended at that step); `throughput/samples_per_second`, `throughput/data_wait_fraction`,
+`system/cpu_percent`, `system/memory_bytes`, `system/gpu_percent`, `system/gpu_memory_bytes` now and then.
+Steps that a resumed run replays overwrite their rows. NaN and infinities are stored as text ('nan', 'inf').
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from trainwright.trainer.errors import IntegrityError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS metrics (
+    key TEXT NOT NULL, step INTEGER NOT NULL, value REAL, time REAL NOT NULL,
+    PRIMARY KEY (key, step)
+) WITHOUT ROWID
+"""
+_ENCODED = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+class Point(NamedTuple):
+    """One recorded value: `time` in Unix seconds."""
+
+    step: int
+    value: float
+    time: float
+
+
+class MetricStore:
+    """Reads and writes the metrics of one run. One writer (the worker), any number of readers (WAL)."""
+
+    def __init__(self, path: Path, *, writer: bool = False) -> None:
+        self.path = path
+        self._writer: sqlite3.Connection | None = None
+        if writer:
+            self._writer = sqlite3.connect(path, timeout=30.0, isolation_level=None)
+            self._writer.execute("PRAGMA journal_mode=WAL")
+            self._writer.execute("PRAGMA synchronous=NORMAL")
+            self._writer.execute(_SCHEMA)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the writer, folding the log into the file."""
+        if self._writer is not None:
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._writer.close()
+            self._writer = None
+
+    def write(self, rows: Iterable[tuple[str, int, float, float]]) -> None:
+        """Insert or replace (key, step, value, time) rows in one transaction. Raises sqlite3.Error."""
+        assert self._writer is not None, "opened for reading"  # noqa: S101 - a programming error, not input
+        encoded = [(key, step, _encode(value), time) for key, step, value, time in rows]
+        self._writer.execute("BEGIN")
+        self._writer.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?, ?)", encoded)
+        self._writer.execute("COMMIT")
+
+    def forget_after(self, step: int) -> None:
+        """Drop rows past `step`: a resumed run will record them again."""
+        assert self._writer is not None, "opened for reading"  # noqa: S101 - a programming error, not input
+        self._writer.execute("DELETE FROM metrics WHERE step > ?", (step,))
+
+    def keys(self) -> list[str]:
+        """Return the recorded keys, sorted."""
+        return [str(row[0]) for row in self._read("SELECT DISTINCT key FROM metrics ORDER BY key", ())]
+
+    def latest(self) -> dict[str, Point]:
+        """Return the last point of every key."""
+        return {key: point for key in self.keys() if (point := self.last(key)) is not None}
+
+    def last(self, key: str) -> Point | None:
+        """Return the last point of one key, or None."""
+        query = "SELECT step, value, time FROM metrics WHERE key = ? ORDER BY step DESC LIMIT 1"
+        points = self._points(query, (key,))
+        return points[0] if points else None
+
+    def series(self, key: str, *, after_step: int = -1) -> list[Point]:
+        """Return all points of one key in order of step."""
+        query = "SELECT step, value, time FROM metrics WHERE key = ? AND step > ? ORDER BY step"
+        return self._points(query, (key, after_step))
+
+    def head(self, key: str, count: int) -> list[Point]:
+        """Return the first `count` points of one key in order of step."""
+        query = "SELECT step, value, time FROM metrics WHERE key = ? ORDER BY step LIMIT ?"
+        return self._points(query, (key, count))
+
+    def tail(self, key: str, count: int) -> list[Point]:
+        """Return the last `count` points of one key in order of step."""
+        query = "SELECT step, value, time FROM metrics WHERE key = ? ORDER BY step DESC LIMIT ?"
+        return self._points(query, (key, count))[::-1]
+
+    def count(self, key: str) -> int:
+        """Return the number of points of one key."""
+        rows = self._read("SELECT COUNT(*) FROM metrics WHERE key = ?", (key,))
+        return int(str(rows[0][0])) if rows else 0
+
+    def non_finite(self, key: str) -> list[Point]:
+        """Return the points of one key that are NaN or infinite, in order of step."""
+        query = "SELECT step, value, time FROM metrics WHERE key = ? AND typeof(value) <> 'real' ORDER BY step"
+        return self._points(query, (key,))
+
+    def buckets(self, key: str, count: int) -> list[tuple[int, float, float, float]]:
+        """Return at most `count` buckets (last step, mean, lowest, highest) over the finite values of a key."""
+        query = """
+            SELECT MAX(step), AVG(value), MIN(value), MAX(value) FROM metrics,
+                (SELECT MIN(step) AS low, MAX(step) - MIN(step) + 1 AS width FROM metrics WHERE key = ?1)
+            WHERE key = ?1 AND typeof(value) = 'real' GROUP BY (step - low) * ?2 / width ORDER BY 1
+        """
+        try:
+            return [(int(s), float(a), float(b), float(c)) for s, a, b, c in self._read(query, (key, count))]  # type: ignore[call-overload, arg-type]
+        except (TypeError, ValueError) as error:  # a step that is no number: not written by MetricStore
+            raise _damaged(self.path, error) from error
+
+    def _points(self, query: str, arguments: Sequence[object]) -> list[Point]:
+        try:
+            return [_point(row) for row in self._read(query, arguments)]
+        except (KeyError, TypeError, ValueError) as error:  # a value that MetricStore never writes
+            raise _damaged(self.path, error) from error
+
+    def _read(self, query: str, arguments: Sequence[object]) -> list[tuple[object, ...]]:
+        if not self.path.exists():
+            return []
+        try:
+            with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=10.0)) as connection:
+                return connection.execute(query, arguments).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):
+                return []  # the worker has made the file and not yet the table
+            raise _damaged(self.path, error) from error
+        except sqlite3.DatabaseError as error:
+            raise _damaged(self.path, error) from error
+
+
+def _encode(value: float) -> float | str:
+    return value if math.isfinite(value) else str(float(value))
+
+
+def _point(row: tuple[object, ...]) -> Point:
+    step, value, time = row
+    number = _ENCODED[value] if isinstance(value, str) else float(value)  # type: ignore[arg-type]
+    return Point(int(step), number, float(time))  # type: ignore[call-overload, arg-type]
+
+
+def _damaged(path: Path, error: Exception) -> IntegrityError:
+    return IntegrityError(
+        f"The metrics file {path.name} of run {path.parent.name} cannot be read: {error}.",
+        remedy="Start the run again; its record is no longer evidence.",
+    )

@@ -1,0 +1,57 @@
+"""Which process a record speaks of. A bare process id lies: ids are reused and zombies keep theirs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Self
+
+import psutil
+from pydantic import BaseModel, ConfigDict
+
+
+class ProcessIdentity(BaseModel):
+    """A process id with its start time and the machine's boot, enough to signal the right process or none."""
+
+    model_config = ConfigDict(frozen=True)
+
+    pid: int
+    started_at: float
+    """Unix seconds, from the kernel."""
+    boot_id: str
+
+    @classmethod
+    def of(cls, pid: int) -> Self:
+        """Describe a living process. Raises psutil.NoSuchProcess."""
+        return cls(pid=pid, started_at=psutil.Process(pid).create_time(), boot_id=boot_id())
+
+    @classmethod
+    def current(cls) -> Self:
+        """Describe this process."""
+        return cls.of(os.getpid())
+
+    def is_alive(self) -> bool:
+        """Return whether this very process still runs (zombies do not count). For signalling, not for liveness."""
+        try:
+            process = psutil.Process(self.pid)
+            same = abs(process.create_time() - self.started_at) < 2.0 and self.boot_id == boot_id()
+            return same and process.status() != psutil.STATUS_ZOMBIE
+        except psutil.Error:
+            return False
+
+    def send_signal(self, number: signal.Signals) -> bool:
+        """Signal the process if it is still the same one; return whether a signal was sent."""
+        if not self.is_alive():
+            return False
+        try:
+            os.kill(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+
+def boot_id() -> str:
+    """Return a text that changes with every boot (the kernel's own where there is one)."""
+    path = Path("/proc/sys/kernel/random/boot_id")
+    return path.read_text().strip() if path.exists() else f"boot-{psutil.boot_time():.0f}"

@@ -1,0 +1,62 @@
+"""`run.json`: what a worker is told, written once before it starts and never changed."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from trainwright.trainer.config.schema import TrainingConfig
+
+
+class RunKind(StrEnum):
+    """Why a run exists. All but `probe` and `export` train."""
+
+    SMOKE = "smoke"
+    PROBE = "probe"
+    """Measure the first steps: time by phase, a range of learning rates, batch sizes. Keeps no checkpoint."""
+    BASELINE = "baseline"
+    TRIAL = "trial"
+    ABLATION = "ablation"
+    REPLAY = "replay"
+    FINAL = "final"
+    EXPORT = "export"
+    """Load a run's best checkpoint, export it, check it, and evaluate the test split."""
+
+
+class Limits(BaseModel):
+    """What the worker enforces on itself."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    wall_clock_seconds: float = Field(gt=0, default=3600.0)
+    """Longest that the run may work, all attempts together."""
+    disk_bytes: int = Field(gt=0, default=20 * 1024**3)
+    user_code_seconds: float = Field(gt=0, default=120.0)
+    """Longest that importing and building the user's code may take."""
+
+
+class RunSpecification(BaseModel):
+    """The whole order to a worker. Paths are absolute."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    run_id: str
+    project: str
+    kind: RunKind
+    config: TrainingConfig
+    config_digest: str
+    code_root: str
+    """The resolved folder of the user's code and data."""
+    limits: Limits = Field(default_factory=Limits)
+    max_steps: int | None = None
+    """Stop after this many optimizer steps: a smoke run's bound. The configuration stays as it is."""
+    source_run: str | None = None
+    """Run directory of another run: what a replay repeats, what an export exports."""
+    expected: dict[str, str] = Field(default_factory=dict)
+    """Digests fixed by the planning gate (`data`, `code`, `environment`): the worker fails on a mismatch."""
+    returns: str | None = None
+    """How the smoke run found the model's output to be read; None asks the worker to find out."""
+    permit: dict[str, Any] = Field(default_factory=dict)
+    """The decision that allowed this run, as recorded in the ledger."""

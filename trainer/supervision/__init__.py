@@ -1,0 +1,1 @@
+"""Watching over the worker: heartbeat, limits, signals, what the machine does."""

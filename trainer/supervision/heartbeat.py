@@ -1,0 +1,177 @@
+"""A small thread that shows the worker is alive and holds it to its limits, also while user code hangs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+from trainwright.trainer.errors import LimitReachedError, TrainwrightError, UserCodeError
+from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunSpecification, RunState, RunStatus
+from trainwright.trainer.supervision.stop import StopRequest
+from trainwright.trainer.user_code.guard import exit_now, user_frames
+
+INTERVAL_SECONDS = 0.5
+GRACE_SECONDS = 10.0
+DISK_CHECK_SECONDS = 5.0
+
+
+class Heartbeat:
+    """Owns status.json: the main thread sets values, the thread writes them every half second."""
+
+    def __init__(
+        self,
+        run: RunDirectory,
+        specification: RunSpecification,
+        attempt: int,
+        stop: StopRequest,
+        *,
+        process: ProcessIdentity | None = None,
+        is_far: bool = False,
+    ) -> None:
+        worked_seconds = run.seconds_worked()  # by earlier attempts: the limit is the run's, not the attempt's
+        self.run, self.limits, self.stop_request = run, specification.limits, stop
+        self.code_root = Path(specification.code_root)
+        self.is_far = is_far
+        """Whether those who may ask for the end can be on another machine, where they can send no signal."""
+        self.step = 0
+        """Set by the loop; a plain attribute, so that a step costs nothing."""
+        self._status = RunStatus(
+            state=RunState.STARTING,
+            attempt=attempt,
+            started_at=time.time(),
+            process=process or ProcessIdentity.current(),  # the one to signal: the leader of a group
+        )
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._main = threading.main_thread().ident
+        self._user_code_since: float | None = None
+        self._asked_at: float | None = None
+        self._disk_at = time.monotonic()
+        self._began = self._disk_at - worked_seconds
+        self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+
+    @property
+    def pid(self) -> int:
+        """This worker's process id."""
+        return os.getpid()
+
+    def start(self) -> None:
+        """Write the first status and begin to beat."""
+        self._write()
+        self._thread.start()
+
+    def set(self, **values: Any) -> None:
+        """Change what the status says: written at the next beat, a new stage at once, for it may end in a crash.
+
+        Raises:
+            StorageError: the record of a new stage could not be written.
+        """
+        before = self._status.stage
+        self._update(values)
+        if values.get("stage", before) != before and not self._done.is_set():
+            self._write()
+
+    def stage(self, stage: str) -> None:
+        """Say what the worker does now."""
+        self.set(stage=stage)
+
+    def begin_user_code(self) -> None:
+        """Start the clock of limits.user_code_seconds."""
+        self._user_code_since = time.monotonic()
+
+    def end_user_code(self) -> None:
+        """Stop that clock."""
+        self._user_code_since = None
+
+    def end(self, state: RunState, **values: Any) -> None:
+        """Stop beating and write the last record. Raises StorageError."""
+        self._done.set()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join()
+        self._update({"state": state, "stage": "", **values})
+        self._write()
+
+    def _update(self, values: dict[str, Any]) -> None:
+        with self._lock:
+            if "step" in values:
+                self.step = values["step"]
+            self._status = self._status.model_copy(update=values)
+
+    def _write(self) -> None:
+        with self._lock:
+            self._status = self._status.model_copy(update={"step": self.step, "heartbeat_at": time.time()})
+            self.run.write_status(self._status)
+
+    def _beat(self) -> None:
+        while not self._done.wait(INTERVAL_SECONDS):
+            try:
+                self._write()
+            except TrainwrightError as error:  # a full disk: the main thread will meet it too
+                sys.stderr.write(f"heartbeat: {error}\n")
+            self._enforce(time.monotonic())
+
+    def _enforce(self, now: float) -> None:
+        since, limits = self._user_code_since, self.limits
+        if since is not None and now - since > limits.user_code_seconds:
+            self._kill(
+                UserCodeError(
+                    f"Importing and building the user's code took longer than {limits.user_code_seconds:g} s.",
+                    remedy="Move training, downloads and other long work out of import and build; the traceback shows "
+                    "where it hangs. The owner's settings hold the limit.",
+                    details={"limit": "user_code_seconds", "limit_seconds": limits.user_code_seconds},
+                )
+            )
+        if self.is_far and self.stop_request.is_written:
+            self.stop_request.ask("requested")
+        if now - self._began > limits.wall_clock_seconds:
+            self._ask("wall_clock_limit", now)
+        if now - self._disk_at > DISK_CHECK_SECONDS:
+            self._disk_at = now
+            if folder_bytes(self.run.path) > limits.disk_bytes:
+                self._ask("disk_limit", now)
+        if self._asked_at is not None and now - self._asked_at > GRACE_SECONDS:
+            self._kill(
+                LimitReachedError(
+                    f"The run reached its limit ({self.stop_request.reason}) and did not stop within "
+                    f"{GRACE_SECONDS:g} s.",
+                    remedy="The last checkpoint is kept. Shorten single steps, or ask the owner to raise the limit.",
+                    details={"limit": self.stop_request.reason, "wall_clock_seconds": limits.wall_clock_seconds},
+                )
+            )
+
+    def _ask(self, reason: str, now: float) -> None:
+        if self._asked_at is None:
+            self._asked_at = now
+            self.stop_request.ask(reason)
+
+    def _kill(self, error: TrainwrightError) -> None:
+        """Write the last record from this thread, with where the main thread stands, and end the process."""
+        if self._done.is_set():
+            return
+        frames = sys._current_frames().get(self._main or 0)
+        shown = user_frames(traceback.extract_stack(frames), self.code_root) if frames is not None else None
+        self._done.set()
+        try:
+            failure = Failure(**error.as_dict(), traceback=shown)
+            self.run.append_event("failed", **error.as_dict())
+            self.end(RunState.FAILED, failure=failure)
+            self.run.append_event("ended", state="failed", stop_reason=None)
+        finally:
+            exit_now(1)
+
+
+def folder_bytes(path: Path) -> int:
+    """Return the bytes of all files under a folder; files that vanish meanwhile count nothing."""
+    total = 0
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(folder, name)).st_size  # noqa: PTH116, PTH118 - many files, often
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,128 @@
+"""What the machine does for this run: CPU of the process tree, memory, GPU where there is one."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+INTERVAL_SECONDS = 1.0
+
+
+class SystemSampler:
+    """A thread that samples once a second; `take` gives the means since it was last asked."""
+
+    def __init__(self, root: int | None = None) -> None:
+        """Prepare to sample the tree of processes under `root`: by default this process."""
+        self._values: dict[str, list[float]] = {}
+        self._sums: dict[str, tuple[float, int]] = {}
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+        self._root = psutil.Process(root)
+        self._cores = allowed_cores()
+        self._gpu = _open_gpu()
+        self._thread = threading.Thread(target=self._run, name="system-sampler", daemon=True)
+
+    def start(self) -> None:
+        """Begin to sample."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop sampling."""
+        self._done.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def take(self) -> dict[str, float]:
+        """Return cpu_percent (of all allowed cores), memory_bytes, gpu_percent, gpu_memory_bytes, as far as known."""
+        with self._lock:
+            values, self._values = self._values, {}
+        return {name: sum(numbers) / len(numbers) for name, numbers in values.items()}
+
+    def mean(self, name: str) -> float | None:
+        """Return the mean over the whole attempt, or None when it was never measured."""
+        with self._lock:
+            total, count = self._sums.get(name, (0.0, 0))
+        return total / count if count else None
+
+    def _run(self) -> None:
+        used = self._cpu_seconds()
+        clock = _now()
+        while not self._done.wait(INTERVAL_SECONDS):
+            used_before, clock_before = used, clock
+            used, clock = self._cpu_seconds(), _now()
+            share = max(used - used_before, 0.0) / max(clock - clock_before, 1e-9) / self._cores
+            sample = {"cpu_percent": min(100.0 * share, 100.0), "memory_bytes": self._memory_bytes(), **_gpu(self._gpu)}
+            with self._lock:
+                for name, value in sample.items():
+                    self._values.setdefault(name, []).append(value)
+                    total, count = self._sums.get(name, (0.0, 0))
+                    self._sums[name] = (total + value, count + 1)
+
+    def _tree(self) -> list[psutil.Process]:
+        with suppress(psutil.Error):
+            return [self._root, *self._root.children(recursive=True)]
+        return [self._root]
+
+    def _cpu_seconds(self) -> float:
+        total = 0.0
+        for process in self._tree():
+            with suppress(psutil.Error):
+                times = process.cpu_times()
+                total += times.user + times.system
+        return total
+
+    def _memory_bytes(self) -> float:
+        total = 0.0
+        for process in self._tree():
+            with suppress(psutil.Error):
+                total += process.memory_info().rss
+        return total
+
+
+def allowed_cores() -> float:
+    """Return the cores that this process may use: its affinity, or a control group's smaller quota."""
+    cores = float(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    quota = Path("/sys/fs/cgroup/cpu.max")
+    with suppress(OSError, ValueError):
+        limit, period = quota.read_text().split()
+        if limit != "max":
+            cores = min(cores, int(limit) / int(period))
+    return cores
+
+
+def _now() -> float:
+    import time
+
+    return time.monotonic()
+
+
+def _open_gpu() -> Any | None:
+    """Return NVML's handle of the first GPU that this process may use, or None."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        if visible in {"", "-1"}:
+            return None
+        by_name = visible.startswith(("GPU-", "MIG-"))
+        return pynvml.nvmlDeviceGetHandleByUUID(visible) if by_name else pynvml.nvmlDeviceGetHandleByIndex(int(visible))
+    except Exception:  # noqa: BLE001 - no driver, no library, no GPU: all the same here
+        return None
+
+
+def _gpu(handle: Any | None) -> dict[str, float]:
+    if handle is None:
+        return {}
+    import pynvml
+
+    values: dict[str, float] = {}
+    with suppress(pynvml.NVMLError):
+        values["gpu_memory_bytes"] = float(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
+        values["gpu_percent"] = float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+    return values

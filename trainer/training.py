@@ -1,0 +1,171 @@
+"""A training run from its specification to its summary."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from trainwright.trainer.acceleration.shortage import explained_shortage
+from trainwright.trainer.assembly.assemble import assemble, choose_device
+from trainwright.trainer.checkpoints.read import newest_whole
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.assemble import data_evidence
+from trainwright.trainer.distributed.group import present
+from trainwright.trainer.errors import DivergenceError, ReproducibilityError
+from trainwright.trainer.evidence import check_expected, resolved_evidence, summary_evidence
+from trainwright.trainer.loop import train
+from trainwright.trainer.observers.checkpointing import Checkpointing
+from trainwright.trainer.observers.observer import Observers
+from trainwright.trainer.observers.recorder import Recorder
+from trainwright.trainer.observers.reporter import Reporter
+from trainwright.trainer.observers.selection import Selection
+from trainwright.trainer.reproducibility import determinism, seeding
+from trainwright.trainer.reproducibility.code import code_evidence
+from trainwright.trainer.reproducibility.environment import environment_evidence
+from trainwright.trainer.reproducibility.probe import run_probes
+from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
+from trainwright.trainer.session import Session
+from trainwright.trainer.supervision.heartbeat import Heartbeat
+from trainwright.trainer.supervision.sampling import SystemSampler
+from trainwright.trainer.supervision.stop import StopRequest
+from trainwright.trainer.user_code import own_code
+
+
+def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
+    """Train as specified, from the newest whole checkpoint where there is one; return the stop reason.
+
+    Raises:
+        ReproducibilityError: a probe failed, data, code or packages are not the plan's, or code was imported late.
+        And whatever assembling and training raise.
+    """
+    ordered = specification
+    if specification.kind is RunKind.REPLAY:
+        from trainwright.trainer.reproducibility.comparison import as_source
+
+        specification = as_source(specification)
+    prove(run, specification, heartbeat)
+    session = open_session(run, specification, heartbeat, stop)
+    if specification.kind is RunKind.PROBE:
+        from trainwright.trainer.probing.run import probe
+
+        return probe(session, heartbeat)
+    group, checkpointing = present(), Checkpointing()
+    if group is not None:
+        from trainwright.trainer.distributed.parallel import attach
+        from trainwright.trainer.distributed.silence import SilentCheckpointing
+
+        attach(session, group)
+        checkpointing = checkpointing if group.is_first else SilentCheckpointing()
+    _resume(session)
+    sampler = SystemSampler(os.getppid() if group is not None else None)  # the launcher's tree: the whole group
+    recorder = Recorder(run.metrics(writer=True), _board(run, specification.config), sampler)
+    observers = Observers([recorder, Selection(), Reporter(heartbeat), checkpointing], heartbeat.stage)
+    sampler.start()
+    heartbeat.set(state=RunState.RUNNING, stage="training")
+    try:
+        with explained_shortage(session):
+            reason = train(session, observers)
+    except DivergenceError as error:
+        recorder.note_non_finite(session, error.details["step"], *_noted(error))
+        raise
+    finally:
+        sampler.close()
+        observers.close()
+    own_code.require_recorded(Path(specification.code_root))
+    run.write_evidence("summary", summary_evidence(session, reason, sampler))
+    if ordered.kind is RunKind.REPLAY:
+        from trainwright.trainer.reproducibility.comparison import compare
+
+        heartbeat.stage("comparing")
+        run.write_evidence("comparison", compare(run, ordered, session))
+    return reason
+
+
+def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat) -> None:
+    """Seed, apply the deterministic settings, probe both, and record the environment.
+
+    Raises:
+        ReproducibilityError: a probe failed.
+    """
+    heartbeat.stage("probing")
+    config = specification.config
+    determinism.apply_settings(config.reproducibility)
+    seeded = seeding.seed_everything(config.seed)
+    device = choose_device(config)
+    root = Path(specification.code_root)
+    group = present()
+    environment = environment_evidence(
+        root,
+        device=device.type,
+        precision=config.training.precision,
+        world_size=group.world_size if group is not None else 1,
+    )
+    run.write_evidence("environment", environment)
+    probed = run_probes(config, seeded)
+    run.write_evidence("reproducibility", probed)
+    run.append_event("probe", passed=probed["passed"])
+    if not probed["passed"]:
+        raise ReproducibilityError(
+            "The reproducibility probes did not pass on this machine.",
+            remedy="artifacts/reproducibility.json shows which; `trainwright doctor` tests the machine.",
+            details={"probe": probed["probe"], "settings": probed["settings"]},
+        )
+
+
+def open_session(
+    run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest
+) -> Session:
+    """Import and build the user's code under its time limit, record data and code, and hold them to the plan."""
+    heartbeat.set(stage="importing")
+    heartbeat.begin_user_code()
+    session = assemble(specification, run, stop)
+    heartbeat.end_user_code()
+    stop.listen()  # user code may have taken the signals over
+    config, root = specification.config, Path(specification.code_root)
+    determinism.apply_settings(config.reproducibility)  # and the settings
+    seeded = seeding.seed_tensorflow(config.seed)
+    data, code = data_evidence(session.work.splits, root), code_evidence(root)
+    environment = run.evidence("environment") or {}
+    if seeded:
+        run.append_event("note", text="TensorFlow was imported by the user's code and has been seeded.")
+    run.write_evidence("data", data)
+    run.write_evidence("code", code)
+    own_code.record(code["files"])
+    run.write_evidence("resolved", resolved_evidence(session))
+    found = {"data": data["fingerprint"], "code": code["digest"], "environment": environment.get("packages_digest", "")}
+    details: dict[str, Any] = {
+        "data": {name: split["fingerprint"] for name, split in data["splits"].items()} | data["files"],
+        "code": code["files"],
+        "environment": environment.get("fingerprint_basis"),
+    }
+    check_expected(specification, found, details)
+    if specification.kind is not RunKind.EXPORT:
+        session.work.splits.samples.pop("test", None)  # training and tuning never see it
+    return session
+
+
+def _resume(session: Session) -> None:
+    """Take up the newest whole checkpoint of an earlier attempt, if there is one."""
+    run = session.run
+    checkpoint, skipped = newest_whole(run.checkpoints, config_digest=session.specification.config_digest)
+    if session.parallel is not None:
+        session.parallel.require_same(checkpoint.name if checkpoint is not None else None)
+    if checkpoint is not None:
+        session.load(checkpoint)
+        run.append_event("resumed", from_checkpoint=checkpoint.name, step=checkpoint.manifest["step"], skipped=skipped)
+    elif skipped:
+        run.append_event("note", text="No checkpoint is whole; training starts from the beginning.", skipped=skipped)
+
+
+def _board(run: RunDirectory, config: TrainingConfig) -> Any | None:
+    group = present()
+    if not config.logging.tensorboard or (group is not None and not group.is_first):
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(run.path / "tensorboard"), max_queue=200, flush_secs=10)
+
+
+def _noted(error: DivergenceError) -> tuple[float, float]:
+    return float(error.details["loss"]), float(error.details.get("gradient_norm", "nan"))

@@ -1,0 +1,133 @@
+"""From `module:callable` or `path/file.py:callable` to the object, defined under the code root and nowhere else."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.user_code.guard import user_code
+from trainwright.trainer.user_code.paths import confine, files_under, near_matches
+
+
+def is_entry(use: str) -> bool:
+    """Return whether `use` names the user's code rather than a built-in."""
+    return ":" in use
+
+
+def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
+    """Import the file that an entry names and return its object.
+
+    Raises:
+        ConfigurationError: malformed, not found (with near matches), or defined outside the code root.
+        UserCodeError: the import raised or left the process.
+    """
+    place, _, name = use.partition(":")
+    if not place or not name or not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigurationError(
+            f"`{key}` = {use!r} is not an entry.",
+            remedy='Write "module:callable" or "path/file.py:callable".',
+        )
+    file = _file_of(place, code_root, key=key)
+    with user_code(f"Importing {place}", code_root):
+        module = _import(file, code_root)
+    value: Any = module
+    for part in name.split("."):
+        if not hasattr(value, part):
+            known = [item for item in vars(value) if not item.startswith("_")]
+            raise ConfigurationError(
+                f"`{key}` = {use!r}: {file.name} has no {name!r}.{near_matches(name, known)}",
+                remedy=f"It has: {', '.join(known[:20]) or 'no public names'}.",
+            )
+        value = getattr(value, part)
+    _require_own(value, use, code_root, key=key)
+    return value
+
+
+def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path) -> Any:
+    """Call the user's object with keyword arguments, wrong ones being a configuration error that names the right ones.
+
+    Raises:
+        ConfigurationError: `args` do not fit its signature.
+        UserCodeError: it raised.
+    """
+    try:
+        signature = inspect.signature(function)
+        signature.bind(**args)
+    except TypeError as error:
+        raise ConfigurationError(
+            f"{what}: args {sorted(args)} do not fit its signature {signature}: {error}.",
+            remedy="Correct `args` to the parameters of the callable.",
+        ) from error
+    except ValueError:
+        pass  # no signature to check (a callable written in C)
+    with user_code(what, code_root):
+        return function(**args)
+
+
+def _file_of(place: str, code_root: Path, *, key: str) -> Path:
+    if place.endswith(".py"):
+        return confine(place, code_root, key=key)
+    stem = place.replace(".", "/")
+    for candidate in (f"{stem}.py", f"{stem}/__init__.py"):
+        if (code_root / candidate).is_file():
+            return confine(candidate, code_root, key=key)
+    modules = [
+        name[:-3].removesuffix("/__init__").replace("/", ".") for name in files_under(code_root) if name.endswith(".py")
+    ]
+    raise ConfigurationError(
+        f"`{key}`: no module {place!r} at {code_root / stem}.py or {code_root / stem}/__init__.py."
+        f"{near_matches(place, modules)}",
+        remedy="Entries are looked up under code_root only; correct the name or code_root.",
+    )
+
+
+def _import(file: Path, code_root: Path) -> ModuleType:
+    """Import a file as the module that its place under the root makes it, siblings importable as in a script."""
+    for folder in (str(file.parent), str(code_root.resolve())):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    parts = file.relative_to(code_root.resolve()).with_suffix("").parts
+    name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    if all(part.isidentifier() for part in parts) and name:
+        taken = sys.modules.get(name)
+        if taken is None or _is_file(taken, file):
+            module = importlib.import_module(name)
+            if _is_file(module, file):
+                return module
+    private = "_user_" + "_".join(parts)  # the name belongs to a library, or is no identifier
+    if private in sys.modules and _is_file(sys.modules[private], file):
+        return sys.modules[private]
+    spec = importlib.util.spec_from_file_location(private, file)
+    assert spec is not None, file  # noqa: S101 - a .py file always has a loader
+    assert spec.loader is not None, file  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[private] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _is_file(module: ModuleType, file: Path) -> bool:
+    origin = getattr(module, "__file__", None)
+    return origin is not None and Path(origin).resolve() == file
+
+
+def _require_own(value: Any, use: str, code_root: Path, *, key: str) -> None:
+    """Refuse objects that the file merely imported (`os.system`): their code is not part of the evidence."""
+    if not callable(value):
+        raise ConfigurationError(
+            f"`{key}` = {use!r} is a {type(value).__name__}; it must be callable.", remedy="Name a function or a class."
+        )
+    owner = inspect.unwrap(value) if inspect.isroutine(value) or inspect.isclass(value) else type(value)
+    module = sys.modules.get(getattr(owner, "__module__", "") or "")
+    origin = getattr(module, "__file__", None)
+    if origin is None or not Path(origin).resolve().is_relative_to(code_root.resolve()):
+        raise ConfigurationError(
+            f"`{key}` = {use!r} is defined in {origin or getattr(owner, '__module__', '?')}, outside the code root.",
+            remedy="Wrap it in a function of your own file, such as `def build(**args): return TheirClass(**args)`.",
+        )

@@ -1,0 +1,142 @@
+"""A boundary around the user's code: what it does wrong becomes one clear, classified error.
+
+Inside the boundary user code may raise, call `sys.exit` or `os._exit`, or parse `sys.argv`; hanging is ended by the
+heartbeat thread (supervision/heartbeat.py), which needs no cooperation.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NoReturn
+
+from trainwright.trainer.errors import TrainwrightError, UserCodeError
+
+MAX_TRACEBACK_LINES = 40
+MAX_MESSAGE = 500
+_OURS = str(Path(__file__).resolve().parents[1]) + os.sep
+_real_exit = os._exit
+_owner = os.getpid()
+
+
+class ExitCalled(BaseException):
+    """The user's code called `os._exit` in the worker process."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"os._exit({code})")
+        self.code = code
+
+
+def exit_now(code: int) -> NoReturn:
+    """End the process at once, past the guard."""
+    _real_exit(code)
+
+
+def install() -> None:
+    """Make `os._exit` raise in this process (children that were forked may still use it)."""
+    global _owner  # noqa: PLW0603 - one guard per process
+    _owner = os.getpid()
+
+    def guarded_exit(code: int) -> NoReturn:
+        if os.getpid() != _owner:
+            _real_exit(code)
+        raise ExitCalled(code)
+
+    os._exit = guarded_exit  # type: ignore[assignment]
+
+
+@contextmanager
+def user_code(what: str, code_root: Path) -> Iterator[None]:
+    """Run user code; `what` names it in the error ("model `net.py:Net`").
+
+    Raises:
+        UserCodeError: it raised or tried to leave the process. Errors of ours pass through unchanged.
+    """
+    argv = sys.argv
+    sys.argv = [str(code_root / "worker")]
+    try:
+        yield
+    except TrainwrightError:
+        raise
+    except (SystemExit, ExitCalled) as error:
+        code = error.code
+        raise UserCodeError(
+            f"{what} ended the process (exit code {code!r}) instead of returning.",
+            remedy="Keep argument parsing and exits out of import: put them under `if __name__ == '__main__':`, "
+            "and pass values through `args`.",
+            details={"exit_code": code if isinstance(code, int | str) else None},
+        ) from error
+    except Exception as error:
+        from trainwright.trainer.failures import known_failure
+
+        if (known := known_failure(error)) is not None:
+            raise known from error
+        raise UserCodeError(
+            f"{what} raised {type(error).__name__}: {str(error)[:500]}",
+            remedy="Correct the code at the last line of the traceback, then start the run again.",
+            details={"exception": type(error).__name__},
+        ) from error
+    finally:
+        sys.argv = argv
+
+
+def user_traceback(error: BaseException, code_root: Path) -> str | None:
+    """Return the part of the error's traceback from the first frame of user code on, at most 40 lines.
+
+    Looks through the chain of causes. None when no user code took part.
+    """
+    root = _prefix(code_root)
+    cause: BaseException | None = error
+    seen: set[int] = set()
+    while cause is not None and id(cause) not in seen:  # `raise error from error` is a circle
+        seen.add(id(cause))
+        told = "".join(traceback.format_exception_only(cause))
+        frames = user_frames(traceback.extract_tb(cause.__traceback__), code_root, told)
+        if frames is not None:
+            return frames
+        if isinstance(cause, SyntaxError) and cause.filename and _is_under(cause.filename, root):
+            return _shortened(told)
+        if "DataLoader worker process" in str(cause) and root in str(cause):
+            return _shortened(str(cause))
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def user_frames(frames: list[traceback.FrameSummary], code_root: Path, told: str = "") -> str | None:
+    """Return the frames from the first one of user code on as text, without ours and those of the import system.
+
+    What is `told` of the error follows them. At most 40 lines; None when there is no frame of user code.
+    """
+    root = _prefix(code_root)
+    frames = [frame for frame in frames if not frame.filename.startswith("<frozen") and not _is_ours(frame.filename)]
+    first = next((place for place, frame in enumerate(frames) if _is_under(frame.filename, root)), None)
+    return None if first is None else _shortened("".join(traceback.format_list(frames[first:])) + told)
+
+
+def cut(message: str) -> str:
+    """Return the message in at most MAX_MESSAGE characters."""
+    return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 3] + "..."
+
+
+def _prefix(folder: Path) -> str:
+    return str(folder.resolve()) + os.sep
+
+
+def _is_ours(filename: str) -> bool:
+    return os.path.realpath(filename).startswith(_OURS)
+
+
+def _is_under(filename: str, root: str) -> bool:
+    return os.path.realpath(filename).startswith(root) and f"{os.sep}site-packages{os.sep}" not in filename
+
+
+def _shortened(text: str) -> str:
+    """Return the first frame and the tail, each line cut."""
+    lines = [cut(line) for line in text.rstrip().splitlines()]
+    if len(lines) > MAX_TRACEBACK_LINES:
+        lines = [*lines[:2], "...", *lines[3 - MAX_TRACEBACK_LINES :]]
+    return "\n".join(lines)

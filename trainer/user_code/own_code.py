@@ -1,0 +1,157 @@
+"""The user's own files: which they are, that they run from the source that is digested, and that none comes late.
+
+Python prefers a cached `.pyc` whose header matches the source's time and size, and both can be forged. So the standard
+loaders compile files under the code root from their source, whichever way they are imported (a module, a file of any
+name, a relative import, in a loader worker that was forked). Libraries keep their caches.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from functools import cache
+from importlib.machinery import SourceFileLoader, SourcelessFileLoader
+from pathlib import Path
+from types import CodeType
+from typing import Any
+from zipimport import zipimporter
+
+from trainwright.trainer.canonical import digest_bytes, digest_file
+from trainwright.trainer.errors import ReproducibilityError
+
+ENGINE = Path(__file__).resolve().parent.parent
+_library_source = SourceFileLoader.get_code
+_library_bytecode = SourcelessFileLoader.get_code
+_library_archive = zipimporter.get_code
+_compiled: dict[str, str] = {}
+"""Digest of the source that was compiled, by the path it was imported from."""
+_recorded: dict[str, str] | None = None
+"""The record of this run's files, once it stands."""
+
+
+class LateImportError(ReproducibilityError):
+    """Code under the root that was imported after the record of the run's code was made.
+
+    Raised in a loader worker it reaches the training process as text, from which it is made again.
+    """
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(
+            message.rpartition(f"{type(self).__name__}: ")[2].strip(),
+            remedy=remedy or "Import it at the top of the module that uses it, so that it is recorded before training.",
+        )
+
+
+def install(code_root: Path) -> None:
+    """Compile files under the root from their source, from now on and in this process and its forks."""
+    global _recorded  # noqa: PLW0603 - one run per process
+    _compiled.clear()
+    _recorded = None
+
+    def from_source(loader: SourceFileLoader, name: str) -> CodeType | None:
+        path = loader.get_filename(name)
+        own = own_name(path, code_root)
+        if own is None:
+            return _library_source(loader, name)
+        source = loader.get_data(path)
+        _note(path, own, digest_bytes(source))
+        code: CodeType = loader.source_to_code(source, path)
+        return code
+
+    def not_from_bytecode(loader: SourcelessFileLoader, name: str) -> CodeType | None:
+        _require_library(loader.get_filename(name), code_root)
+        return _library_bytecode(loader, name)
+
+    def not_from_archive(loader: zipimporter, name: str) -> CodeType:
+        _require_library(loader.archive, code_root)
+        return _library_archive(loader, name)
+
+    replacements: list[tuple[Any, Any]] = [
+        (SourceFileLoader, from_source),
+        (SourcelessFileLoader, not_from_bytecode),
+        (zipimporter, not_from_archive),
+    ]
+    for loader, get_code in replacements:
+        loader.get_code = get_code
+
+
+def own_files(code_root: Path) -> dict[str, str]:
+    """Return the digests of the imported files under the root by relative path: the user's code of this run.
+
+    Of a file that was compiled here it is the digest of the compiled source, whatever was done to the file since.
+    """
+    files = {own_name(path, code_root): digest for path, digest in _compiled.items()}
+    roots = (str(code_root), str(code_root.resolve()))
+    for module in list(sys.modules.values()):
+        origin = getattr(module, "__file__", None)
+        if isinstance(origin, str) and origin.startswith(roots) and os.path.isfile(origin):  # noqa: PTH113 - many
+            name = own_name(origin, code_root)
+            if name not in files:
+                files[name] = digest_file(Path(origin))
+    return {name: files[name] for name in sorted(filter(None, files))}
+
+
+def record(files: dict[str, str]) -> None:
+    """Take these files as the run's code: whatever else is imported under the root from now on raises."""
+    global _recorded  # noqa: PLW0603 - one run per process
+    _recorded = dict(files)
+
+
+def require_recorded(code_root: Path) -> None:
+    """Hold the files imported by now to the record, however they were imported.
+
+    Raises:
+        ReproducibilityError: names a file that came after the record was made, or with other content.
+    """
+    for name, digest in own_files(code_root).items():
+        _require_recorded(name, digest)
+
+
+def own_name(path: str, code_root: Path) -> str | None:
+    """Return a file's path relative to the root; None for what lies elsewhere, is installed, or is the engine's."""
+    root, installed = _bounds(code_root)
+    if path.startswith(installed):  # asked for every library that is imported
+        return None
+    resolved = os.path.realpath(path)
+    if resolved.startswith(installed):
+        return None
+    for place in map(Path, (resolved, os.path.abspath(path))):  # noqa: PTH100 - a link under the root is own code too
+        if place.is_relative_to(root):
+            return place.relative_to(root).as_posix()
+    return None
+
+
+@cache
+def _bounds(code_root: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return the root itself, and the folders of libraries and of the engine but for one that the root lies in."""
+    root = code_root.resolve()
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    given = [*(sysconfig.get_path(kind) for kind in kinds), *site.getsitepackages(), site.getusersitepackages()]
+    folders = {*map(Path, given), *(Path(folder).resolve() for folder in given), ENGINE}
+    return root, tuple(f"{folder}{os.sep}" for folder in folders if not root.is_relative_to(folder))
+
+
+def _note(path: str, name: str, digest: str) -> None:
+    _require_recorded(name, digest)
+    if _compiled.setdefault(path, digest) != digest:
+        raise ReproducibilityError(
+            f"{path} was imported twice in this run, with different content.",
+            remedy="Import each file once, and do not write to it while the run works.",
+        )
+
+
+def _require_recorded(name: str, digest: str) -> None:
+    if _recorded is not None and _recorded.get(name) != digest:
+        what = "with other content than the recorded" if name in _recorded else "after the run's code was recorded"
+        raise LateImportError(f"{name} was imported {what}: what it does is not part of the evidence.")
+
+
+def _require_library(path: str, code_root: Path) -> None:
+    name = own_name(path, code_root)
+    if name is not None:
+        raise ReproducibilityError(
+            f"{name} under the code root holds compiled code; its source is not there to be recorded.",
+            remedy="Put the `.py` files there (unpacked), and remove the compiled ones.",
+        )

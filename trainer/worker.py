@@ -1,0 +1,240 @@
+"""The worker process: `python -P -m trainwright.trainer.worker RUN_DIR`.
+
+Takes the run's lock, trains or exports as `run.json` says, and leaves a terminal status whatever happens. The exit
+code (0 completed or stopped, 1 failed, 2 refused) is a courtesy; the record is status.json.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import sqlite3
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, NoReturn, cast
+
+from trainwright.trainer.distributed.leader import Leader
+from trainwright.trainer.distributed.lost import LOST_PEER, Failures, is_lost_peer
+from trainwright.trainer.distributed.placement import Placement, configuration_of, processes_of, take_launch_environment
+from trainwright.trainer.errors import ConflictError, TrainwrightError, UserCodeError
+from trainwright.trainer.launch_environment import verify_launch_environment
+from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKind, RunSpecification, RunState
+from trainwright.trainer.supervision.ballast import Ballast
+from trainwright.trainer.supervision.heartbeat import Heartbeat
+from trainwright.trainer.supervision.stop import StopRequest
+from trainwright.trainer.user_code import guard, own_code
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Work on one run directory. Returns the process's exit code."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if len(given) != 1:
+        sys.stderr.write("usage: python -P -m trainwright.trainer.worker RUN_DIR\n")
+        return 2
+    faulthandler.enable()
+    run = RunDirectory(Path(given[0]))
+    try:
+        placement = Placement.of_environment()
+        specification = run.specification()
+        if placement is not None and not placement.is_first:
+            return _follow(run, specification, placement)
+        with run.lock() as held:
+            before = run.last_status()
+            if before.state is RunState.COMPLETED:
+                raise ConflictError(
+                    f"Run {run.run_id} is completed.", remedy="Start a new run with start_training(project, kind)."
+                )
+            if placement is None and processes_of(specification) > 1:
+                return _lead(run, specification, before.attempt + 1, held)
+            return _work(run, specification, attempt=before.attempt + 1, placement=placement)
+    except TrainwrightError as error:
+        sys.stderr.write(f"refused: {error.message} {error.remedy}\n")
+        return 2
+
+
+def _lead(run: RunDirectory, specification: RunSpecification, attempt: int, held: IO[bytes]) -> int:
+    """Lead the processes of a run on this machine; this one holds the lock and takes the signals."""
+    leader = ProcessIdentity.current()
+
+    def work(placement: Placement, attempt: int) -> int:
+        if placement.is_first:
+            return _work(run, specification, attempt, placement=placement, leader=leader)
+        return _follow(run, specification, placement)
+
+    def fail(attempt: int, failure: Failure) -> None:
+        heartbeat = Heartbeat(run, specification, attempt, StopRequest(run.path / "stop_reason"), process=leader)
+        _record_failure(run, heartbeat, failure)
+
+    processes = processes_of(specification)
+    group = Leader(run, processes, work=work, leave=_leave, held=held)
+    return group.lead(attempt, specification.config.distributed.restarts, fail)
+
+
+def _follow(run: RunDirectory, specification: RunSpecification, placement: Placement) -> int:
+    """Train as a process that leaves the records to the first one."""
+    from trainwright.trainer.distributed.silence import SilentHeartbeat, SilentRun
+
+    failures = Failures(run.path)
+    failures.clear(placement.rank)
+    stop = StopRequest(run.path / "stop_reason")
+    stop.listen()
+    try:
+        _prepare(specification)
+        _dispatch(SilentRun(run), specification, cast("Heartbeat", SilentHeartbeat()), stop, placement)
+    except BaseException as error:  # noqa: BLE001 - the first process has to hear of it whatever it was
+        sys.stderr.write(f"rank {placement.rank}: " + "".join(traceback.format_exception(error)))
+        if is_lost_peer(error):
+            return LOST_PEER
+        failures.tell(placement.rank, _failure_of(error, Path(specification.code_root)))
+        return 1
+    return 0
+
+
+def _work(
+    run: RunDirectory,
+    specification: RunSpecification,
+    attempt: int,
+    *,
+    placement: Placement | None = None,
+    leader: ProcessIdentity | None = None,
+) -> int:
+    stop = StopRequest(run.path / "stop_reason")
+    stop.listen()
+    ballast = Ballast(run.path)
+    is_far = placement is not None and leader is None
+    heartbeat = Heartbeat(run, specification, attempt, stop, process=leader, is_far=is_far)
+    try:
+        heartbeat.start()
+        run.append_event("started", attempt=attempt, pid=heartbeat.pid)
+        ballast.hold()
+        _prepare(specification)
+        reason = _dispatch(run, specification, heartbeat, stop, placement)
+    except BaseException as error:  # noqa: BLE001 - the last record must be written whatever it was
+        ballast.drop()
+        if placement is not None and is_lost_peer(error):
+            sys.stderr.write("".join(traceback.format_exception(error)))
+            told = Failures(run.path).wait() if leader is None else None  # a leader asks itself
+            if told is None:
+                return LOST_PEER
+            _record_failure(run, heartbeat, told[1])
+            return 1
+        _fail(run, specification, heartbeat, error)
+        return 1
+    ballast.drop()
+    finished = reason in {"completed", "early_stopping", "max_steps"}
+    heartbeat.end(RunState.COMPLETED if finished else RunState.STOPPED, stop_reason=reason)
+    run.append_event("ended", state="completed" if finished else "stopped", stop_reason=reason)
+    return 0
+
+
+def _prepare(specification: RunSpecification) -> None:
+    guard.install()
+    own_code.install(Path(specification.code_root))
+    verify_launch_environment(specification.config)
+
+
+def _dispatch(
+    run: RunDirectory,
+    specification: RunSpecification,
+    heartbeat: Heartbeat,
+    stop: StopRequest,
+    placement: Placement | None,
+) -> str:
+    if specification.kind is RunKind.EXPORT:
+        from trainwright.trainer.export.work import export_run
+
+        return export_run(run, specification, heartbeat, stop)
+    if placement is not None:
+        from trainwright.trainer.distributed.group import join
+
+        join(placement, configuration_of(specification))
+    from trainwright.trainer.training import train_run
+
+    return train_run(run, specification, heartbeat, stop)
+
+
+def _fail(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, error: BaseException) -> None:
+    """Write the failure: classified, with the user's part of the traceback."""
+    sys.stderr.write("".join(traceback.format_exception(error)))
+    _record_failure(run, heartbeat, _failure_of(error, Path(specification.code_root)))
+
+
+def _failure_of(error: BaseException, code_root: Path) -> Failure:
+    known = classify(error, code_root)
+    told = {**known.as_dict(), "message": guard.cut(known.message)}
+    return Failure(**told, traceback=guard.user_traceback(error, code_root))
+
+
+def _record_failure(run: RunDirectory, heartbeat: Heartbeat, failure: Failure) -> None:
+    try:
+        if failure.category == "divergence":
+            run.append_event("alert", id="nan_loss", message=failure.message, **failure.details)
+        run.append_event("failed", **failure.model_dump(exclude={"traceback"}))
+    except OSError as full:
+        sys.stderr.write(f"events.jsonl: {full}\n")
+    heartbeat.end(RunState.FAILED, failure=failure)
+    try:
+        run.append_event("ended", state="failed", stop_reason=None)
+    except OSError as full:
+        sys.stderr.write(f"events.jsonl: {full}\n")
+
+
+def classify(error: BaseException, code_root: Path) -> TrainwrightError:
+    """Return the error as one of ours: its own, a library's known one, the user's, or ours to repair."""
+    from trainwright.trainer.failures import known_failure
+
+    known = known_failure(error)
+    if known is not None:
+        return known
+    if isinstance(error, SystemExit | guard.ExitCalled):
+        return UserCodeError(
+            f"The user's code ended the process (exit code {error.code!r}) during training.",
+            remedy="Remove the exit call; raise an error instead.",
+            details={"exit_code": error.code if isinstance(error.code, int | str) else None},
+        )
+    text = f"{type(error).__name__}: {str(error)[:500]}"
+    if guard.user_traceback(error, code_root) is not None:
+        return UserCodeError(
+            f"The user's code raised {text}",
+            remedy="Correct the code at the last line of the traceback, then start the run again.",
+            details={"exception": type(error).__name__},
+        )
+    if isinstance(error, sqlite3.Error):
+        text = f"the metrics could not be written ({text})"
+    return TrainwrightError(
+        f"The worker failed: {text}",
+        remedy="Read the last lines of worker.log. The same configuration would fail again: change what they name with "
+        "configure(project, changes, reason), then start a new run.",
+        details={"exception": type(error).__name__},
+    )
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process at once: threads that user code left behind would keep it, and the GPU, for ever.
+
+    Processes that multiprocessing started are ended too, as an ordinary exit would end them.
+    """
+    for child in multiprocessing.active_children():
+        child.terminate()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # user code may have replaced or closed it
+            stream.flush()
+    guard.exit_now(code)
+
+
+def _main_and_leave() -> NoReturn:
+    code = 1
+    try:
+        if len(sys.argv) == 2:
+            take_launch_environment("trainwright.trainer.worker", RunDirectory(Path(sys.argv[1])))
+        code = main()
+    except BaseException:  # noqa: BLE001 - a status that could not be written; the log tells it
+        traceback.print_exc()
+    finally:
+        _leave(code)
+
+
+if __name__ == "__main__":
+    _main_and_leave()
