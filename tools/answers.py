@@ -1,0 +1,29 @@
+"""What every answer to an agent has in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class NextCall(BaseModel):
+    """The call that makes sense now."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    why: str = ""
+
+    def __str__(self) -> str:
+        """The call as an agent would write it: `pass_gate(project='digits', phase='planning')`."""
+        return f"{self.tool}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
+
+
+class Answer(BaseModel):
+    """A result for an agent: typed, small, and never a dead end."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    next: NextCall | None = None

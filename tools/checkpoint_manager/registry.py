@@ -1,0 +1,128 @@
+"""The model registry: versions of exported models, each with the whole line it descends from (CKPT-6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+from sqlalchemy import func, select
+
+from trainwright.tools import ledger
+from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.workspace.records import get_project, get_run
+from trainwright.tools.workspace.tables import RegisteredModel, Run
+from trainwright.trainer.errors import ConflictError, IntegrityError
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+
+
+class RegistryEntry(BaseModel):
+    """One version of a project's model."""
+
+    version: int
+    run_id: str
+    """The export run."""
+    checkpoint_digest: str
+    metrics: dict[str, Any]
+    """{test: {…}, validation: {…}} as the export measured them."""
+    lineage: dict[str, Any]
+    """{run, kind, parent, data, code, environment, configuration, seed, checkpoint, files}."""
+
+
+class ModelRegistry(Answer):
+    """The versions of one project's model, the newest first."""
+
+    project: str
+    models: list[RegistryEntry]
+
+
+def register_model(session: Session, workspace: Workspace, export_run: str) -> RegistryEntry:
+    """Register a completed, sealed and unchanged export as the next version; the same export gives the same version.
+
+    Works within the caller's transaction, so that a version and the decision that made it stand or fall together.
+
+    Raises:
+        NotFoundError: no such run.
+        ConflictError: not a completed and sealed export run.
+        IntegrityError: the export or its source run was changed after it was sealed.
+    """
+    run = get_run(session, export_run)
+    existing = session.scalars(select(RegisteredModel).where(RegisteredModel.run == run.id)).first()
+    if existing is not None:
+        return _entry(existing)
+    if run.kind != RunKind.EXPORT or run.state != RunState.COMPLETED or not run.sealed or run.source_run is None:
+        raise ConflictError(
+            f"Run {run.id} is of kind {run.kind}, {run.state}; only a completed export can be registered.",
+            remedy=f"export_model(project='{run.project}') makes one; run_status(run_id=…) follows it.",
+        )
+    source = get_run(session, run.source_run)
+    for part in (run, source):
+        _check_unchanged(session, workspace, part)
+    evidence = workspace.run_directory(run.project, run.id).evidence("export") or {}
+    newest = session.scalar(select(func.max(RegisteredModel.version)).where(RegisteredModel.project == run.project))
+    model = RegisteredModel(
+        project=run.project,
+        version=(newest or 0) + 1,
+        run=run.id,
+        checkpoint_digest=str(evidence.get("checkpoint_digest", "")),
+        metrics={name: (evidence.get(name) or {}).get("metrics", {}) for name in ("test", "validation")},
+        lineage=_lineage(workspace, source, evidence),
+    )
+    session.add(model)
+    session.flush()
+    entry = _entry(model)
+    ledger.append(session, run.project, "model_registered", entry.model_dump(mode="json"))
+    return entry
+
+
+def list_models(workspace: Workspace, project: str) -> ModelRegistry:
+    """Return the project's registered models. Raises NotFoundError."""
+    with workspace.session() as session:
+        get_project(session, project)
+        query = select(RegisteredModel).where(RegisteredModel.project == project)
+        models = [_entry(model) for model in session.scalars(query.order_by(RegisteredModel.version.desc()))]
+    call = NextCall(tool="project_status", arguments={"project": project}, why="where the project stands")
+    return ModelRegistry(project=project, models=models, next=call)
+
+
+def _lineage(workspace: Workspace, source: Run, export: dict[str, Any]) -> dict[str, Any]:
+    """What the model descends from: every part by its digest."""
+    directory = workspace.run_directory(source.project, source.id)
+    parts = {"data": "fingerprint", "code": "digest", "environment": "packages_digest"}
+    digests = {name: (directory.evidence(name) or {}).get(key) for name, key in parts.items()}
+    return {
+        "run": source.id,
+        "kind": source.kind,
+        "parent": source.source_run,
+        "study": source.study,
+        "seed": source.seed,
+        "configuration": source.config_digest,
+        "checkpoint": export.get("checkpoint"),
+        "files": {name: file.get("digest") for name, file in (export.get("files") or {}).items()},
+        **digests,
+    }
+
+
+def _check_unchanged(session: Session, workspace: Workspace, run: Run) -> None:
+    seals = [body for _, body in ledger.entries(session, run.project, "run_sealed") if body["run_id"] == run.id]
+    directory = workspace.run_directory(run.project, run.id)
+    problems = ledger.seal_differences(directory, seals[-1]["digests"]) if seals else [f"run {run.id} has no seal"]
+    if problems:
+        raise IntegrityError(
+            f"The model cannot be registered: {'; '.join(problems[:3])}.",
+            remedy=f"Export again: export_model(project='{run.project}').",
+        )
+
+
+def _entry(model: RegisteredModel) -> RegistryEntry:
+    return RegistryEntry(
+        version=model.version,
+        run_id=model.run,
+        checkpoint_digest=model.checkpoint_digest,
+        metrics=model.metrics,
+        lineage=model.lineage,
+    )

@@ -1,0 +1,39 @@
+"""Markdown with YAML front matter, checked against a pydantic model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from trainwright.trainer.config import load_yaml
+from trainwright.trainer.errors import ConfigurationError, NotFoundError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Model = TypeVar("Model", bound=BaseModel)
+FENCE = "---\n"
+
+
+def read_document(path: Path, model: type[Model]) -> tuple[Model, str]:
+    """Return the document's front matter as `model`, and its body.
+
+    Raises:
+        NotFoundError: there is no such file.
+        ConfigurationError: the front matter is missing or does not fit the model.
+    """
+    remedy = f"Correct {path.name}, or reinstall Trainwright: an enforced document must be whole."
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise NotFoundError(f"The document {path.name} cannot be read: {error.strerror}.", remedy=remedy) from error
+    _, fence, rest = text.partition(FENCE)
+    front, fence_end, body = rest.partition("\n" + FENCE)
+    if not text.startswith(FENCE) or not fence or not fence_end:
+        raise ConfigurationError(f"{path.name} has no front matter between two lines of `---`.", remedy=remedy)
+    try:
+        return model.model_validate(load_yaml(front, source=path.name)), body
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
+        raise ConfigurationError(f"The front matter of {path.name} is not valid: {problems}.", remedy=remedy) from error

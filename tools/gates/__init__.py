@@ -1,0 +1,1 @@
+"""The gates: what each phase requires, computed from recorded evidence and decided in the ledger."""

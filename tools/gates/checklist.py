@@ -1,0 +1,44 @@
+"""Reading a phase's checklist: the document that agents read is the one that is enforced (PHASE-9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from trainwright.tools.documents import SKILL, read_document
+from trainwright.tools.gates.phases import Phase
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class CheckLine(BaseModel):
+    """One line of a checklist."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
+    text: str
+    threshold: float | None = None
+    """The number the check compares with; its unit is told in the text."""
+    required: bool = True
+    """Whether the gate stays closed when the check fails; otherwise the report tells of it."""
+
+
+class Checklist(BaseModel):
+    """A phase's checklist: its front matter."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    phase: Phase
+    title: str
+    artifacts: list[str]
+    """What the server writes into the project folder when the gate passes."""
+    checks: Annotated[list[CheckLine], Field(min_length=1)]
+
+
+def load_checklist(phase: Phase, root: Path = SKILL) -> Checklist:
+    """Read a phase's checklist. Raises NotFoundError or ConfigurationError."""
+    checklist, _ = read_document(root / phase.document, Checklist)
+    return checklist

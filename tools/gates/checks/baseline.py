@@ -1,0 +1,120 @@
+"""Baseline: one honest run, recorded whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable
+from trainwright.tools.gates.staleness import inherited
+from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.checklist import CheckLine
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+LOSS_KEYS = ("train/loss", "validation/loss")
+
+
+def run_completed(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
+    """Judge that a run of the kind ended by itself and that its record is as it was sealed."""
+    required = f"a completed {kind.value} run whose record is unchanged"
+    if run is None:
+        return failed(f"no {kind.value} run of this configuration", required, evidence.start(kind))
+    if not run.is_complete:
+        return failed(f"{run.id} is {run.status.state.value}", required, run.next_call())
+    if (bound := run.directory.specification().max_steps) is not None:
+        return failed(f"{run.id} was cut short at {bound} steps", required, evidence.start(kind))
+    measured = f"{run.id} completed ({run.summary.get('stop_reason')})"
+    return judged(not run.differences, "; ".join([measured, *run.differences[:2]]), required, evidence.start(kind))
+
+
+def same_evidence(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
+    """Judge that a run saw the data, code and packages that the planning gate rested on."""
+    required = "the data, code and packages of the planning gate"
+    if run is None or evidence.smoke is None:
+        return failed("no run to compare", required, evidence.start(kind))
+    different = inherited(run, evidence.smoke)
+    measured = f"differs in {', '.join(different)}" if different else "identical digests"
+    return judged(not different, measured, required, evidence.start(kind))
+
+
+def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
+    """Judge that every recorded loss is a finite number."""
+    required = "every recorded loss finite"
+    if run is None:
+        return failed("no run", required, evidence.start(kind))
+    values = {key: [point.value for point in run.directory.metrics().series(key)] for key in LOSS_KEYS}
+    bad = {key: int(np.sum(~np.isfinite(series))) for key, series in values.items()}
+    measured = ", ".join(f"{key}: {len(values[key])} recorded, {bad[key]} not finite" for key in LOSS_KEYS)
+    skipped = int(run.summary.get("non_finite_steps", 0))
+    sound = all(values.values()) and not any(bad.values()) and not skipped
+    why = "give the task a validation loss, or mend what makes the loss not finite"
+    remedy = evidence.call("configure", why, changes={}) if run.is_complete else run.next_call()
+    return judged(sound, measured, required, remedy)
+
+
+def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
+    """Judge that the best and last checkpoints exist and that every checkpoint matches its digests."""
+    required = "best and last checkpoints saved, digests verified"
+    if run is None:
+        return failed("no run", required, evidence.start(kind))
+    tags = {tag for record in list_checkpoints(run.directory) for tag in record.tags}
+    whole = {"best", "last"} <= tags and not run.checkpoint_problems
+    measured = f"tags {', '.join(sorted(tags)) or 'none'}; {len(run.checkpoint_problems)} problems"
+    remedy = evidence.start(kind) if run.is_complete else run.next_call()
+    return judged(whole, "; ".join([measured, *run.checkpoint_problems[:1]]), required, remedy)
+
+
+@check("baseline.run_completed")
+def baseline_run_completed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The baseline run ended without a crash."""
+    return run_completed(evidence, evidence.baseline, RunKind.BASELINE)
+
+
+@check("baseline.same_evidence")
+def baseline_same_evidence(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The baseline saw what planning approved."""
+    return same_evidence(evidence, evidence.baseline, RunKind.BASELINE)
+
+
+@check("baseline.losses_finite")
+def baseline_losses_finite(evidence: Evidence, line: CheckLine) -> Outcome:
+    """No NaN loss."""
+    return losses_finite(evidence, evidence.baseline, RunKind.BASELINE)
+
+
+@check("baseline.checkpoints_verified")
+def baseline_checkpoints_verified(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Best and last checkpoints are whole."""
+    return checkpoints_verified(evidence, evidence.baseline, RunKind.BASELINE)
+
+
+@check("baseline.gpu_utilisation")
+def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The GPU was used; without one, processor use and waiting for data are recorded instead."""
+    required = f"mean GPU utilisation > {line.threshold:.0f} %"
+    run = evidence.baseline
+    if run is None:
+        return failed("no run", required, evidence.start(RunKind.BASELINE))
+    gpu = run.summary.get("gpu_percent_mean")
+    if gpu is None:
+        cpu, wait = run.summary.get("cpu_percent_mean"), run.summary.get("data_wait_fraction")
+        shown = ("not sampled" if cpu is None else f"{cpu:.0f} %", "unknown" if wait is None else f"{100 * wait:.1f} %")
+        return not_applicable(f"no GPU; CPU {shown[0]} of the allowed cores, waiting for data {shown[1]}", required)
+    remedy = evidence.call("diagnose_run", "see what keeps the GPU waiting", run_id=run.id)
+    return judged(gpu > (line.threshold or 0), f"{gpu:.0f} %", required, remedy)
+
+
+@check("baseline.within_budget")
+def within_budget(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The baseline is the fast run: its training time stays under the threshold."""
+    required = f"at most {line.threshold:.0f} minutes of training"
+    run = evidence.baseline
+    if run is None:
+        return failed("no run", required, evidence.start(RunKind.BASELINE))
+    minutes = float(run.summary.get("train_seconds", 0.0)) / 60
+    remedy = evidence.call("configure", "make the baseline smaller", changes={"training.epochs": 5})
+    return judged(minutes <= (line.threshold or 60), f"{minutes:.1f} minutes", required, remedy)

@@ -1,0 +1,123 @@
+"""Diagnostics: the baseline's curves were read, and what was found has an answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.outcomes import Outcome, check, failed, judged
+from trainwright.tools.ledger import entries
+from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.checklist import CheckLine
+    from trainwright.tools.gates.evidence import Evidence
+
+REPORT = "diagnostic_report.md"
+
+
+def diagnosis(evidence: Evidence) -> dict[str, Any] | None:
+    """Return the server's own newest diagnosis of the baseline that holds, from the ledger."""
+    if evidence.baseline is None:
+        return None
+    bodies = [body for _, body in entries(evidence.session, evidence.name, "diagnosis")]
+    of_baseline = [body for body in bodies if body["run_id"] == evidence.baseline.id]
+    return of_baseline[-1] if of_baseline else None
+
+
+@check("diagnostics.report_written")
+def report_written(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The server's report on the baseline exists and is as it was written."""
+    required = f"{REPORT} on the baseline, unchanged since the server wrote it"
+    found = diagnosis(evidence)
+    if found is None:
+        return _missing(evidence, "no diagnosis of the baseline", required)
+    changed = [
+        name
+        for name, digest in found["artifacts"].items()
+        if not (evidence.folder / name).is_file() or digest_file(evidence.folder / name) != digest
+    ]
+    measured = f"changed or missing: {', '.join(changed)}" if changed else f"{len(found['artifacts'])} files unchanged"
+    return judged(not changed, measured, required, _diagnose(evidence))
+
+
+@check("diagnostics.learning_curves_analysed")
+def learning_curves_analysed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """There are enough epochs to see a trend."""
+    required = f"train and validation loss over at least {line.threshold:.0f} epochs"
+    found = diagnosis(evidence)
+    if found is None:
+        return _missing(evidence, "no diagnosis", required)
+    epochs = int(found["assessment"].get("epochs") or 0)
+    remedy = evidence.call("configure", "train for more epochs", changes={"training.epochs": 10})
+    return judged(epochs >= (line.threshold or 1), f"{epochs} epochs", required, remedy)
+
+
+@check("diagnostics.fit_assessed")
+def fit_assessed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Over- and underfitting were assessed from the curves."""
+    found = diagnosis(evidence)
+    if found is None:
+        return _missing(evidence, "no diagnosis", line.text)
+    fit = found["assessment"].get("fit")
+    known = fit in {"good", "overfitting", "underfitting"}
+    return judged(known, f"fit: {fit}", "good, overfitting or underfitting", _diagnose(evidence))
+
+
+@check("diagnostics.gradients_recorded")
+def gradients_recorded(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The gradient norm of (nearly) every step was recorded."""
+    share_required = line.threshold or 1.0
+    required = f"gradient norms of at least {100 * share_required:.0f} % of the steps"
+    run = evidence.baseline
+    if run is None:
+        return _missing(evidence, "no baseline run", required)
+    recorded = len(run.directory.metrics().series("train/gradient_norm"))
+    steps = int(run.summary.get("steps", 0))
+    enough = steps > 0 and recorded >= share_required * steps
+    return judged(enough, f"{recorded} of {steps} steps", required, evidence.start(RunKind.BASELINE))
+
+
+@check("diagnostics.no_critical_alert")
+def no_critical_alert(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Nothing critical is open on the baseline."""
+    found = diagnosis(evidence)
+    if found is None:
+        return _missing(evidence, "no diagnosis", "no critical alert")
+    critical = [alert for alert in found["alerts"] if alert["severity"] == "critical"]
+    names = ", ".join(alert["id"] for alert in critical)
+    return judged(not critical, names or "none", "no critical alert", _first_fix(evidence, critical))
+
+
+@check("diagnostics.recommendation_made")
+def recommendation_made(evidence: Evidence, line: CheckLine) -> Outcome:
+    """One recommendation was made, and it is not to debug."""
+    found = diagnosis(evidence)
+    if found is None:
+        return _missing(evidence, "no diagnosis", "deploy or optimize")
+    recommendation = found["assessment"].get("recommendation")
+    remedy = _first_fix(evidence, found["alerts"])
+    return judged(recommendation in {"deploy", "optimize"}, recommendation, "deploy or optimize", remedy)
+
+
+def _first_fix(evidence: Evidence, alerts: list[dict[str, Any]]) -> NextCall:
+    """Name the change that the first alert's document gives; without one, the report that lists advice."""
+    for alert in alerts:
+        for fix in alert["fixes"]:
+            if fix["changes"]:
+                why = f"{alert['id']}: {fix['text']} Then train the baseline again."
+                return evidence.call("configure", why, changes=fix["changes"])
+    return _diagnose(evidence)
+
+
+def _missing(evidence: Evidence, measured: str, required: str) -> Outcome:
+    return failed(measured, required, _diagnose(evidence))
+
+
+def _diagnose(evidence: Evidence) -> NextCall:
+    if evidence.baseline is None:
+        return evidence.start(RunKind.BASELINE)
+    if not evidence.baseline.is_complete:
+        return evidence.baseline.next_call()
+    return evidence.call("diagnose_run", "the server reads the baseline's curves", run_id=evidence.baseline.id)

@@ -1,0 +1,146 @@
+"""Finalization: the final run, repeated identically, exported and checked, tested once."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checks.baseline import checkpoints_verified, losses_finite, run_completed, same_evidence
+from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable
+from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.checklist import CheckLine
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+
+@check("finalization.run_completed")
+def final_run_completed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The final run of the chosen configuration ended by itself."""
+    return run_completed(evidence, evidence.final, RunKind.FINAL)
+
+
+@check("finalization.same_evidence")
+def final_same_evidence(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The final run saw what planning approved."""
+    return same_evidence(evidence, evidence.final, RunKind.FINAL)
+
+
+@check("finalization.losses_finite")
+def final_losses_finite(evidence: Evidence, line: CheckLine) -> Outcome:
+    """No NaN loss in the final run."""
+    return losses_finite(evidence, evidence.final, RunKind.FINAL)
+
+
+@check("finalization.checkpoints_verified")
+def final_checkpoints_verified(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The final run's checkpoints are whole."""
+    return checkpoints_verified(evidence, evidence.final, RunKind.FINAL)
+
+
+@check("finalization.replay_identical")
+def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
+    """A second training with the same configuration and seed gave the same weights, tensor by tensor."""
+    required = "a replay of the final run with identical weights"
+    if evidence.final is None:
+        return failed("no final run", required, evidence.start(RunKind.FINAL))
+    again = evidence.call("verify_reproducibility", "retrain and compare", run_id=evidence.final.id)
+    if evidence.replay is None:
+        return failed("no replay", required, again)
+    if not evidence.replay.is_complete:
+        return failed(f"replay is {evidence.replay.status.state.value}", required, evidence.replay.next_call())
+    found = evidence.replay.part("comparison")
+    same = (
+        found.get("identical") is True
+        and found.get("metrics_identical") is True
+        and found.get("source_weights_digest") == evidence.final.summary.get("weights_digest")
+        and not evidence.replay.differences
+    )
+    shipped = _best_weights(evidence.final)
+    same_best = shipped is not None and shipped == _best_weights(evidence.replay)
+    causes = "; ".join(map(str, found.get("causes", [])[:2]))
+    best = "identical" if same_best else "DIFFERENT"
+    measured = f"{found.get('tensors', 0)} tensors, " + ("identical" if same else f"different: {causes}")
+    return judged(same and same_best, f"{measured}; best checkpoint {best}", required, again)
+
+
+def _best_weights(run: RunEvidence) -> str | None:
+    """Return the digest of the best checkpoint's weights, which is what the export ships."""
+    best = [record for record in list_checkpoints(run.directory) if "best" in record.tags]
+    if not best:
+        return None
+    manifest = json.loads((best[0].path / "manifest.json").read_text(encoding="utf-8"))
+    return str(manifest["files"]["model.safetensors"]["digest"])
+
+
+@check("finalization.export_verified")
+def export_verified(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The exported files hold the final run's best checkpoint, and ONNX gives the model's outputs."""
+    required = "safetensors identical to the best checkpoint; ONNX within the configured tolerance"
+    missing = _export_missing(evidence, required)
+    if missing is not None:
+        return missing
+    assert evidence.export is not None  # noqa: S101 - shown by _export_missing
+    assert evidence.final is not None  # noqa: S101 - shown by _export_missing
+    found = evidence.export.part("export")
+    best = {record.digest for record in list_checkpoints(evidence.final.directory) if "best" in record.tags}
+    onnx = found.get("onnx")
+    sound = (
+        found.get("checkpoint_digest") in best
+        and (found.get("safetensors") or {}).get("reloaded_identical") is True
+        and (onnx is None or onnx.get("passed") is True)
+        and not evidence.export.differences
+    )
+    parity = (
+        f"ONNX differs by {onnx['max_abs_difference']:.1e} over {onnx['rows_compared']} rows" if onnx else "no ONNX"
+    )
+    measured = "; ".join([parity, *evidence.export.differences[:2]])
+    return judged(sound, measured, required, _export_again(evidence))
+
+
+@check("finalization.test_evaluated")
+def test_evaluated(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The server's own evaluation gave the test metrics, on the split fixed in planning."""
+    required = "test metrics on the test split of the planning gate"
+    missing = _export_missing(evidence, required)
+    if missing is not None:
+        return missing
+    assert evidence.export is not None  # noqa: S101 - shown by _export_missing
+    found = evidence.export.part("export").get("test") or {}
+    planned = (evidence.smoke.part("data") if evidence.smoke else {}).get("splits", {}).get("test")
+    if not planned:
+        return not_applicable("the data has no test split", required)
+    same = found.get("fingerprint") == planned.get("fingerprint")
+    metrics = ", ".join(f"{key} {value:.4f}" for key, value in found.get("metrics", {}).items())
+    return judged(
+        same and bool(metrics), f"{metrics or 'none'} on {found.get('size')} samples", required, _export_again(evidence)
+    )
+
+
+@check("finalization.goal_reached")
+def goal_reached(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Whether the final run reaches the goal is reported in the model card either way."""
+    if evidence.final is None:
+        return failed("no final run", evidence.goal_text, evidence.start(RunKind.FINAL))
+    value = evidence.final.best_value(evidence.goal_metric)
+    remedy = evidence.call("project_status", "the model card will say that the goal was not reached")
+    return judged(
+        evidence.reaches_goal(value), f"validation {evidence.goal_metric} {value}", evidence.goal_text, remedy
+    )
+
+
+def _export_missing(evidence: Evidence, required: str) -> Outcome | None:
+    if evidence.final is None:
+        return failed("no final run", required, evidence.start(RunKind.FINAL))
+    if evidence.export is None:
+        return failed("no export", required, _export_again(evidence))
+    if not evidence.export.is_complete:
+        state = evidence.export.status.state.value
+        return failed(f"export is {state}", required, evidence.export.next_call())
+    return None
+
+
+def _export_again(evidence: Evidence) -> NextCall:
+    return evidence.call("export_model", "export the final run's best checkpoint and evaluate the test split")

@@ -1,0 +1,84 @@
+"""Optimization: skipped when the baseline meets the goal, otherwise an improvement that holds over several seeds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.improvement import measure_improvement
+from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.checklist import CheckLine
+    from trainwright.tools.gates.evidence import Evidence
+
+
+def baseline_meets_goal(evidence: Evidence) -> bool:
+    """Return whether the baseline's best validation value reaches the project's target."""
+    return evidence.baseline is not None and evidence.reaches_goal(evidence.baseline.best_value(evidence.goal_metric))
+
+
+def improvement_validated(evidence: Evidence) -> bool:
+    """Return whether the study's improvement over the baseline lies above the spread over seeds."""
+    if evidence.study is None or evidence.study.state != "completed":
+        return False
+    measured, _ = measure_improvement(evidence)
+    return measured.get("validated") is True
+
+
+def is_skipped(evidence: Evidence) -> bool:
+    """Return whether the phase may be skipped: the goal is met, and no search has proved to be better."""
+    return baseline_meets_goal(evidence) and not improvement_validated(evidence)
+
+
+@check("optimization.needed")
+def needed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Whether the baseline already meets the goal is recorded with its value."""
+    if evidence.baseline is None:
+        return failed("no baseline", evidence.goal_text, evidence.start(RunKind.BASELINE))
+    value = evidence.baseline.best_value(evidence.goal_metric)
+    verdict = "met: optimization may be skipped" if baseline_meets_goal(evidence) else "not met: a search is needed"
+    return passed(f"baseline {evidence.goal_metric} {value} ({verdict})", evidence.goal_text)
+
+
+@check("optimization.study_completed")
+def study_completed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """A study on this configuration came to its end."""
+    if is_skipped(evidence):
+        return not_applicable("skipped: the baseline meets the goal", line.text)
+    study = evidence.study
+    if study is None:
+        return failed("no study on this configuration", line.text, evidence.search("search for better"))
+    return judged(study.state == "completed", f"{study.id} is {study.state}", line.text, _study_next(evidence))
+
+
+@check("optimization.best_configuration")
+def best_configuration(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The study names one best configuration."""
+    if is_skipped(evidence):
+        return not_applicable("skipped: the baseline's configuration stands", line.text)
+    best = evidence.confirmation.get("best_parameters")
+    return judged(bool(best), best or "none yet", line.text, _study_next(evidence))
+
+
+@check("optimization.improvement_validated")
+def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The improvement's confidence interval over repeated seeds lies above zero."""
+    required = f"95 % interval of the improvement over at least {line.threshold:.0f} seeds above zero"
+    if is_skipped(evidence):
+        return not_applicable("skipped: the baseline meets the goal", required)
+    found, problems = measure_improvement(evidence)
+    if problems:
+        return failed("; ".join(problems[:3]), required, _study_next(evidence))
+    interval = f"[{found['improvement_low']:+.4f}, {found['improvement_high']:+.4f}]"
+    measured = f"{found['improvement_mean']:+.4f} {interval} over {len(found['seeds'])} seeds"
+    enough = found["validated"] and len(found["seeds"]) >= (line.threshold or 3)
+    return judged(enough, measured, required, evidence.search("search wider, or with more trials"))
+
+
+def _study_next(evidence: Evidence) -> NextCall:
+    if evidence.study is None or evidence.study.state in {"completed", "failed", "stopped"}:
+        return evidence.search("search for a better configuration")
+    arguments = {"study_id": evidence.study.id, "wait_seconds": 50}
+    return NextCall(tool="tuning_status", arguments=arguments, why=f"the study is {evidence.study.state}")

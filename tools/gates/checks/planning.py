@@ -1,0 +1,184 @@
+"""Planning: the reproducibility checklist, measured in a smoke run of the real model on the real data."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
+from trainwright.tools.gates.staleness import changes_of_surroundings
+from trainwright.tools.workspace.settings import ProjectLimits
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.checklist import CheckLine
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+
+HELD_OUT = ("validation", "test")
+MOST_HELD_OUT = 0.6
+"""Of the samples, for validation and test together, that a remedy proposes: some must be left to train on."""
+
+
+@check("planning.configuration_valid")
+def configuration_valid(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The configuration that holds fits the schema."""
+    try:
+        digest = evidence.config_digest
+    except ConfigurationError as error:
+        return failed(error.message, line.text, evidence.call("configure", "correct the configuration", changes={}))
+    return passed(f"version {evidence.version.number}, {digest[:19]}…", "a valid configuration")
+
+
+@check("planning.goal_fixed")
+def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The goal's metric is one that the configuration computes, and it is what the run selects by."""
+    selection, goal = evidence.config.selection, evidence.project.goal
+    changes = {"selection": {"metric": goal["metric"], "direction": goal["direction"]}}
+    remedy = evidence.call("configure", "select checkpoints by the goal's metric", changes=changes)
+    same = selection.metric == goal["metric"] and selection.direction == goal["direction"]
+    return judged(same, f"selection by {selection.metric} ({selection.direction})", evidence.goal_text, remedy)
+
+
+@check("planning.limits_set")
+def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The project's limits are within those of the workspace's owner."""
+    wish = ProjectLimits.model_validate(evidence.project.limits)
+    beyond = evidence.workspace.settings.limits.exceeded_by(wish)
+    measured = f"{wish.project_wall_clock_seconds:.0f} s in all, {wish.trials} trials, {wish.disk_bytes} bytes"
+    remedy = evidence.call("project_status", f"the owner lowered {', '.join(beyond)}: make a new project")
+    return judged(not beyond, measured, "within the owner's settings.yaml", remedy)
+
+
+@check("planning.smoke_run_passed")
+def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """A few steps of the real model on the real data went through."""
+    required = f"a completed smoke run of at least {line.threshold:.0f} steps"
+    run = evidence.smoke
+    if run is None:
+        return failed("no smoke run of this configuration", required, evidence.start(RunKind.SMOKE))
+    steps = int(run.summary.get("steps", 0))
+    against = [*run.differences, *changes_of_surroundings(evidence, run)]
+    enough = run.is_complete and steps >= (line.threshold or 1) and not against
+    measured = "; ".join([f"{run.status.state.value}, {steps} steps", *against[:2]])
+    remedy = _again(evidence) if run.is_complete else run.next_call()
+    return judged(enough, measured, required, remedy)
+
+
+@check("planning.seeds_probed")
+def seeds_probed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Every random generator gave the same draws twice in the worker."""
+    run = evidence.smoke
+    probe = _reproducibility(run).get("probe", {}).get("draws_repeat", {})
+    if not probe:
+        return _needs_smoke(evidence, "no probe", line.text)
+    wrong = sorted(name for name, repeats in probe.items() if repeats is False)
+    measured = f"seed {_reproducibility(run).get('seed')}; " + (
+        f"differ: {', '.join(wrong)}" if wrong else "all repeat"
+    )
+    return judged(not wrong, measured, "the same draws twice from every generator", _again(evidence))
+
+
+@check("planning.determinism_probed")
+def determinism_probed(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Deterministic mode was on, and an operation known to be non-deterministic was refused."""
+    record = _reproducibility(evidence.smoke)
+    if not record:
+        return _needs_smoke(evidence, "no probe", line.text)
+    required = "deterministic algorithms on; a non-deterministic operation refused"
+    on = bool(record.get("settings", {}).get("deterministic_algorithms"))
+    refused = record.get("probe", {}).get("nondeterministic_operation_refused")
+    remedy = evidence.call(
+        "configure", "switch deterministic operation on", changes={"reproducibility.deterministic": True}
+    )
+    if on and refused is None:
+        return not_applicable(
+            f"no such operation on this device: {record.get('probe', {}).get('reason', '')}", required
+        )
+    return judged(on and bool(refused), f"deterministic: {on}; operation refused: {refused}", required, remedy)
+
+
+@check("planning.environment_captured")
+def environment_captured(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The packages were recorded and import together."""
+    record = evidence.smoke.part("environment") if evidence.smoke else {}
+    if not record:
+        return _needs_smoke(evidence, "not captured", line.text)
+    failures = record.get("import_failures") or {}
+    count = len(record.get("packages", {}))
+    measured = f"{count} packages; " + (f"fail to import: {', '.join(failures)}" if failures else "import together")
+    return judged(count > 0 and not failures, measured, "all recorded, none failing to import", _again(evidence))
+
+
+@check("planning.data_fingerprinted")
+def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Every split has a content fingerprint, shares no sample with another, and is large enough."""
+    record = evidence.smoke.part("data") if evidence.smoke else {}
+    if not record:
+        return _needs_smoke(evidence, "not fingerprinted", line.text)
+    splits = record.get("splits", {})
+    sizes = {name: int(split.get("size", 0)) for name, split in splits.items()}
+    least = line.threshold or 1
+    enough = {"train", "validation"} <= sizes.keys() and all(size >= least for size in sizes.values())
+    disjoint = record.get("disjoint") is True
+    measured = ", ".join(f"{name} {size}" for name, size in sizes.items())
+    measured += "; disjoint" if disjoint else f"; {record.get('shared_samples')} samples shared between splits"
+    required = f"train and validation (and test) of at least {least:.0f} samples, none shared"
+    return judged(enough and disjoint, measured, required, _mend_data(evidence, sizes, least, disjoint=disjoint))
+
+
+@check("planning.code_captured")
+def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The user's imported files were digested; their git state is recorded where there is one."""
+    record = evidence.smoke.part("code") if evidence.smoke else {}
+    if not record:
+        return _needs_smoke(evidence, "not captured", line.text)
+    files = record.get("files", {})
+    if not files:
+        return not_applicable("built-in model and data only", "digests of the user's imported files")
+    git = (evidence.smoke.part("environment") if evidence.smoke else {}).get("git") or {}
+    state = f"git {str(git.get('commit'))[:10]}{' with changes' if git.get('dirty') else ''}" if git else "no git"
+    return passed(f"{len(files)} files, {str(record.get('digest'))[:19]}…, {state}", "digests of the user's files")
+
+
+def _mend_data(evidence: Evidence, sizes: dict[str, int], least: float, *, disjoint: bool) -> NextCall:
+    again = RunKind.SMOKE.value
+    if evidence.config.task is not None:
+        what = "return `validation` (and `test`) from build" if disjoint else "return splits that share no sample"
+        return evidence.call("start_training", f"{what}, then measure again", kind=again)
+    if not disjoint:
+        why = "remove the samples that stand in two splits, then measure again"
+        return evidence.call("start_training", why, kind=again)
+    changes = _larger_shares(evidence, sizes, least)
+    if changes is None:
+        why = f"add samples ({sum(sizes.values())} are too few for three splits of {least:.0f}), then measure again"
+        return evidence.call("start_training", why, kind=again)
+    return evidence.call("configure", "give every split enough samples", changes=changes)
+
+
+def _larger_shares(evidence: Evidence, sizes: dict[str, int], least: float) -> dict[str, float] | None:
+    """Return the shares that give each held-out split enough of these samples; None when none would."""
+    split = evidence.config.data.split if evidence.config.data is not None else None
+    share = math.ceil(120 * least / max(sum(sizes.values()), 1)) / 100  # a fifth more, for rounding within classes
+    held = {name: share if sizes.get(name, 0) < least else getattr(split, name, share) for name in HELD_OUT}
+    same = split is not None and all(getattr(split, name) == value for name, value in held.items())
+    if split is None or same or sum(held.values()) > MOST_HELD_OUT:
+        return None
+    return {f"data.split.{name}": value for name, value in held.items()}
+
+
+def _reproducibility(run: RunEvidence | None) -> dict[str, Any]:
+    return run.part("reproducibility") if run else {}
+
+
+def _needs_smoke(evidence: Evidence, measured: str, required: str) -> Outcome:
+    run = evidence.smoke
+    return failed(measured, required, run.next_call() if run and not run.is_complete else evidence.start(RunKind.SMOKE))
+
+
+def _again(evidence: Evidence) -> NextCall:
+    return evidence.call(
+        "start_training", "measure again: the last smoke run does not hold any more", kind=RunKind.SMOKE.value
+    )

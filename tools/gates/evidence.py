@@ -1,0 +1,260 @@
+"""What the server has recorded about a project, gathered for the checks. Nothing here comes from an agent."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.ledger import ProjectFacts, entries, seal_differences
+from trainwright.tools.workspace.records import get_project, latest_config
+from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
+from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
+from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.run import RunDirectory, RunStatus
+
+
+MOST_ATTEMPTS = 3
+"""A run that was interrupted so often is not resumed once more: something in it ends the process."""
+MOST_CHARACTERS = 300
+
+
+def refuse_edits(differences: list[str]) -> None:
+    """Raise IntegrityError when the database tells something otherwise than the ledger."""
+    if differences:
+        raise IntegrityError(
+            f"The workspace was edited by hand: {'; '.join(differences[:3])}.",
+            remedy="The workspace's owner undoes the edit; `trainwright verify WORKSPACE` names all of them.",
+        )
+
+
+class RunEvidence:
+    """One run's record, as its worker left it and the ledger sealed it."""
+
+    def __init__(self, row: Run, directory: RunDirectory, facts: ProjectFacts) -> None:
+        self.row = row
+        self.directory = directory
+        self.facts = facts
+        seal = facts.seals.get(row.id)
+        self.sealed: dict[str, str] | None = seal["digests"] if seal else None
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.row.id
+
+    @cached_property
+    def status(self) -> RunStatus:
+        """Where the run stands now."""
+        return self.directory.status()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the run ended by itself and its digests stand in the ledger."""
+        return self.status.state is RunState.COMPLETED and self.sealed is not None
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The worker's summary; empty when there is none."""
+        return self.part("summary")
+
+    def part(self, name: str) -> dict[str, Any]:
+        """Return one evidence file as a mapping; empty when the worker has not written it."""
+        return self.directory.evidence(name) or {}
+
+    @cached_property
+    def differences(self) -> list[str]:
+        """What was changed since the run was sealed; damaged checkpoints included."""
+        if self.sealed is None:
+            return [f"run {self.id} is not sealed yet"]
+        own = self.facts.run_differences(self.row)
+        return own + seal_differences(self.directory, self.sealed) + self.checkpoint_problems
+
+    @cached_property
+    def checkpoint_problems(self) -> list[str]:
+        """Problems of the run's checkpoints, digests compared."""
+        problems = ((record.name, verify_checkpoint(record.path)) for record in list_checkpoints(self.directory))
+        return [f"run {self.id}: checkpoint {name}: {problem}" for name, found in problems for problem in found]
+
+    def best_value(self, metric: str) -> float | None:
+        """Return a validation metric at the run's best epoch."""
+        value = (self.summary.get("best") or {}).get("metrics", {}).get(metric)
+        return float(value) if isinstance(value, int | float) else None
+
+    def next_call(self) -> NextCall:
+        """Return what brings this run to its end, or the call that starts another after its cause is mended."""
+        state, status = self.status.state, self.status
+        resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
+        if resumable:
+            return NextCall(tool="resume_training", arguments={"run_id": self.id}, why=f"the run is {state.value}")
+        if state.is_ended:
+            cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
+            return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
+        arguments = {"run_id": self.id, "wait_seconds": 50}
+        return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
+
+    def _again(self, why: str) -> NextCall:
+        project = {"project": self.row.project}
+        if self.row.kind == RunKind.REPLAY:
+            return NextCall(tool="verify_reproducibility", arguments=project, why=why)
+        if self.row.kind == RunKind.EXPORT:
+            return NextCall(tool="export_model", arguments=project, why=why)
+        return NextCall(tool="start_training", arguments={**project, "kind": self.row.kind}, why=why)
+
+
+class Evidence:
+    """Everything recorded about one project, read once."""
+
+    def __init__(self, session: Session, workspace: Workspace, project: str) -> None:
+        self.session = session
+        self.workspace = workspace
+        self.project = get_project(session, project)
+        self.facts = ProjectFacts(session, project)
+        refuse_edits(self.facts.project_differences(self.project))
+
+    @property
+    def name(self) -> str:
+        """The project's name."""
+        return self.project.name
+
+    @property
+    def folder(self) -> Path:
+        """The project's folder."""
+        return self.workspace.project_folder(self.name)
+
+    @property
+    def goal_metric(self) -> str:
+        """The metric that the project's goal names."""
+        return str(self.project.goal["metric"])
+
+    @cached_property
+    def version(self) -> ConfigVersion:
+        """The configuration version that holds. Raises IntegrityError when its row is not what was recorded."""
+        version = latest_config(self.session, self.name)
+        refuse_edits(self.facts.configuration_differences(version))
+        if version.number != max(self.facts.configurations):
+            refuse_edits([f"project {self.name}: the newest configuration was removed from the database"])
+        return version
+
+    @cached_property
+    def config(self) -> TrainingConfig:
+        """That version, parsed. Raises ConfigurationError."""
+        return parse_config(self.version.values)
+
+    @cached_property
+    def config_digest(self) -> str:
+        """That version's digest, computed anew from its values."""
+        return config_digest(self.config)
+
+    def run(self, run_id: str) -> RunEvidence | None:
+        """Return the evidence of one run of this project, or None."""
+        row = self.session.get(Run, run_id)
+        if row is None or row.project != self.name:
+            return None
+        return RunEvidence(row, self.workspace.run_directory(self.name, run_id), self.facts)
+
+    def newest(self, kind: RunKind, *, config: str | None = None, source: str | None = None) -> RunEvidence | None:
+        """Return the newest run of a kind that belongs to no study; completed ones come first."""
+        ids = [
+            run_id
+            for run_id, body in self.facts.started.items()
+            if body["kind"] == kind.value
+            and body["study"] is None
+            and (config is None or body["config_digest"] == config)
+            and (source is None or body["source_run"] == source)
+        ]
+        found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
+        return next((run for run in found if run.is_complete), found[0] if found else None)
+
+    @cached_property
+    def smoke(self) -> RunEvidence | None:
+        """The smoke run of the configuration that holds."""
+        return self.newest(RunKind.SMOKE, config=self.config_digest)
+
+    @cached_property
+    def baseline(self) -> RunEvidence | None:
+        """The baseline run of the configuration that holds."""
+        return self.newest(RunKind.BASELINE, config=self.config_digest)
+
+    @cached_property
+    def study(self) -> Study | None:
+        """The newest study on the configuration that holds; completed ones come first."""
+        query = select(Study).where(Study.project == self.name, Study.base_config_digest == self.config_digest)
+        found = list(self.session.scalars(query.order_by(Study.created_at.desc())))
+        return next((study for study in found if study.state == "completed"), found[0] if found else None)
+
+    @cached_property
+    def confirmation(self) -> dict[str, Any]:
+        """What the study's own ledger entry says of its repetitions; empty before it has completed."""
+        bodies = [body for _, body in entries(self.session, self.name, "study")]
+        own = [body for body in bodies if self.study is not None and body["study_id"] == self.study.id]
+        return dict(own[-1].get("confirmation") or {}) if own else {}
+
+    def reaches_goal(self, value: float | None) -> bool:
+        """Return whether a value of the goal metric meets the project's target."""
+        if value is None:
+            return False
+        target = float(self.project.goal["target"])
+        return value >= target if self.project.goal["direction"] == "maximize" else value <= target
+
+    @property
+    def goal_text(self) -> str:
+        """The goal in words: `validation accuracy >= 0.97`."""
+        sign = ">=" if self.project.goal["direction"] == "maximize" else "<="
+        return f"validation {self.goal_metric} {sign} {self.project.goal['target']}"
+
+    @cached_property
+    def final_values(self) -> dict[str, Any] | None:
+        """The configuration fixed by the optimization gate, or None before it has passed."""
+        decided = [body for _, body in entries(self.session, self.name, "gate") if body["phase"] == "optimization"]
+        accepted = [body for body in decided if body["outcome"] != "refused"]
+        return accepted[-1]["final_values"] if accepted else None
+
+    @cached_property
+    def final(self) -> RunEvidence | None:
+        """The final run of the final configuration."""
+        if self.final_values is None:
+            return None
+        return self.newest(RunKind.FINAL, config=config_digest(parse_config(self.final_values)))
+
+    @cached_property
+    def replay(self) -> RunEvidence | None:
+        """The replay of the final run."""
+        return self.newest(RunKind.REPLAY, source=self.final.id) if self.final else None
+
+    @cached_property
+    def export(self) -> RunEvidence | None:
+        """The export of the final run."""
+        return self.newest(RunKind.EXPORT, source=self.final.id) if self.final else None
+
+    def call(self, tool: str, why: str, **arguments: Any) -> NextCall:
+        """Name the next call on this project."""
+        return NextCall(tool=tool, arguments={"project": self.name, **arguments}, why=why)
+
+    def start(self, kind: RunKind) -> NextCall:
+        """Name the call that starts a run of this kind."""
+        exists = any(body["kind"] == kind.value for body in self.facts.started.values())
+        why = (
+            f"the {kind.value} run must be made anew" if exists else f"no {kind.value} run of this configuration exists"
+        )
+        return self.call("start_training", why, kind=kind.value)
+
+    def search(self, why: str) -> NextCall:
+        """Name the call that starts a study: with the configuration's own search, or one around its learning rate."""
+        if self.config.search is not None:
+            return self.call("start_tuning", why)
+        rate = self.config.optimizer.learning_rate
+        space = {"optimizer.learning_rate": {"type": "float", "low": rate / 10, "high": rate * 10, "log": True}}
+        return self.call("start_tuning", why, search={"trials": 10, "space": space})

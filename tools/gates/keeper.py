@@ -1,0 +1,125 @@
+"""The gate keeper: evaluates a phase's checks and records the decision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates import checks as _registered  # noqa: F401 - importing registers the checks
+from trainwright.tools.gates.checklist import CheckLine, load_checklist
+from trainwright.tools.gates.checks.optimization import improvement_validated, is_skipped
+from trainwright.tools.gates.outcomes import CHECKS, CheckResult, failed
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.staleness import whole_values
+from trainwright.tools.ledger import append
+from trainwright.tools.workspace.tables import GateDecision
+from trainwright.trainer.config import apply_changes
+from trainwright.trainer.errors import TrainwrightError
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+Decision = Literal["passed", "skipped", "refused"]
+
+
+class GateReport(BaseModel):
+    """What a gate's checks came to, in the checklist's order."""
+
+    model_config = ConfigDict(frozen=True)
+
+    phase: Phase
+    outcome: Decision
+    checks: list[CheckResult]
+
+    @property
+    def blocking(self) -> list[CheckResult]:
+        """The checks that keep the gate closed."""
+        return [result for result in self.checks if result.is_blocking()]
+
+
+def evaluate(evidence: Evidence, phase: Phase) -> GateReport:
+    """Compute every check of the phase's checklist from recorded evidence. Records nothing."""
+    results = [_evaluate_line(evidence, line) for line in load_checklist(phase).checks]
+    if any(result.is_blocking() for result in results):
+        outcome: Decision = "refused"
+    else:
+        outcome = "skipped" if phase is Phase.OPTIMIZATION and is_skipped(evidence) else "passed"
+    return GateReport(phase=phase, outcome=outcome, checks=results)
+
+
+def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) -> int:
+    """Write the decision into the ledger, and its index row; return its ledger sequence.
+
+    Args:
+        artifacts: digests of the files the server wrote for this decision, by name in the project folder.
+    """
+    rested_on = {} if report.outcome == "refused" else _rested_on(evidence, report.phase)
+    checks = [result.model_dump(mode="json", exclude={"text", "next"}) for result in report.checks]
+    body: dict[str, Any] = {
+        "phase": report.phase.value,
+        "outcome": report.outcome,
+        "checks": checks,
+        "rested_on": rested_on,
+        "artifacts": artifacts,
+        "settings": evidence.workspace.settings.digest,
+    }
+    if report.phase is Phase.OPTIMIZATION and report.outcome != "refused":
+        body["final_values"] = final_values(evidence)
+    entry = append(evidence.session, evidence.name, "gate", body)
+    decision = GateDecision(
+        project=evidence.name,
+        phase=report.phase.value,
+        passed=report.outcome != "refused",
+        report={"outcome": report.outcome, "checks": checks},
+        rested_on=rested_on,
+        ledger_sequence=entry.sequence,
+    )
+    evidence.session.add(decision)
+    evidence.session.flush()
+    return entry.sequence
+
+
+def final_values(evidence: Evidence) -> dict[str, Any]:
+    """Return the configuration to finalize: the study's best where its improvement held, else the baseline's."""
+    values = evidence.version.values
+    if improvement_validated(evidence):
+        values = apply_changes(values, evidence.confirmation["best_parameters"])
+    return {key: value for key, value in values.items() if key != "search"}
+
+
+def _evaluate_line(evidence: Evidence, line: CheckLine) -> CheckResult:
+    try:
+        outcome = CHECKS[line.id](evidence, line)
+    except TrainwrightError as error:  # damaged evidence is a failed check with its reason, not a crash
+        remedy = NextCall(tool="project_status", arguments={"project": evidence.name}, why=error.remedy)
+        outcome = failed(error.message, line.text, remedy)
+    return CheckResult(id=line.id, text=line.text, counts=line.required, **dict(outcome))
+
+
+def _repetitions(evidence: Evidence) -> list[RunEvidence | None]:
+    confirmation = evidence.confirmation if not is_skipped(evidence) else {}
+    return [evidence.run(run_id) for key in ("baseline_runs", "best_runs") for run_id in confirmation.get(key, [])]
+
+
+def _rested_on(evidence: Evidence, phase: Phase) -> dict[str, Any]:
+    runs = {
+        Phase.PLANNING: [evidence.smoke],
+        Phase.BASELINE: [evidence.baseline],
+        Phase.DIAGNOSTICS: [evidence.baseline],
+        Phase.OPTIMIZATION: [evidence.baseline, *_repetitions(evidence)],
+        Phase.FINALIZATION: [evidence.final, evidence.replay, evidence.export],
+    }[phase]
+    smoke = evidence.smoke
+    return {
+        "configuration": evidence.config_digest,
+        "values": whole_values(evidence),
+        "version": evidence.version.number,
+        "smoke_run": smoke.id if smoke else "",
+        "data": smoke.part("data").get("fingerprint") if smoke else None,
+        "code": smoke.part("code").get("digest") if smoke else None,
+        "environment": smoke.part("environment").get("packages_digest") if smoke else None,
+        "runs": [run.id for run in runs if run is not None],
+        "study": evidence.study.id if phase is Phase.OPTIMIZATION and evidence.study else None,
+    }

@@ -1,0 +1,98 @@
+"""What has changed since a gate passed (PHASE-8): configuration, data, code, environment, evidence, artifacts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.config import flatten, parse_config
+from trainwright.trainer.reproducibility.packages import installed_packages
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+MOST_NAMED = 5
+
+
+def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict[str, str]) -> list[str]:
+    """Return one sentence for everything a decision rested on that is different now; none means it is fresh."""
+    reasons = configuration_changes(evidence, rested_on)
+    smoke = evidence.run(rested_on.get("smoke_run", ""))
+    if smoke is not None:
+        reasons += changes_of_surroundings(evidence, smoke)
+    for run_id in rested_on.get("runs", []):
+        run = evidence.run(run_id)
+        reasons += run.differences if run else [f"evidence: the record of run {run_id} is gone"]
+    return reasons + artifact_changes(evidence.folder, artifacts)
+
+
+def changes_of_surroundings(evidence: Evidence, run: RunEvidence) -> list[str]:
+    """Return one sentence for every file of code or data, and for the packages, that changed since the run saw them."""
+    root = Path(evidence.project.code_root)
+    return [
+        *_file_changes("code", run.part("code").get("files", {}), root),
+        *_file_changes("data", run.part("data").get("files", {}), root),
+        *_package_changes(run.part("environment").get("packages", {})),
+    ]
+
+
+def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
+    """Return the keys by which the configuration that holds differs from the one a decision rested on."""
+    if evidence.config_digest == rested_on["configuration"]:
+        return []
+    old, new = flatten(rested_on.get("values", {})), flatten(_whole(evidence.version.values))
+    keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    named = [f"{key} {old.get(key)!r} -> {new.get(key)!r}" for key in keys[:MOST_NAMED]]
+    more = f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else ""
+    return [f"configuration: {', '.join(named) or 'changed'}{more}"]
+
+
+def whole_values(evidence: Evidence) -> dict[str, Any]:
+    """Return the configuration that holds with all defaults, as a decision records it."""
+    return _whole(evidence.version.values)
+
+
+def artifact_changes(folder: Path, artifacts: dict[str, str]) -> list[str]:
+    """Return one sentence for every artifact of a decision that is missing or differs."""
+    reasons = []
+    for name, digest in artifacts.items():
+        path = folder / name
+        if not path.is_file():
+            reasons.append(f"artifact: {name} was removed")
+        elif digest_file(path) != digest:
+            reasons.append(f"artifact: {name} was changed after the gate")
+    return reasons
+
+
+def inherited(run: RunEvidence, smoke: RunEvidence) -> list[str]:
+    """Return what a run saw differently from the smoke run that planning rested on."""
+    compared = (("data", "fingerprint"), ("code", "digest"), ("environment", "packages_digest"))
+    return [name for name, key in compared if run.part(name).get(key) != smoke.part(name).get(key)]
+
+
+def _whole(values: dict[str, Any]) -> dict[str, Any]:
+    return parse_config(values).model_dump(mode="json", exclude={"search"})
+
+
+def _file_changes(what: str, files: dict[str, str], root: Path) -> list[str]:
+    reasons = []
+    for name, digest in files.items():
+        path = root / name
+        try:
+            found = digest_file(path)
+        except OSError:
+            reasons.append(f"{what}: {name} was removed")
+            continue
+        if found != digest:
+            reasons.append(f"{what}: {name} changed")
+    return reasons
+
+
+def _package_changes(recorded: dict[str, str]) -> list[str]:
+    now = installed_packages()
+    names = [name for name in sorted(recorded.keys() | now.keys()) if recorded.get(name) != now.get(name)]
+    if not recorded or not names:
+        return []
+    shown = [f"{name} {recorded.get(name, 'absent')} -> {now.get(name, 'absent')}" for name in names[:MOST_NAMED]]
+    return [f"environment: {', '.join(shown)}{' …' if len(names) > MOST_NAMED else ''}"]

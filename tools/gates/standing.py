@@ -1,0 +1,71 @@
+"""Where a project stands: derived from the ledger's decisions every time, stored nowhere (PHASE-1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.staleness import changes_since
+from trainwright.tools.ledger import entries
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+
+GateStatus = Literal["passed", "skipped", "stale", "open", "closed"]
+
+
+class GateStanding(BaseModel):
+    """One gate: passed or skipped (and fresh), stale, open (the present phase) or closed (a later one)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    phase: Phase
+    status: GateStatus
+    reasons: list[str] = []
+    """What made it stale."""
+    ledger_sequence: int | None = None
+
+
+class Standing(BaseModel):
+    """The project's phase and all its gates."""
+
+    model_config = ConfigDict(frozen=True)
+
+    phase: Phase
+    is_finished: bool
+    gates: list[GateStanding]
+
+    def gate(self, phase: Phase) -> GateStanding:
+        """Return one gate's standing."""
+        return next(gate for gate in self.gates if gate.phase is phase)
+
+
+def accepted_decisions(evidence: Evidence) -> dict[Phase, tuple[int, dict[str, Any]]]:
+    """Return the latest accepted decision of each phase as (ledger sequence, body)."""
+    found: dict[Phase, tuple[int, dict[str, Any]]] = {}
+    for sequence, body in entries(evidence.session, evidence.name, "gate"):
+        if body["outcome"] != "refused":
+            found[Phase(body["phase"])] = (sequence, body)
+    return found
+
+
+def standing(evidence: Evidence) -> Standing:
+    """Derive where the project stands: the phase is the first whose gate is not passed and fresh."""
+    decisions = accepted_decisions(evidence)
+    gates: list[GateStanding] = []
+    present: Phase | None = None
+    for phase in Phase:
+        sequence, body = decisions.get(phase, (None, None))
+        status: GateStatus = "closed"
+        reasons: list[str] = []
+        if present is None and body is not None:
+            reasons = changes_since(evidence, body["rested_on"], body["artifacts"])
+            status = "stale" if reasons else body["outcome"]
+        elif present is None:
+            status = "open"
+        if present is None and status in {"open", "stale"}:
+            present = phase
+        gates.append(GateStanding(phase=phase, status=status, reasons=reasons, ledger_sequence=sequence))
+    return Standing(phase=present or Phase.FINALIZATION, is_finished=present is None, gates=gates)

@@ -1,0 +1,166 @@
+"""The process that carries a study through: `python -P -m trainwright.tools.hyperparameter_tuner.conductor WS STUDY`.
+
+Everything it knows stands in the trial table and the run directories, so it may be killed at any instant and started
+again. Suggestions and pruning are pure functions of the table; a trial that was under way is taken up where it is.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import Timeout
+
+from trainwright.tools import ledger
+from trainwright.tools.hyperparameter_tuner.confirmation import confirm
+from trainwright.tools.hyperparameter_tuner.process import ACTIVE, conductor_lock, study_folder
+from trainwright.tools.hyperparameter_tuner.study import check_trial_limit
+from trainwright.tools.hyperparameter_tuner.suggest import suggest
+from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
+from trainwright.tools.hyperparameter_tuner.trials import (
+    FAILED,
+    RUNNING,
+    TrialRecord,
+    best_trial,
+    trials_of,
+)
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.records import get_project, get_study
+from trainwright.tools.workspace.tables import Study, Trial
+from trainwright.trainer.config import SearchSection
+from trainwright.trainer.errors import GateRefusedError, LimitReachedError, TrainwrightError, UserCodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HOPELESS_TRIALS = 3
+"""When this many trials in a row from the start fail for one cause, the study ends with that cause."""
+LOCK_SECONDS = 5.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Conduct one study to its end; 0 also when another conductor has it already."""
+    path, study_id = arguments
+    workspace = Workspace.open(Path(path))
+    with workspace.session() as session:
+        project = get_study(session, study_id).project
+    try:
+        with conductor_lock(study_folder(workspace, project, study_id)).acquire(timeout=LOCK_SECONDS):
+            conduct(workspace, study_id)
+    except Timeout:
+        print(f"another conductor has {study_id}")  # noqa: T201 - into conductor.log
+    finally:
+        workspace.close()
+    return 0
+
+
+def conduct(workspace: Workspace, study_id: str) -> None:
+    """Run the trials that are missing, then the confirmation; whatever goes wrong is recorded in the study."""
+    try:
+        while (trial := next_trial(workspace.refreshed(), study_id)) is not None:
+            carry_out(workspace, study_id, trial)
+            _give_up_if_hopeless(workspace, study_id)
+        if not is_active(workspace, study_id):
+            return  # stopped meanwhile
+        confirmation = confirm(workspace, study_id)
+        _end(workspace, study_id, "completed", confirmation=confirmation)
+    except (GateRefusedError, LimitReachedError) as error:  # not the study's fault: it can go on later
+        _end(workspace, study_id, "stopped", failure=error.as_dict())
+    except TrainwrightError as error:
+        _end(workspace, study_id, "failed", failure=error.as_dict())
+    except Exception as error:
+        traceback.print_exc()
+        remedy = f"Read {study_id}/conductor.log in the project folder; start_tuning goes on from the last trial."
+        failure = TrainwrightError(f"The conductor failed: {type(error).__name__}: {error}", remedy=remedy)
+        _end(workspace, study_id, "stopped", failure=failure.as_dict())
+        raise
+
+
+def is_active(workspace: Workspace, study_id: str) -> bool:
+    """Return whether the study is still under way."""
+    with workspace.session() as session:
+        return get_study(session, study_id).state in ACTIVE
+
+
+def next_trial(workspace: Workspace, study_id: str) -> TrialRecord | None:
+    """Return the trial that is under way, or a new one; None when the study has all its trials."""
+    with workspace.session() as session:
+        study = get_study(session, study_id)
+        trials = trials_of(session, study_id)
+        running = next((trial for trial in trials if trial.state == RUNNING), None)
+        search = SearchSection.model_validate(study.search)
+        if study.state not in ACTIVE or running is not None or len(trials) >= search.trials:
+            return running if study.state in ACTIVE else None
+        check_trial_limit(session, workspace, get_project(session, study.project), study, len(trials) + 1)
+        parameters, attributes = suggest(search, study.objective["direction"], trials)
+        row = Trial(
+            study=study_id,
+            number=len(trials),
+            parameters=parameters,
+            attributes=attributes,
+            intermediate={},
+            state=RUNNING,
+        )
+        session.add(row)
+        return TrialRecord(number=row.number, parameters=parameters, attributes=attributes)
+
+
+def _give_up_if_hopeless(workspace: Workspace, study_id: str) -> None:
+    with workspace.session() as session:
+        trials = trials_of(session, study_id)
+    first = trials[:HOPELESS_TRIALS]
+    causes = {(trial.attributes.get("cause") or {}).get("category") for trial in first}
+    is_end = len(trials) >= HOPELESS_TRIALS
+    if is_end and all(trial.state == FAILED for trial in first) and len(causes) == 1:
+        cause = first[-1].attributes.get("cause") or {}
+        raise UserCodeError(
+            f"The first {HOPELESS_TRIALS} trials all failed for the same cause ({cause.get('category')}): "
+            f"{cause.get('message')}",
+            remedy=str(
+                cause.get("remedy") or "Correct the configuration or narrow the space, then start_tuning again."
+            ),
+            details={"cause": cause, "runs": [trial.run for trial in first]},
+        )
+
+
+def _end(
+    workspace: Workspace,
+    study_id: str,
+    state: str,
+    *,
+    confirmation: dict[str, Any] | None = None,
+    failure: dict[str, Any] | None = None,
+) -> None:
+    with workspace.session() as session:
+        study = get_study(session, study_id)
+        if study.state not in ACTIVE:
+            return
+        study.state, study.failure = state, failure
+        study.confirmation = confirmation
+        study.ended_at = datetime.now(UTC)
+        trials = trials_of(session, study_id)
+        body = {
+            "study_id": study_id,
+            "state": state,
+            "trials": [_line(trial) for trial in trials],
+            "best": _best_number(study, trials),
+            "confirmation": confirmation,
+            "failure": failure,
+        }
+        ledger.append(session, study.project, "study", body)
+
+
+def _line(trial: TrialRecord) -> dict[str, Any]:
+    return {name: getattr(trial, name) for name in ("number", "parameters", "state", "value", "run")}
+
+
+def _best_number(study: Study, trials: list[TrialRecord]) -> int | None:
+    best = best_trial(trials, study.objective["direction"])
+    return best.number if best else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,116 @@
+"""Whether the best configuration really is better: it and the baseline again, on several seeds (PHASE-5, TUNE-5)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools import ledger
+from trainwright.tools.gates import permits
+from trainwright.tools.gates.improvement import compare, confirmation_seeds
+from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
+from trainwright.tools.hyperparameter_tuner.trials import best_trial, best_value, epoch_values, trials_of
+from trainwright.tools.workspace.records import get_project, get_run, get_study, runs_of
+from trainwright.trainer.config import apply_changes, config_digest, parse_config
+from trainwright.trainer.errors import ConflictError, UserCodeError
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Study
+
+LABEL = "confirmation"
+
+
+def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
+    """Repeat the best trial's configuration and the baseline's on seeds of the server's, and compare in pairs.
+
+    Runs that exist already (same configuration, seed, data, code and environment; completed and unchanged since) are
+    not repeated.
+
+    Raises:
+        UserCodeError: no trial completed, or a repetition failed.
+        GateRefusedError, LimitReachedError: no permit for a repetition.
+    """
+    with workspace.session() as session:
+        study = get_study(session, study_id)
+        best = best_trial(trials_of(session, study_id), study.objective["direction"])
+        study.state = "confirming"
+    if best is None:
+        raise UserCodeError(
+            f"None of the study's {study.search['trials']} trials completed, so there is no best configuration.",
+            remedy=f"tuning_status(study_id='{study_id}') names the causes; widen or correct the space.",
+        )
+    base = parse_config(study.base_values)
+    seeds = confirmation_seeds(config_digest(base), study.search["confirmation_repeats"], own_seed=base.seed)
+    sides: dict[str, list[str]] = {"baseline": [], "best": []}
+    for seed in seeds:
+        sides["baseline"].append(_run_of(workspace, study, RunKind.BASELINE, {}, seed))
+        sides["best"].append(_run_of(workspace, study, RunKind.TRIAL, best.parameters, seed))
+    values = {side: [_value(workspace, study, run_id) for run_id in runs] for side, runs in sides.items()}
+    return {
+        **study.objective,
+        "seeds": seeds,
+        "best_trial": best.number,
+        "best_parameters": best.parameters,
+        "best_value": best.value,
+        **values,
+        "baseline_runs": sides["baseline"],
+        "best_runs": sides["best"],
+        **compare(values["baseline"], values["best"], study.objective["direction"]),
+    }
+
+
+def _run_of(workspace: Workspace, study: Study, kind: RunKind, parameters: dict[str, Any], seed: int) -> str:
+    """Return a completed run of this configuration and seed: one that exists, or a new one followed to its end."""
+    config = parse_config(apply_changes(study.base_values, {**parameters, "seed": seed}))
+    existing = _existing_run(workspace, study.project, config_digest(config))
+    if existing is not None:
+        return existing
+    side = "best" if kind is RunKind.TRIAL else "baseline"
+    view = start_when_there_is_room(
+        workspace,
+        study.project,
+        kind,
+        base=study.base_values,
+        changes=parameters,
+        seed=seed,
+        study_id=study.id,
+        label=LABEL,
+        idempotency_key=f"{study.id}/{LABEL}-{side}-{seed}",
+    )
+    seen = run_to_end(workspace, view.run_id, lambda _directory, _seen: None)
+    if seen.state is not RunState.COMPLETED:
+        reason = seen.failure.message if seen.failure else f"it was stopped ({seen.status.stop_reason})"
+        raise UserCodeError(
+            f"The repetition of the {side} configuration with seed {seed} did not complete: {reason}",
+            remedy=f"run_status(run_id='{view.run_id}') tells why; a configuration that fails on a seed is not better.",
+        )
+    return view.run_id
+
+
+def _existing_run(workspace: Workspace, project: str, digest: str) -> str | None:
+    with workspace.session() as session:
+        rows = runs_of(session, project, RunKind.BASELINE, RunKind.TRIAL)
+        seals = {body["run_id"]: body["digests"] for _, body in ledger.entries(session, project, "run_sealed")}
+        expected = permits.expected_digests(session, workspace, get_project(session, project))
+    for row in rows:
+        directory = workspace.run_directory(project, row.id)
+        if row.config_digest != digest or not row.sealed or row.state != RunState.COMPLETED:
+            continue
+        specification = directory.specification()
+        same_kind = specification.max_steps is None and specification.expected == expected
+        if same_kind and not ledger.seal_differences(directory, seals[row.id]):
+            return row.id
+    return None
+
+
+def _value(workspace: Workspace, study: Study, run_id: str) -> float:
+    with workspace.session() as session:
+        run = get_run(session, run_id)
+    metric, direction = study.objective["metric"], study.objective["direction"]
+    value = best_value(epoch_values(workspace.run_directory(run.project, run_id), metric), direction)
+    if value is None:
+        raise ConflictError(
+            f"Run {run_id} recorded no validation {metric!r}.", remedy="Select by a metric that is computed."
+        )
+    return value

@@ -1,0 +1,92 @@
+"""The trial table as an in-memory Optuna study: built anew for every question, so nothing is lost with a process."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, RUNNING, TrialRecord
+from trainwright.trainer.canonical import canonical_json
+from trainwright.trainer.config.search import Choices, FloatRange
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import optuna
+
+    from trainwright.trainer.config import Range
+
+STUDY_NAME = "trainwright"
+"""Fixed: Hyperband hashes the study's name into its brackets."""
+
+
+def memory_study(
+    space: Mapping[str, Range],
+    direction: str,
+    trials: Sequence[TrialRecord],
+    *,
+    sampler: optuna.samplers.BaseSampler | None = None,
+    pruner: optuna.pruners.BasePruner | None = None,
+) -> optuna.Study:
+    """Return a study that holds the trials in their order, running and failed ones too."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(study_name=STUDY_NAME, direction=direction, sampler=sampler, pruner=pruner)
+    known = distributions(space)
+    for trial in trials:
+        study.add_trial(_frozen(trial, known))
+    return study
+
+
+def distributions(space: Mapping[str, Range]) -> dict[str, optuna.distributions.BaseDistribution]:
+    """Return Optuna's distributions in the order of the keys. Choices stand as JSON, so any value can be one."""
+    return {key: _distribution(space[key]) for key in sorted(space)}
+
+
+def decoded(space: Mapping[str, Range], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return suggested parameters as configuration values."""
+    return {
+        key: json.loads(value) if isinstance(space[key], Choices) else value
+        for key, value in sorted(parameters.items())
+    }
+
+
+def _encoded(
+    space: Mapping[str, optuna.distributions.BaseDistribution], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    import optuna
+
+    categorical = optuna.distributions.CategoricalDistribution
+    return {
+        key: canonical_json(value) if isinstance(space[key], categorical) else value
+        for key, value in parameters.items()
+    }
+
+
+def _distribution(range_: Range) -> optuna.distributions.BaseDistribution:
+    import optuna
+
+    if isinstance(range_, Choices):
+        return optuna.distributions.CategoricalDistribution([canonical_json(choice) for choice in range_.choices])
+    kind = optuna.distributions.FloatDistribution if isinstance(range_, FloatRange) else None
+    return (kind or optuna.distributions.IntDistribution)(range_.low, range_.high, log=range_.log)
+
+
+def _frozen(trial: TrialRecord, space: dict[str, optuna.distributions.BaseDistribution]) -> optuna.trial.FrozenTrial:
+    from optuna.trial import TrialState, create_trial
+
+    states = {
+        COMPLETED: TrialState.COMPLETE,
+        PRUNED: TrialState.PRUNED,
+        FAILED: TrialState.FAIL,
+        RUNNING: TrialState.RUNNING,
+    }
+    return create_trial(
+        state=states[trial.state],
+        value=trial.value if trial.state == COMPLETED else None,
+        params=_encoded(space, trial.parameters),
+        distributions={key: space[key] for key in trial.parameters},
+        intermediate_values=trial.intermediate,
+        system_attrs={key: value for key, value in trial.attributes.items() if key != "cause"},
+    )

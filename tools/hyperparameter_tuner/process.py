@@ -1,0 +1,80 @@
+"""The conductor as a process: where it works, whether it lives, and starting it again when it does not."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from trainwright.tools.training_orchestrator.detached import LAUNCH, Launch, read_launch, spawn, write_launch
+from trainwright.tools.training_orchestrator.environment import inherited_environment
+from trainwright.tools.training_orchestrator.observation import last_lines
+from trainwright.tools.workspace.records import get_study
+from trainwright.tools.workspace.workspace import checked_name
+from trainwright.trainer.errors import TrainwrightError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.tools.workspace import Workspace
+
+CONDUCTOR = "trainwright.tools.hyperparameter_tuner.conductor"
+LOG = "conductor.log"
+ACTIVE = frozenset({"running", "confirming"})
+
+MOST_LAUNCHES = 20
+"""Conductors that one study may lose before it is stopped; starting it again begins to count anew."""
+
+
+def study_folder(workspace: Workspace, project: str, study_id: str) -> Path:
+    """Return the study's folder."""
+    return workspace.project_folder(project) / "studies" / checked_name(study_id)
+
+
+def conductor_lock(folder: Path) -> FileLock:
+    """Return the lock (an flock) that a study's conductor holds while it lives."""
+    return FileLock(folder / "conductor.lock")
+
+
+def is_conducted(folder: Path) -> bool:
+    """Return whether a conductor holds the study."""
+    try:
+        with conductor_lock(folder).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
+    """Start a conductor if the study is under way and has none; any number of callers may ask at once."""
+    folder = study_folder(workspace, project, study_id)
+    folder.mkdir(parents=True, exist_ok=True)
+    if is_conducted(folder):
+        return
+    with workspace.session() as session:  # one caller at a time, so that one process is started
+        last = read_launch(folder)
+        study = get_study(session, study_id)
+        if study.state not in ACTIVE or (last is not None and last.may_still_begin()):
+            return
+        if last is not None and last.attempt >= MOST_LAUNCHES:
+            study.state, study.failure = "stopped", _lost_for_good(folder, last)
+            return
+        launch = write_launch(folder, Launch(attempt=last.attempt + 1 if last else 1))
+    command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), study_id]
+    environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+    spawn(folder, launch, command, cwd=workspace.path, env=environment, log=LOG)
+
+
+def forget_launches(folder: Path) -> None:
+    """Begin to count a study's conductors anew."""
+    (folder / LAUNCH).unlink(missing_ok=True)
+
+
+def _lost_for_good(folder: Path, last: Launch) -> dict[str, Any]:
+    said = last.error or " | ".join(last_lines(folder / LOG)[-3:]) or "nothing"
+    error = TrainwrightError(
+        f"The study lost {last.attempt} conductor processes; the last one said: {said}.",
+        remedy="`trainwright doctor` checks the machine; start_tuning with the same search goes on with the study.",
+    )
+    return error.as_dict()

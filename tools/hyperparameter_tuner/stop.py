@@ -1,0 +1,48 @@
+"""Stopping a study: its conductor, and the run that is under way; both go on when the search is started again."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from trainwright.tools import ledger
+from trainwright.tools.hyperparameter_tuner.following import STUDY_STOPPED
+from trainwright.tools.hyperparameter_tuner.process import ACTIVE, study_folder
+from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
+from trainwright.tools.training_orchestrator import stop_run
+from trainwright.tools.training_orchestrator.detached import read_launch
+from trainwright.tools.workspace.records import get_study, runs_of
+from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.run import RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
+
+
+def stop_study(workspace: Workspace, study_id: str) -> StudyView:
+    """Stop a study; `start_study` with the same search goes on with it.
+
+    Raises:
+        NotFoundError: there is no such study.
+        ConflictError: it has ended.
+    """
+    with workspace.session() as session:
+        study = get_study(session, study_id)
+        if study.state not in ACTIVE:
+            raise ConflictError(
+                f"Study {study_id} is {study.state}; there is nothing to stop.",
+                remedy=f"tuning_status(study_id='{study_id}') tells how it ended.",
+            )
+        study.state, study.ended_at = "stopped", datetime.now(UTC)
+        ledger.append(session, study.project, "study", {"study_id": study_id, "state": "stopped"})
+        under_way = [run for run in runs_of(session, study.project) if run.study == study_id and not run.sealed]
+    launch = read_launch(study_folder(workspace, study.project, study_id))
+    if launch is not None and launch.process is not None:
+        launch.process.send_signal(signal.SIGTERM)
+    for run in under_way:
+        if RunState(run.state) is not RunState.INTERRUPTED:
+            with suppress(ConflictError):  # it ended by itself
+                stop_run(workspace, run.id, reason=STUDY_STOPPED)
+    return view_study(workspace, study_id)

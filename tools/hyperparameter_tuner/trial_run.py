@@ -1,0 +1,129 @@
+"""Carrying one trial from its suggestion to its line in the table."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
+from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
+from trainwright.tools.hyperparameter_tuner.trials import (
+    COMPLETED,
+    FAILED,
+    PRUNED,
+    TrialRecord,
+    best_value,
+    epoch_values,
+    trial_row,
+    trials_of,
+)
+from trainwright.tools.training_orchestrator import stop_run
+from trainwright.tools.workspace.records import get_study
+from trainwright.trainer.config import SearchSection, apply_changes, parse_config
+from trainwright.trainer.errors import ConfigurationError, ConflictError, DataError
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_orchestrator.observation import Observation
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Study
+    from trainwright.trainer.run import RunDirectory
+
+
+class _Judge:
+    """Looks at a trial's values whenever there are new ones, and stops it when the pruner says so."""
+
+    def __init__(self, workspace: Workspace, study: Study, before: list[TrialRecord], trial: TrialRecord) -> None:
+        self.workspace = workspace
+        self.search = SearchSection.model_validate(study.search)
+        self.metric, self.direction = study.objective["metric"], study.objective["direction"]
+        self.before, self.trial = before, trial
+        self.epochs = parse_config(apply_changes(study.base_values, trial.parameters)).training.epochs
+        self.values: dict[int, float] = {}
+        self.pruned_at: int | None = None
+        self.attributes = trial.attributes
+        self.stopped_attempt = 0
+
+    def look(self, directory: RunDirectory, seen: Observation) -> None:
+        """Decide on the epochs there are; ask a living worker to stop when one of them is the last."""
+        values = epoch_values(directory, self.metric)
+        if values != self.values:
+            self.values = values
+            self.pruned_at, self.attributes = pruned_epoch(
+                self.search, self.direction, self.before, self.trial, values, epochs=self.epochs
+            )
+        if self.pruned_at is not None and not seen.state.is_ended and self.stopped_attempt < seen.launch.attempt:
+            # A conflict means that it ended by itself just now, or is being resumed: the next look decides again.
+            with suppress(ConflictError):
+                stop_run(self.workspace, directory.run_id, reason="pruned")
+                self.stopped_attempt = seen.launch.attempt
+
+
+def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord) -> None:
+    """Run the trial (or take up its run) and write its state, value and epochs into the table.
+
+    Raises:
+        GateRefusedError, LimitReachedError: no permit; the trial stays in the table as running.
+    """
+    with workspace.session() as session:
+        study = get_study(session, study_id)
+        before = [record for record in trials_of(session, study_id) if record.number < trial.number]
+    try:
+        run_id = trial.run or _start(workspace, study, trial)
+    except ConfigurationError as error:  # an impossible combination within a valid space
+        _settle(
+            workspace, study_id, trial, {"state": FAILED, "attributes": trial.attributes | {"cause": error.as_dict()}}
+        )
+        return
+    judge = _Judge(workspace, study, before, trial)
+    seen = run_to_end(workspace, run_id, judge.look, give_up=lambda: judge.pruned_at is not None)
+    _settle(workspace, study_id, trial, _outcome(judge, seen))
+
+
+def _start(workspace: Workspace, study: Study, trial: TrialRecord) -> str:
+    view = start_when_there_is_room(
+        workspace,
+        study.project,
+        RunKind.TRIAL,
+        base=study.base_values,
+        changes=trial.parameters,
+        study_id=study.id,
+        idempotency_key=f"{study.id}/trial-{trial.number}",
+        label=f"trial {trial.number}",
+    )
+    with workspace.session() as session:
+        trial_row(session, study.id, trial.number).run = view.run_id
+    return view.run_id
+
+
+def _outcome(judge: _Judge, seen: Observation) -> dict[str, Any]:
+    """What the table says of the trial: a function of its values by epoch, not of when the worker stopped."""
+    if judge.pruned_at is not None:
+        kept = {epoch: value for epoch, value in judge.values.items() if epoch <= judge.pruned_at}
+        return {"state": PRUNED, "intermediate": kept, "attributes": judge.attributes}
+    value = best_value(judge.values, judge.direction)
+    if seen.state is RunState.COMPLETED and value is not None:
+        return {"state": COMPLETED, "value": value, "intermediate": judge.values, "attributes": judge.attributes}
+    cause = _cause(judge, seen)
+    return {"state": FAILED, "intermediate": judge.values, "attributes": judge.attributes | {"cause": cause}}
+
+
+def _cause(judge: _Judge, seen: Observation) -> dict[str, Any]:
+    if seen.failure is not None:
+        return seen.failure.model_dump(include={"category", "message", "remedy"})
+    if seen.state is RunState.STOPPED:
+        reason = seen.status.stop_reason
+        return {"category": "stopped", "message": f"The run was stopped: {reason}.", "remedy": "Let the trials run."}
+    error = DataError(
+        f"The run recorded no validation {judge.metric!r}.",
+        remedy="Select by a metric that the configuration computes: selection.metric.",
+    )
+    return error.as_dict()
+
+
+def _settle(workspace: Workspace, study_id: str, trial: TrialRecord, outcome: dict[str, Any]) -> None:
+    with workspace.session() as session:
+        row = trial_row(session, study_id, trial.number)
+        row.state, row.value = outcome["state"], outcome.get("value")
+        row.intermediate = {str(epoch): value for epoch, value in outcome.get("intermediate", {}).items()}
+        row.attributes = outcome["attributes"]

@@ -1,0 +1,110 @@
+"""What an agent is told of a study."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.hyperparameter_tuner.process import ACTIVE
+from trainwright.tools.hyperparameter_tuner.trials import (
+    COMPLETED,
+    FAILED,
+    PRUNED,
+    RUNNING,
+    TrialRecord,
+    best_trial,
+    trials_of,
+)
+from trainwright.tools.workspace.records import get_study
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Study
+
+
+class BestTrial(BaseModel):
+    """The best completed trial."""
+
+    model_config = ConfigDict(frozen=True)
+
+    number: int
+    value: float
+    parameters: dict[str, Any]
+    run_id: str | None
+
+
+class StudyView(Answer):
+    """Where a study stands."""
+
+    study_id: str
+    project: str
+    state: str
+    """running, confirming, completed, failed, stopped."""
+    metric: str
+    direction: str
+    trials_total: int
+    trials_done: int
+    completed: int = 0
+    pruned: int = 0
+    failed: int = 0
+    running_trial: int | None = None
+    running_run: str | None = None
+    best: BestTrial | None = None
+    confirmation: dict[str, Any] | None = None
+    """{seeds, baseline: [values], best: [values], improvement_mean, _low and _high, validated, …}."""
+    failure: dict[str, Any] | None = None
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether nothing about the study changes any more unless it is started again."""
+        return self.state not in ACTIVE
+
+
+def view_study(workspace: Workspace, study_id: str) -> StudyView:
+    """Describe a study from its tables. Raises NotFoundError."""
+    with workspace.session() as session:
+        study = get_study(session, study_id)
+        return _view(session, workspace, study, trials_of(session, study_id))
+
+
+def _view(session: Session, workspace: Workspace, study: Study, trials: list[TrialRecord]) -> StudyView:
+    counts = {state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)}
+    best = best_trial(trials, study.objective["direction"])
+    running = next((trial for trial in trials if trial.state == RUNNING), None)
+    return StudyView(
+        study_id=study.id,
+        project=study.project,
+        state=study.state,
+        metric=study.objective["metric"],
+        direction=study.objective["direction"],
+        trials_total=study.search["trials"],
+        trials_done=sum(counts.values()),
+        **counts,
+        running_trial=running.number if running else None,
+        running_run=running.run if running else None,
+        best=_best(best),
+        confirmation=study.confirmation,
+        failure=study.failure,
+        next=_next(session, workspace, study),
+    )
+
+
+def _best(trial: TrialRecord | None) -> BestTrial | None:
+    if trial is None or trial.value is None:
+        return None
+    return BestTrial(number=trial.number, value=trial.value, parameters=trial.parameters, run_id=trial.run)
+
+
+def _next(session: Session, workspace: Workspace, study: Study) -> NextCall | None:
+    if study.state in ACTIVE:
+        arguments = {"study_id": study.id, "wait_seconds": 50}
+        return NextCall(tool="tuning_status", arguments=arguments, why=f"the study is {study.state}")
+    if study.state == "stopped":
+        why = "the study goes on where it stopped, once its cause is gone"
+        return NextCall(tool="start_tuning", arguments={"project": study.project}, why=why)
+    return next_call(session, workspace, study.project)

@@ -1,0 +1,7 @@
+"""The append-only, hash-chained record of every decision (GATE-3)."""
+
+from trainwright.tools.ledger.chain import append, broken_links, entries
+from trainwright.tools.ledger.facts import ProjectFacts
+from trainwright.tools.ledger.seals import run_digests, seal_differences
+
+__all__ = ["ProjectFacts", "append", "broken_links", "entries", "run_digests", "seal_differences"]

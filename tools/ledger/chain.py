@@ -1,0 +1,71 @@
+"""Writing and checking the chain: each entry's digest covers its content and the digest before it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select
+
+from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.trainer.canonical import canonical_json, digest_json
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+GENESIS = "genesis"
+
+
+def append(session: Session, project: str | None, kind: str, body: dict[str, Any]) -> LedgerEntry:
+    """Add an entry within the caller's transaction (which holds the write lock) and return it.
+
+    Kinds: `project_created`, `config_version`, `run_started`, `run_sealed`, `gate`, `study`, `artifact`, `export`.
+    """
+    last = session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence.desc()).limit(1)).first()
+    entry = LedgerEntry(
+        sequence=last.sequence + 1 if last else 1,
+        time=datetime.now(UTC).isoformat(timespec="microseconds"),
+        project=project,
+        kind=kind,
+        body=canonical_json(body),
+        previous=last.digest if last else GENESIS,
+    )
+    entry.digest = _digest(entry)
+    session.add(entry)
+    session.flush()
+    return entry
+
+
+def entries(session: Session, project: str | None = None, kind: str | None = None) -> list[tuple[int, dict[str, Any]]]:
+    """Return (sequence, body) of the entries in order, of one project or kind if given."""
+    query = select(LedgerEntry).order_by(LedgerEntry.sequence)
+    if project is not None:
+        query = query.where(LedgerEntry.project == project)
+    if kind is not None:
+        query = query.where(LedgerEntry.kind == kind)
+    return [(entry.sequence, json.loads(entry.body)) for entry in session.scalars(query)]
+
+
+def broken_links(session: Session) -> list[str]:
+    """Re-derive the whole chain and return a sentence for every entry that does not fit; none means intact.
+
+    A shortened tail cannot be seen from the chain alone: gate decisions and sealed runs that lost their entry
+    are found by `verify`, which compares the tables with the chain.
+    """
+    problems, previous, expected = [], GENESIS, 1
+    highest = session.scalar(select(func.max(LedgerEntry.sequence))) or 0
+    for entry in session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence)):
+        if entry.sequence != expected:
+            problems.append(f"ledger entry {expected} is missing (of {highest})")
+        if entry.previous != previous:
+            problems.append(f"ledger entry {entry.sequence} does not continue the entry before it")
+        if entry.digest != _digest(entry):
+            problems.append(f"ledger entry {entry.sequence} ({entry.kind}) was changed after it was written")
+        previous, expected = entry.digest, entry.sequence + 1
+    return problems
+
+
+def _digest(entry: LedgerEntry) -> str:
+    content = [entry.sequence, entry.time, entry.project, entry.kind, entry.body, entry.previous]
+    return digest_json(content)

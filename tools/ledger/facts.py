@@ -1,0 +1,84 @@
+"""What the ledger says of one project, read once. Database rows are only an index: where they differ, this holds."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from trainwright.tools.workspace.tables import LedgerEntry
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace.tables import ConfigVersion, Project, Run
+
+PROJECT_COLUMNS = ("goal", "limits", "intent", "code_root")
+RUN_COLUMNS = ("kind", "label", "seed", "config_digest", "base_config_digest", "source_run", "study")
+
+
+class ProjectFacts:
+    """The project's own entries: what it was made with, its configurations, its runs and their seals."""
+
+    def __init__(self, session: Session, project: str) -> None:
+        self.created: dict[str, Any] = {}
+        """Goal, limits, intent, code_root."""
+        self.configurations: dict[int, dict[str, Any]] = {}
+        """Version number to {digest, values}."""
+        self.started: dict[str, dict[str, Any]] = {}
+        """Run id to what it was started as, in order."""
+        self.seals: dict[str, dict[str, Any]] = {}
+        """Run id to its seal; a resumed run has none until it has ended again."""
+        self.resealed: list[str] = []
+        """Runs sealed twice without having been resumed: someone wanted an edit to count."""
+        query = select(LedgerEntry).where(LedgerEntry.project == project).order_by(LedgerEntry.sequence)
+        for entry in session.scalars(query):
+            try:
+                self._take(entry.kind, json.loads(entry.body))
+            except (ValueError, KeyError):
+                continue  # an entry that was damaged says nothing; `broken_links` names it
+
+    def _take(self, kind: str, body: dict[str, Any]) -> None:
+        if kind == "project_created" and not self.created:
+            self.created = body
+        elif kind == "config_version":
+            self.configurations.setdefault(body["number"], body)
+        elif kind == "run_started":
+            self.started.setdefault(body["run_id"], body)
+        elif kind == "run_resumed":
+            self.seals.pop(body["run_id"], None)
+        elif kind == "run_sealed" and body["run_id"] in self.seals:
+            self.resealed.append(body["run_id"])
+        elif kind == "run_sealed":
+            self.seals[body["run_id"]] = body
+
+    def project_differences(self, row: Project) -> list[str]:
+        """Return one sentence for everything in the project's row that the ledger tells otherwise."""
+        if not self.created:
+            return [f"project {row.name} has no ledger entry"]
+        changed = [name for name in PROJECT_COLUMNS if getattr(row, name) != self.created.get(name)]
+        return [f"project {row.name}: {name} was changed in the database" for name in changed]
+
+    def configuration_differences(self, row: ConfigVersion) -> list[str]:
+        """Return one sentence if the version's row is not what the ledger recorded."""
+        body = self.configurations.get(row.number)
+        what = f"project {row.project}: configuration version {row.number}"
+        if body is None:
+            return [f"{what} has no ledger entry"]
+        same = row.values == body["values"] and row.digest == body["digest"]
+        return [] if same else [f"{what} was changed in the database"]
+
+    def run_differences(self, row: Run) -> list[str]:
+        """Return one sentence for every column of a run's row that the ledger tells otherwise."""
+        body = self.started.get(row.id)
+        if body is None:
+            return [f"run {row.id} has no ledger entry of its start"]
+        changed = [name for name in RUN_COLUMNS if getattr(row, name) != body.get(name)]
+        problems = [f"run {row.id}: {name} was changed in the database" for name in changed]
+        seal = self.seals.get(row.id)
+        if row.sealed != (seal is not None):
+            problems.append(f"run {row.id}: sealed was changed in the database")
+        elif seal is not None and row.state != seal["state"]:
+            problems.append(f"run {row.id}: state was changed in the database")
+        return problems

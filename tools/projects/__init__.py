@@ -1,0 +1,26 @@
+"""Operations on a project: making it, changing its configuration, seeing where it stands, passing its gates."""
+
+from trainwright.tools.projects.configuration import ConfigurationAnswer, configure
+from trainwright.tools.projects.creation import create_project
+from trainwright.tools.projects.curves import ComparisonAnswer, CurvesAnswer, compare_runs, plot_metrics
+from trainwright.tools.projects.diagnosis import DiagnosisAnswer, diagnose
+from trainwright.tools.projects.passing import GateAnswer, pass_gate
+from trainwright.tools.projects.status import ProjectStatus, ProjectSummary, count_projects, project_status
+
+__all__ = [
+    "ComparisonAnswer",
+    "ConfigurationAnswer",
+    "CurvesAnswer",
+    "DiagnosisAnswer",
+    "GateAnswer",
+    "ProjectStatus",
+    "ProjectSummary",
+    "compare_runs",
+    "configure",
+    "count_projects",
+    "create_project",
+    "diagnose",
+    "pass_gate",
+    "plot_metrics",
+    "project_status",
+]

@@ -1,0 +1,111 @@
+"""Changing a project's configuration: every version is kept, and the answer says what the change re-opens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import func, select
+
+from trainwright.tools.answers import Answer
+from trainwright.tools.documents import SKILL
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.standing import standing
+from trainwright.tools.ledger import append
+from trainwright.tools.workspace.records import get_project, latest_config
+from trainwright.tools.workspace.tables import ConfigVersion
+from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, parse_config
+from trainwright.trainer.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+
+TEMPLATES = ("baseline", "tuning", "production")
+KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "returns", "code_root", "selection", "seed")
+"""What a project keeps when it starts anew from another template: the work itself, not how it is trained."""
+
+
+class ConfigurationAnswer(Answer):
+    """The version that holds now."""
+
+    project: str
+    version: int
+    digest: str
+    changed: dict[str, list[Any]]
+    """Dotted key to [old, new]."""
+    phase: str
+    reopened: list[str]
+    """Gates that are stale by now, with the reason."""
+
+
+def configure(
+    workspace: Workspace, project: str, *, changes: dict[str, Any], reason: str = "", template: str | None = None
+) -> ConfigurationAnswer:
+    """Apply dotted changes and keep the result as a new version; no change, no version.
+
+    Raises:
+        NotFoundError: no such project.
+        ConfigurationError: the result breaks the schema; nothing was changed.
+    """
+    with workspace.session() as session:
+        row = get_project(session, project)
+        old = latest_config(session, project).values
+        start = _from_template(old, template) if template else old
+        new = apply_changes(start, changes)
+        _refuse_other_root(old, new)
+        before, after = flatten(_whole(old)), flatten(_whole(new))
+        changed = {
+            key: [before.get(key), after.get(key)]
+            for key in sorted(before.keys() | after.keys())
+            if before.get(key) != after.get(key)
+        }
+        if changed:
+            keep_version(session, row.name, new, reason)
+        evidence = Evidence(session, workspace, project)
+        where = standing(evidence)
+        return ConfigurationAnswer(
+            project=project,
+            version=evidence.version.number,
+            digest=evidence.version.digest,
+            changed=changed,
+            phase=where.phase.value,
+            reopened=[f"{gate.phase.value}: {'; '.join(gate.reasons)}" for gate in where.gates if gate.reasons],
+            next=next_call(session, workspace, project),
+        )
+
+
+def keep_version(session: Session, project: str, values: dict[str, Any], reason: str) -> ConfigVersion:
+    """Check the values and keep them as the project's newest version, with a ledger entry."""
+    digest = config_digest(parse_config(values))
+    newest = session.scalar(select(func.max(ConfigVersion.number)).where(ConfigVersion.project == project)) or 0
+    version = ConfigVersion(project=project, number=newest + 1, values=values, digest=digest, reason=reason)
+    session.add(version)
+    session.flush()
+    append(session, project, "config_version", {"number": version.number, "digest": digest, "values": values})
+    return version
+
+
+def template_values(template: str) -> dict[str, Any]:
+    """Return a template's values. Raises ConfigurationError on an unknown name."""
+    if template not in TEMPLATES:
+        raise ConfigurationError(f"There is no template {template!r}.", remedy=f"Use one of {', '.join(TEMPLATES)}.")
+    path = SKILL / "configs" / f"{template}.yaml"
+    return load_yaml(path.read_text(encoding="utf-8"), source=path.name)
+
+
+def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
+    return template_values(template) | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
+
+
+def _refuse_other_root(old: dict[str, Any], new: dict[str, Any]) -> None:
+    if old.get("code_root", ".") != new.get("code_root", "."):
+        raise ConfigurationError(
+            f"code_root is fixed when a project is made ({old.get('code_root', '.')!r}).",
+            remedy="Make a new project with create_project(config={'code_root': …}).",
+        )
+
+
+def _whole(values: dict[str, Any]) -> dict[str, Any]:
+    return parse_config(values).model_dump(mode="json")

@@ -1,0 +1,165 @@
+"""Diagnosing a run; on the baseline it also writes the report that the diagnostics gate rests on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, Field
+
+from trainwright.tools.answers import Answer
+from trainwright.tools.gates.evidence import Evidence, RunEvidence
+from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.ledger import append
+from trainwright.tools.training_monitor import Goal, assess
+from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace.records import get_project, get_run
+from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.run import RunState, write_atomically
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.tools.training_monitor import Assessment
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunDirectory
+
+REPORT = "diagnostic_report.md"
+
+
+class AlertView(BaseModel):
+    """One finding: what was measured, the document that explains it, and the calls that mend it."""
+
+    id: str
+    severity: str
+    message: str
+    document: str
+    fixes: list[str]
+
+
+class DiagnosisAnswer(Answer):
+    """What a run's curves say."""
+
+    project: str
+    run_id: str
+    kind: str
+    state: str
+    failure: dict[str, Any] | None = None
+    fit: str
+    recommendation: str
+    reasons: list[str]
+    epochs: int
+    best_epoch: int | None = None
+    best_value: float | None = None
+    gap: float | None = None
+    """Train-validation gap at the last epoch; 0.15 is 15 %."""
+    gradient_norm_median: float | None = None
+    gradient_norm_maximum: float | None = None
+    alerts: list[AlertView]
+    report: str | None = None
+    """Path of the report, when this is the baseline."""
+    plots: list[str] = Field(default_factory=list)
+
+
+def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> DiagnosisAnswer:
+    """Assess a run (default: the baseline of the configuration that holds).
+
+    Raises:
+        NotFoundError: no such project or run, or no baseline yet.
+        ConflictError: the run belongs to another project, or the baseline has not ended.
+    """
+    with workspace.session() as session:
+        get_project(session, project)
+    refresh_project(workspace, project)
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, project)
+        run = _chosen(evidence, run_id)
+        goal = Goal.model_validate(evidence.project.goal)
+        is_baseline = evidence.baseline is not None and evidence.baseline.id == run.id and run.is_complete
+        folder = evidence.folder
+    assessment = assess(run.directory, goal)
+    plots = _write_report(workspace, run, goal, assessment) if is_baseline else []
+    with workspace.session() as session:
+        call = next_call(session, workspace, project)
+    return _answer(project, run, assessment).model_copy(
+        update={"report": str(folder / REPORT) if is_baseline else None, "plots": plots, "next": call}
+    )
+
+
+def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
+    if run_id is None:
+        if evidence.baseline is None:
+            raise ConflictError(
+                f"Project {evidence.name} has no baseline run of the configuration that holds.",
+                remedy=str(next_call(evidence.session, evidence.workspace, evidence.name)),
+                document="phases/baseline/workflow.md",
+            )
+        return evidence.baseline
+    row = get_run(evidence.session, run_id)
+    run = evidence.run(run_id)
+    if run is None:
+        raise ConflictError(f"Run {run_id} belongs to project {row.project}.", remedy=f"project={row.project!r}")
+    return run
+
+
+def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment: Assessment) -> list[str]:
+    """Write plots and report into the project folder and record their digests in the ledger."""
+    from trainwright.tools.training_monitor.report import diagnostic_report
+
+    folder = workspace.project_folder(run.row.project)
+    plots = _plots(run.directory, folder)
+    report = diagnostic_report(run.directory, goal, plots)
+    write_atomically(folder / REPORT, report.encode())
+    names = [REPORT, *(str(path.relative_to(folder)) for path in plots)]
+    facts = assessment.model_dump(mode="json", exclude={"alerts", "goal"})
+    body = {
+        "run_id": run.id,
+        "assessment": facts,
+        "alerts": [alert.model_dump(mode="json") for alert in assessment.alerts],
+        "artifacts": {name: digest_file(folder / name) for name in names},
+    }
+    with workspace.session() as session:
+        append(session, run.row.project, "diagnosis", body)
+    return [str(path) for path in plots]
+
+
+def _plots(run: RunDirectory, folder: Path) -> list[Path]:
+    from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
+
+    target = folder / "plots"
+    target.mkdir(exist_ok=True)
+    paths = [target / "learning_curves.png", target / "gradient_health.png"]
+    learning_curves([run], paths[0])
+    gradient_health(run, paths[1])
+    return paths
+
+
+def _answer(project: str, run: RunEvidence, assessment: Assessment) -> DiagnosisAnswer:
+    alerts = [
+        AlertView(
+            id=alert.id,
+            severity=alert.severity,
+            message=alert.message,
+            document=alert.document,
+            fixes=[fix.call(project) or fix.text for fix in alert.fixes],
+        )
+        for alert in assessment.alerts
+    ]
+    failure = run.status.failure
+    return DiagnosisAnswer(
+        project=project,
+        run_id=run.id,
+        kind=run.row.kind,
+        state=run.status.state.value,
+        failure=failure.model_dump(exclude={"details"}) if failure and run.status.state is RunState.FAILED else None,
+        fit=assessment.fit,
+        recommendation=assessment.recommendation,
+        reasons=assessment.reasons,
+        epochs=assessment.epochs,
+        best_epoch=assessment.best_epoch,
+        best_value=assessment.best_value,
+        gap=assessment.gap,
+        gradient_norm_median=assessment.gradient.median,
+        gradient_norm_maximum=assessment.gradient.maximum,
+        alerts=alerts,
+    )

@@ -1,0 +1,158 @@
+"""Where a project stands, in one small answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel
+from sqlalchemy import select
+
+from trainwright.tools.answers import Answer
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.keeper import evaluate
+from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.permits import bytes_used, effective_limits, seconds_used
+from trainwright.tools.gates.standing import standing
+from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace.records import get_project, runs_of
+from trainwright.tools.workspace.tables import Project, Study, Trial
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+
+NEWEST_RUNS = 6
+
+
+class CheckLineView(BaseModel):
+    """One check of the present gate."""
+
+    id: str
+    status: str
+    measured: str
+    required: str
+
+
+class RunLine(BaseModel):
+    """One run, in a line."""
+
+    run_id: str
+    kind: str
+    state: str
+    label: str | None = None
+    best: float | None = None
+    """Best validation value of the goal's metric."""
+
+
+class ProjectSummary(Answer):
+    """One line of the list of projects."""
+
+    project: str
+    phase: str
+    finished: bool
+    runs: int
+
+
+class ProjectStatus(Answer):
+    """Phase, gates, checks, runs, limits and what to do now."""
+
+    project: str
+    intent: str
+    goal: str
+    phase: str
+    finished: bool
+    gates: dict[str, str]
+    """Phase to passed, skipped, stale (with what changed), open or closed."""
+    checks: list[CheckLineView]
+    """The checks of the present phase's gate, as they would come out now."""
+    runs: list[RunLine]
+    """The newest runs."""
+    study: str | None = None
+    limits: dict[str, str]
+    """Used of allowed."""
+    config_version: int
+    folder: str
+
+
+def project_status(
+    workspace: Workspace, project: str | None = None, *, most: int | None = None
+) -> ProjectStatus | list[ProjectSummary]:
+    """Return one project's status, or a line for each project, newest first and at most `most`.
+
+    Raises NotFoundError.
+    """
+    if project is None:
+        with workspace.session() as session:
+            newest = select(Project.name).order_by(Project.created_at.desc(), Project.name)
+            names = list(session.scalars(newest.limit(most)))
+            return [_summary(session, workspace, name) for name in names]
+    with workspace.session() as session:
+        get_project(session, project)
+    refresh_project(workspace, project)
+    with workspace.session() as session:
+        return _status(session, workspace, project)
+
+
+def count_projects(workspace: Workspace) -> int:
+    """Return how many projects the workspace holds."""
+    with workspace.session() as session:
+        return session.query(Project).count()
+
+
+def _summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
+    where = standing(Evidence(session, workspace, name))
+    call = next_call(session, workspace, name)
+    runs = len(runs_of(session, name))
+    return ProjectSummary(project=name, phase=where.phase.value, finished=where.is_finished, runs=runs, next=call)
+
+
+def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
+    evidence = Evidence(session, workspace, name)
+    where = standing(evidence)
+    report = evaluate(evidence, where.phase)
+    gates = {
+        gate.phase.value: f"stale: {'; '.join(gate.reasons[:3])}" if gate.reasons else gate.status
+        for gate in where.gates
+    }
+    runs = [run for row in reversed(runs_of(session, name)[-NEWEST_RUNS:]) if (run := evidence.run(row.id))]
+    lines = [
+        RunLine(
+            run_id=run.id,
+            kind=run.row.kind,
+            state=run.status.state.value,
+            label=run.row.label,
+            best=run.best_value(evidence.goal_metric),
+        )
+        for run in runs
+    ]
+    return ProjectStatus(
+        project=name,
+        intent=evidence.project.intent,
+        goal=evidence.goal_text,
+        phase=where.phase.value,
+        finished=where.is_finished,
+        gates=gates,
+        checks=[
+            CheckLineView(**result.model_dump(include=set(CheckLineView.model_fields))) for result in report.checks
+        ],
+        runs=lines,
+        study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,
+        limits=_limits(session, workspace, evidence.project),
+        config_version=evidence.version.number,
+        folder=str(evidence.folder),
+        next=next_call(session, workspace, name),
+    )
+
+
+def _limits(session: Session, workspace: Workspace, project: Project) -> dict[str, Any]:
+    allowed = effective_limits(workspace, project)
+    used = seconds_used(session, workspace, project.name)
+    disk = bytes_used(workspace.project_folder(project.name) / "runs")
+    trials = session.query(Trial).join(Study, Trial.study == Study.id).where(Study.project == project.name).count()
+    return {
+        "project_wall_clock_seconds": f"{used:.0f} of {allowed.project_wall_clock_seconds:.0f}",
+        "disk_megabytes": f"{disk / 1e6:.1f} of {allowed.disk_bytes / 1e6:.0f}",
+        "trials": f"{trials} of {allowed.trials}",
+        "run_wall_clock_seconds": f"at most {allowed.run_wall_clock_seconds:.0f}",
+    }

@@ -1,0 +1,51 @@
+"""Markdown parts that every report uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.keeper import GateReport
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a Markdown table; bars inside cells are escaped."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell(value) for value in line) + " |" for line in lines)
+
+
+def cell(value: Any) -> str:
+    """Return a value as one table cell: floats with six significant digits, nothing for None."""
+    if value is None:
+        return ""
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return " ".join(text.replace("|", "\\|").split())
+
+
+def checks_section(report: GateReport) -> str:
+    """Return the gate's checks as a section."""
+    rows = [(r.id, r.status.replace("_", " "), r.measured, r.required) for r in report.checks]
+    return "## Checks\n\n" + table(("check", "status", "measured", "required"), rows)
+
+
+def metric_label(name: str, resolved: Mapping[str, Any]) -> str:
+    """Return a metric's name, marked where the user's code computes it and not the engine.
+
+    Args:
+        name: `accuracy`, or `train/accuracy`.
+        resolved: the run's `resolved` evidence. What it does not list as built in, a user's metric returned by name.
+    """
+    metrics = resolved.get("metrics")
+    plain = name.removeprefix("train/")
+    if metrics is None or plain == "loss":
+        return name
+    built_in = {metric["name"] for metric in metrics if not metric["user_defined"]}
+    return name if plain in built_in else f"{name} (user-defined)"
+
+
+def written_at() -> str:
+    """Return the line that says who wrote the file and when."""
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"Written by Trainwright on {now} from recorded evidence. An edit of this file makes its gate stale."

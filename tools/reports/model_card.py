@@ -1,0 +1,131 @@
+"""The model card: what the model is, how well it does, how it was made, and what is not known about it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.gates.improvement import measure_improvement
+from trainwright.tools.reports.markdown import checks_section, metric_label, table, written_at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.keeper import GateReport
+
+
+def model_card(evidence: Evidence, report: GateReport, looks: int, files: dict[str, tuple[int, str]]) -> str:
+    """Return the card as Markdown, numbers from the export's own evaluation.
+
+    Args:
+        looks: how often the test split was evaluated.
+        files: (bytes, digest) of the files beside the card.
+    """
+    assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
+    assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
+    found = evidence.export.part("export")
+    value = evidence.final.best_value(evidence.goal_metric)
+    resolved = evidence.final.part("resolved")
+    goal_metric = metric_label(evidence.goal_metric, resolved)
+    verdict = "reached" if evidence.reaches_goal(value) else "NOT reached"
+    parts = [
+        f"# {evidence.name}",
+        written_at(),
+        _quoted(evidence.project.intent or "No intent was given."),
+        f"Goal: {evidence.goal_text}. **{verdict}** (validation {goal_metric} {value}).",
+        _results(found, looks, resolved),
+        _origin(evidence),
+        _use(evidence, found, files),
+        _limits(evidence, looks),
+        checks_section(report),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """Quote what the agent wrote, so that none of it reads as a line of the card."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+
+
+def _results(found: dict[str, Any], looks: int, resolved: dict[str, Any]) -> str:
+    test, validation = (found.get("test") or {}), (found.get("validation") or {})
+    metrics = {**validation.get("metrics", {}), **test.get("metrics", {})}
+    rows = [
+        (metric_label(name, resolved), test.get("metrics", {}).get(name), validation.get("metrics", {}).get(name))
+        for name in metrics
+    ]
+    times = "once" if looks == 1 else f"{looks} times: the later looks weaken the number"
+    return "\n\n".join(
+        [
+            f"## Results\n\nThe test split ({test.get('size', 0)} samples) was evaluated {times}.",
+            table(("metric", "test", "validation"), rows),
+        ]
+    )
+
+
+def _origin(evidence: Evidence) -> str:
+    final, replay = evidence.final, evidence.replay
+    assert final is not None  # noqa: S101 - shown by the caller
+    data, resolved = final.part("data"), final.part("resolved")
+    confirmation, _ = measure_improvement(evidence)
+    gain = (
+        f"{confirmation['improvement_mean']:+.4f} "
+        f"[{confirmation['improvement_low']:+.4f}, {confirmation['improvement_high']:+.4f}]"
+        if confirmation.get("validated")
+        else "none claimed"
+    )
+    rows = [
+        ("model", f"{resolved.get('model_class')}, {resolved.get('parameters')} parameters"),
+        ("data", f"{data.get('source')}, fingerprint {data.get('fingerprint')}"),
+        ("final run", f"{final.id}, seed {final.row.seed}"),
+        ("improvement over the baseline (95 % interval over seeds)", gain),
+        ("replay", f"{replay.id}: weights identical" if replay else "none"),
+        ("weights digest", final.summary.get("weights_digest")),
+        ("training time", f"{float(final.summary.get('train_seconds', 0.0)):.1f} s"),
+    ]
+    return "## How it was made\n\n" + table(("what", "value"), rows)
+
+
+def _use(evidence: Evidence, found: dict[str, Any], files: dict[str, tuple[int, str]]) -> str:
+    rows = [(name, *file) for name, file in files.items()]
+    parts = ["## Files and use", table(("file", "bytes", "digest"), rows)]
+    if found.get("onnx"):
+        parts.append(_onnx_use(evidence))
+    return "\n\n".join(parts)
+
+
+def _onnx_use(evidence: Evidence) -> str:
+    record = json.loads((_served(evidence) / "resolved.json").read_text(encoding="utf-8"))
+    shape = ", ".join(map(str, (record.get("input_shapes") or [["…"]])[0]))
+    lines = [f"Input: float32, shape (batch, {shape})."]
+    if record.get("feature_names"):
+        lines.append(f"Columns, in this order: {', '.join(record['feature_names'])}.")
+    if record.get("onnx_includes_preprocessing"):
+        lines.append("Give raw values: standardisation is inside model.onnx (for model.safetensors see resolved.json).")
+    if record.get("class_names"):
+        lines.append(f"Outputs, one score a class: {', '.join(record['class_names'])}.")
+    code = (
+        "```python\nimport onnxruntime\n\n"
+        'session = onnxruntime.InferenceSession("model.onnx")\n'
+        "scores = session.run(None, {session.get_inputs()[0].name: rows})[0]\n```"
+    )
+    return "\n\n".join(["\n".join(lines), code])
+
+
+def _served(evidence: Evidence) -> Path:
+    assert evidence.export is not None  # noqa: S101 - shown by the caller
+    return evidence.export.directory.artifacts / "final_model"
+
+
+def _limits(evidence: Evidence, looks: int) -> str:
+    lines = [
+        "## What is not known",
+        "- Performance on data drawn differently from the recorded splits was not measured.",
+        "- Fairness across groups was not measured.",
+        f"- The best of several trials was chosen on the validation split, so validation numbers lean high; "
+        f"the test split was looked at {'once' if looks == 1 else f'{looks} times'}."
+        if evidence.study
+        else "- Early stopping and the best checkpoint were chosen on the validation split, so its numbers lean high.",
+    ]
+    return "\n".join([lines[0], "", *lines[1:]])

@@ -1,0 +1,23 @@
+"""What a run's record says: alerts from the diagnostic documents, learning curves, figures, reports."""
+
+from trainwright.tools.training_monitor.assessment import Assessment, Goal, assess
+from trainwright.tools.training_monitor.compare import RunComparison, compare_runs
+from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
+from trainwright.tools.training_monitor.documents import DOCUMENTS, Diagnostic, load_diagnostics
+from trainwright.tools.training_monitor.fixes import Fix
+from trainwright.tools.training_monitor.report import diagnostic_report
+
+__all__ = [
+    "Alert",
+    "Assessment",
+    "DOCUMENTS",
+    "Diagnostic",
+    "Fix",
+    "Goal",
+    "RunComparison",
+    "assess",
+    "compare_runs",
+    "diagnose",
+    "diagnostic_report",
+    "load_diagnostics",
+]

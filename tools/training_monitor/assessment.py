@@ -1,0 +1,249 @@
+"""`assess`: what a run's learning curves say, and whether to deploy, optimize or debug. Only recorded numbers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.tools.training_monitor.diagnosis import Alert, diagnose_record
+from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
+from trainwright.tools.training_monitor.record import (
+    GRADIENT_NORM,
+    TRAIN_LOSS,
+    VALIDATION_LOSS,
+    RunRecord,
+    Sample,
+    mean,
+)
+from trainwright.tools.training_monitor.signals import generalisation_gap, gpu_utilisation, loss_gap
+from trainwright.trainer.run import RunState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.tools.training_monitor.documents import Diagnostic
+    from trainwright.trainer.run import RunDirectory
+
+Fit = Literal["good", "overfitting", "underfitting", "diverged", "too_short"]
+Advice = Literal["deploy", "optimize", "debug"]
+RECENT = 5
+"""Slopes are taken over so many last epochs."""
+
+
+class Goal(BaseModel):
+    """What the project wants: a validation metric, which way is better, and the value to reach."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    metric: str
+    direction: Literal["minimize", "maximize"]
+    target: float
+
+    def met_by(self, value: float) -> bool:
+        """Whether the value reaches the target."""
+        return value >= self.target if self.direction == "maximize" else value <= self.target
+
+
+class GradientHealth(BaseModel):
+    """Total gradient norms before clipping, over all recorded steps."""
+
+    model_config = ConfigDict(frozen=True)
+
+    steps: int
+    median: float | None
+    """Of at most 2,000 bucket means: exact up to 2,000 steps."""
+    maximum: float | None
+    non_finite_share: float
+
+
+class ResourceUse(BaseModel):
+    """Means over the run's readings; None where nothing was measured (a GPU value without a GPU)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    gpu_percent: float | None
+    cpu_percent: float | None
+    data_wait_share: float | None
+    samples_per_second: float | None
+    memory_bytes: float | None
+
+
+class Assessment(BaseModel):
+    """Learning-curve analysis of one run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    epochs: int
+    best_epoch: int | None
+    metric: str | None
+    """The goal's metric where it was recorded, else the run's selection metric."""
+    best_value: float | None
+    """The metric at the best epoch (that of the kept checkpoint), not the best value of the metric by luck."""
+    last_value: float | None
+    train_loss_slope: float | None
+    """Least-squares change per epoch over the last five epochs."""
+    validation_loss_slope: float | None
+    gap: float | None
+    """Train-validation gap at the last epoch, as `diagnostics/overfitting.md` defines it (0.15 is 15 %)."""
+    gap_at_best: float | None
+    loss_gap: float | None
+    """Share of the learned loss reduction that validation does not show, at the last epoch."""
+    fit: Fit
+    gradient: GradientHealth
+    resources: ResourceUse
+    goal: Goal | None
+    goal_met: bool | None
+    recommendation: Advice
+    reasons: list[str]
+    alerts: list[Alert]
+
+
+def assess(run: RunDirectory, goal: Goal | None = None, documents: Path = DOCUMENTS) -> Assessment:
+    """Assess a run against the project's goal.
+
+    Raises:
+        IntegrityError: the run's record is damaged.
+        ConfigurationError: a diagnostic document is not valid.
+    """
+    record = RunRecord(run)
+    diagnostics = load_diagnostics(documents)
+    alerts = diagnose_record(record, diagnostics)
+    key = _goal_key(record, goal)
+    values = record.by_epoch(key) if key else []
+    best = record.best
+    best_value = next((v.value for v in values if best and v.step == best.step and math.isfinite(v.value)), None)
+    gaps, loss_gaps = generalisation_gap(record), loss_gap(record)
+    gap_at_best = next((gap.value for gap in gaps if best and gap.step == best.step), None)
+    comparable = goal is not None and key == f"validation/{goal.metric}"
+    goal_met = goal.met_by(best_value) if goal is not None and comparable and best_value is not None else None
+    epochs = record.by_epoch(TRAIN_LOSS) or record.by_epoch(VALIDATION_LOSS)
+    fit = _fit(alerts, len(values))
+    advice, reasons = _recommend(
+        record,
+        alerts,
+        goal,
+        value=best_value,
+        goal_met=goal_met,
+        kept_overfits=_kept_overfits(diagnostics, gap_at_best),
+    )
+    return Assessment(
+        epochs=(epochs[-1].epoch or 0) if epochs else 0,
+        best_epoch=best.epoch if best else None,
+        metric=key.removeprefix("validation/") if key else None,
+        best_value=best_value,
+        last_value=values[-1].value if values and math.isfinite(values[-1].value) else None,
+        train_loss_slope=_slope(record.by_epoch(TRAIN_LOSS)),
+        validation_loss_slope=_slope(record.by_epoch(VALIDATION_LOSS)),
+        gap=gaps[-1].value if gaps else None,
+        gap_at_best=gap_at_best,
+        loss_gap=loss_gaps[-1].value if loss_gaps else None,
+        fit=fit,
+        gradient=_gradient_health(record),
+        resources=_resource_use(record),
+        goal=goal,
+        goal_met=goal_met,
+        recommendation=advice,
+        reasons=reasons,
+        alerts=alerts,
+    )
+
+
+def _goal_key(record: RunRecord, goal: Goal | None) -> str | None:
+    wished, recorded = f"validation/{goal.metric}" if goal else "", record.metrics.keys()
+    return wished if wished in recorded else record.selection_key
+
+
+def _fit(alerts: list[Alert], validated_epochs: int) -> Fit:
+    found = {alert.id for alert in alerts}
+    if "nan_loss" in found:
+        return "diverged"
+    if "overfitting" in found:
+        return "overfitting"
+    if "underfitting" in found:
+        return "underfitting"
+    return "good" if validated_epochs > 1 else "too_short"
+
+
+def _kept_overfits(diagnostics: list[Diagnostic], gap_at_best: float | None) -> bool:
+    """Whether the best epoch, whose checkpoint is kept, is past the overfitting document's threshold itself."""
+    triggers = [t for d in diagnostics if d.id == "overfitting" for t in d.triggers if t.signal == "generalisation_gap"]
+    return gap_at_best is None or any(trigger.holds(gap_at_best) for trigger in triggers)
+
+
+def _recommend(
+    record: RunRecord,
+    alerts: list[Alert],
+    goal: Goal | None,
+    *,
+    value: float | None,
+    goal_met: bool | None,
+    kept_overfits: bool,
+) -> tuple[Advice, list[str]]:
+    troubles = [f"{alert.title}: {alert.message}" for alert in alerts if alert.severity == "critical"]
+    if record.status.state is RunState.INTERRUPTED:
+        troubles.append(f"The run was interrupted: resume_training(run_id='{record.run.run_id}').")
+    elif record.status.state is RunState.FAILED:
+        failure = record.status.failure
+        troubles.append(f"The run failed: {failure.message if failure else 'no reason was recorded.'}")
+    elif value is None:
+        troubles.append("No epoch was validated: there is nothing to judge.")
+    if troubles:
+        return "debug", troubles
+    if goal is None or goal_met is None:
+        wanted = f"`{goal.metric}` was not recorded on validation" if goal else "The project states no goal"
+        return "optimize", [f"{wanted}: nothing shows that the model is good enough."]
+    sign = "≥" if goal.direction == "maximize" else "≤"
+    measured = f"validation {goal.metric} {value:.4g} at the best epoch, goal {sign} {goal.target:g}"
+    if not goal_met:
+        return "optimize", [f"The goal is missed: {measured}.", *_reasons_of(alerts)]
+    blocking = {"underfitting"} | ({"overfitting"} if kept_overfits else set())
+    blocks = [alert for alert in alerts if alert.id in blocking]
+    if blocks:
+        return "optimize", [f"The goal is met ({measured}), but:", *_reasons_of(blocks)]
+    rest = [f"It overfits only after the best epoch, whose checkpoint is kept: {a.message}" for a in alerts
+            if a.id == "overfitting"]  # fmt: skip
+    return "deploy", [f"The goal is met: {measured}.", *rest]
+
+
+def _reasons_of(alerts: list[Alert]) -> list[str]:
+    return [f"{alert.title}: {alert.message}" for alert in alerts]
+
+
+def _slope(samples: list[Sample]) -> float | None:
+    recent = [sample for sample in samples[-RECENT:] if math.isfinite(sample.value)]
+    if len(recent) < 2:
+        return None
+    try:
+        slope = statistics.linear_regression([s.epoch or 0 for s in recent], [s.value for s in recent]).slope
+    except (ValueError, OverflowError):  # epochs that do not advance, values at the end of floats
+        return None
+    return slope if math.isfinite(slope) else None
+
+
+def _gradient_health(record: RunRecord) -> GradientHealth:
+    buckets = [bucket for bucket in record.metrics.buckets(GRADIENT_NORM, 2000) if math.isfinite(bucket[1])]
+    steps = record.metrics.count(GRADIENT_NORM)
+    non_finite = len(record.metrics.non_finite(GRADIENT_NORM))
+    return GradientHealth(
+        steps=steps,
+        median=statistics.median(value for _, value, _, _ in buckets) if buckets else None,
+        maximum=max(high for _, _, _, high in buckets) if buckets else None,
+        non_finite_share=non_finite / steps if steps else 0.0,
+    )
+
+
+def _resource_use(record: RunRecord) -> ResourceUse:
+    def measured(key: str) -> float | None:
+        values = [value for _, value, _, _ in record.metrics.buckets(key, 500) if math.isfinite(value)]
+        return mean(values) if values else None
+
+    return ResourceUse(
+        gpu_percent=measured("system/gpu_percent") if gpu_utilisation(record) else None,
+        cpu_percent=measured("system/cpu_percent"),
+        data_wait_share=measured("throughput/data_wait_fraction"),
+        samples_per_second=measured("throughput/samples_per_second"),
+        memory_bytes=measured("system/memory_bytes"),
+    )

@@ -1,0 +1,123 @@
+"""Runs side by side: what they reached, and what differed between them. Small: equal things are left out."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.tools.training_monitor.record import TRAIN_LOSS, RunRecord
+from trainwright.trainer.config import flatten
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainwright.trainer.run import RunDirectory
+
+Value = TypeVar("Value")
+
+IDENTITY = {
+    "environment": ("environment", "fingerprint"),
+    "data": ("data", "fingerprint"),
+    "code": ("code", "digest"),
+    "engine": ("code", "engine_digest"),
+}
+"""What the same numbers need to mean the same → (evidence file, key of its digest)."""
+
+
+class RunRow(BaseModel):
+    """One run's results. Metrics are validation metrics."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run_id: str
+    kind: str
+    state: str
+    epochs: int
+    seconds: float | None
+    """Training time as the worker's summary states it."""
+    best_epoch: int | None
+    selection_metric: str | None
+    best: dict[str, float]
+    """Every validation metric at the best epoch."""
+    final: dict[str, float]
+    """Every validation metric at the last epoch."""
+
+
+class RunComparison(BaseModel):
+    """Several runs, and what differed."""
+
+    model_config = ConfigDict(frozen=True)
+
+    runs: list[RunRow]
+    differences: dict[str, dict[str, Any]]
+    """Dotted configuration key → its value by run, where they differ; None where it is absent."""
+    identity_differences: dict[str, dict[str, str | None]]
+    """Of environment, data, code and engine: those whose digests (shortened) differ; None: not recorded."""
+    notes: list[str]
+
+
+def compare_runs(runs: Sequence[RunDirectory]) -> RunComparison:
+    """Compare runs by their records.
+
+    Raises:
+        IntegrityError: a run's record is damaged.
+    """
+    records = {run.run_id: RunRecord(run) for run in runs}
+    configs = {name: flatten(record.config.model_dump(mode="json")) for name, record in records.items()}
+    keys = sorted({key for config in configs.values() for key in config})
+    identity = {what: {n: _digest(r, *place) for n, r in records.items()} for what, place in IDENTITY.items()}
+    identity = _unequal(identity)
+    return RunComparison(
+        runs=[_row(record) for record in records.values()],
+        differences=_unequal({key: {name: config.get(key) for name, config in configs.items()} for key in keys}),
+        identity_differences=identity,
+        notes=_notes(list(records.values()), identity),
+    )
+
+
+def _unequal(table: dict[str, dict[str, Value]]) -> dict[str, dict[str, Value]]:
+    """Keep the rows whose values are not all the same."""
+    rows = {key: list(row.values()) for key, row in table.items()}
+    return {key: table[key] for key, row in rows.items() if any(value != row[0] for value in row)}
+
+
+def _row(record: RunRecord) -> RunRow:
+    best, recorded = record.best, record.metrics.keys()
+    series = {
+        key.removeprefix("validation/"): [s for s in record.by_epoch(key) if math.isfinite(s.value)]
+        for key in recorded
+        if key.startswith("validation/")
+    }
+    epochs = record.by_epoch(TRAIN_LOSS) or (record.by_epoch(record.selection_key) if record.selection_key else [])
+    seconds = record.evidence("summary").get("train_seconds")
+    return RunRow(
+        run_id=record.run.run_id,
+        kind=record.specification.kind,
+        state=record.status.state,
+        epochs=(epochs[-1].epoch or 0) if epochs else 0,
+        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        best_epoch=best.epoch if best else None,
+        selection_metric=record.selection_key,
+        best={name: s.value for name, samples in series.items() for s in samples if best and s.step == best.step},
+        final={name: samples[-1].value for name, samples in series.items() if samples},
+    )
+
+
+def _digest(record: RunRecord, name: str, key: str) -> str | None:
+    value = record.evidence(name).get(key)
+    return value[:19] if isinstance(value, str) else None
+
+
+def _notes(records: list[RunRecord], different: dict[str, dict[str, str | None]]) -> list[str]:
+    notes = []
+    if "data" in different:
+        notes.append("The data differ: metrics of these runs are not comparable.")
+    if "environment" in different or "engine" in different:
+        notes.append("The environment or engine differs: equal seeds need not give equal weights.")
+    if len({record.config.seed for record in records}) > 1:
+        notes.append("The seeds differ: part of the difference is chance; repeated seeds tell how much.")
+    if len({record.selection_key for record in records}) > 1:
+        notes.append("The runs chose their best epochs by different metrics.")
+    return notes

@@ -1,0 +1,110 @@
+"""A document's fixes as changes of one run's configuration: computed, bounded, and valid against the schema."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from trainwright.tools.training_monitor.documents import FREE_SECTIONS
+from trainwright.trainer.config import apply_changes, parse_config
+from trainwright.trainer.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_monitor.documents import Change, FixRule
+    from trainwright.tools.training_monitor.record import RunRecord
+
+
+class Fix(BaseModel):
+    """One remedy for one run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    text: str
+    changes: dict[str, Any] = Field(default_factory=dict)
+    """Dotted key → new value, for `configure`. Empty: advice that no key of this configuration can carry out."""
+
+    def call(self, project: str) -> str:
+        """Return the exact tool call that applies the fix, or an empty text for advice."""
+        return f"configure(project={json.dumps(project)}, changes={json.dumps(self.changes)})" if self.changes else ""
+
+
+def compute_fix(rule: FixRule, record: RunRecord) -> Fix | None:
+    """Return the rule's changes worked out from the run's configuration; None when it already stands there.
+
+    A key that the model does not accept, or a result that breaks the schema, leaves the fix as advice.
+    """
+    values = record.config.model_dump(mode="json")
+    accepted = {key: change for key, change in rule.changes.items() if _accepts(record, values, key)}
+    changes: dict[str, Any] = {}
+    for key, change in accepted.items():
+        present = _look_up(values, key)
+        wanted = _changed(present, change)
+        if wanted is not None and wanted != present:
+            changes[key] = wanted
+    if accepted and not changes:
+        return None
+    whole = not rule.together or len(changes) == len(rule.changes)
+    return Fix(id=rule.id, text=rule.text, changes=changes if whole and _is_valid(values, changes) else {})
+
+
+def _is_valid(values: dict[str, Any], changes: dict[str, Any]) -> bool:
+    try:
+        parse_config(apply_changes(values, changes))
+    except ConfigurationError:
+        return False
+    return True
+
+
+def _accepts(record: RunRecord, values: dict[str, Any], key: str) -> bool:
+    """Whether the key means something in this run: a free argument must be known to the callable it goes to."""
+    section, _, argument = key.rpartition(".")
+    if section not in FREE_SECTIONS:
+        return True
+    owner = values.get(section.removesuffix(".args"))
+    if not isinstance(owner, dict):
+        return False
+    accepted = record.evidence("resolved").get(f"{section.removesuffix('.args')}_arguments")
+    return argument in owner["args"] or (isinstance(accepted, list) and argument in accepted)
+
+
+def _look_up(values: dict[str, Any], key: str) -> Any:
+    section: Any = values
+    for part in key.split("."):
+        section = section.get(part) if isinstance(section, dict) else None
+    return section
+
+
+def _changed(present: Any, change: Change) -> bool | int | float | str | None:
+    """Return the new value, or None when the operation cannot be applied to the present one."""
+    if change.set is not None:
+        return change.set
+    if present is not None and (isinstance(present, bool) or not isinstance(present, (int, float))):
+        return None
+    target = change.raise_to if change.raise_to is not None else change.lower_to
+    if present is None:
+        wanted = target if target is not None else change.add  # an absent number counts as zero, or as no bound
+    elif change.multiply is not None:
+        wanted = present * change.multiply
+    elif change.add is not None:
+        wanted = present + change.add
+    elif target is not None:
+        wanted = max(present, target) if change.raise_to is not None else min(present, target)
+    else:
+        wanted = None
+    return None if wanted is None else _bounded(wanted, present, change)
+
+
+def _bounded(wanted: float, present: float | None, change: Change) -> int | float:
+    """Clamp to the bounds, but never turn a key the other way because it is past the far bound already."""
+    low = -math.inf if change.minimum is None else change.minimum
+    high = math.inf if change.maximum is None else change.maximum
+    if present is not None and wanted >= present:
+        high = max(high, present)
+    elif present is not None:
+        low = min(low, present)
+    value = min(max(wanted, low), high)
+    return round(value) if isinstance(present, int) else float(f"{value:.6g}")

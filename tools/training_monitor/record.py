@@ -1,0 +1,121 @@
+"""A run as the monitor sees it: whatever the directory holds, however far it got."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from trainwright.trainer.errors import IntegrityError, NotFoundError
+from trainwright.trainer.run import RunState, RunStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.run import MetricStore, RunDirectory, RunSpecification
+
+STEP_LOSS = "train/loss"
+TRAIN_LOSS = "train/epoch_loss"
+VALIDATION_LOSS = "validation/loss"
+GRADIENT_NORM = "train/gradient_norm"
+LEARNING_RATE = "train/learning_rate"
+FIRST_STEPS = 5
+"""The starting loss is the median of so many first steps: one batch alone is noisy."""
+
+
+class Sample(NamedTuple):
+    """One value of a signal, and where in the run it was taken (epoch None: between epochs)."""
+
+    step: int
+    value: float
+    epoch: int | None = None
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean of one or more finite values, without overflow on the way."""
+    return math.fsum(value / len(values) for value in values)
+
+
+class RunRecord:
+    """Reads one run directory, each part at most once. Every damage is an IntegrityError with a remedy."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+        self.metrics: MetricStore = run.metrics()
+        self._by_epoch: dict[str, list[Sample]] = {}
+
+    @cached_property
+    def specification(self) -> RunSpecification:
+        """The order to the worker. Raises IntegrityError when it is missing or damaged."""
+        try:
+            return self.run.specification()
+        except NotFoundError as error:
+            raise IntegrityError(
+                f"Run {self.run.run_id} has no run.json: nothing says what was to be trained.",
+                remedy="Start the run again; project_status(project) lists the runs that exist.",
+            ) from error
+
+    @property
+    def config(self) -> TrainingConfig:
+        """The run's own configuration."""
+        return self.specification.config
+
+    @cached_property
+    def status(self) -> RunStatus:
+        """Where the run stands; a run without a first status reads as created."""
+        try:
+            return self.run.status()
+        except NotFoundError:
+            return RunStatus(state=RunState.CREATED, attempt=0)
+
+    def evidence(self, name: str) -> dict[str, Any]:
+        """One evidence file; empty when the worker has not written it."""
+        return self.run.evidence(name) or {}
+
+    @cached_property
+    def epoch_at(self) -> dict[int, int]:
+        """Step → number of the epoch that ended there (a value that can be no such number is passed over)."""
+        points = self.metrics.series("epoch")
+        return {point.step: int(point.value) for point in points if 0 <= point.value < 1e9}
+
+    def by_epoch(self, key: str) -> list[Sample]:
+        """A series' values at the ends of epochs, with epoch numbers (counted where the run recorded none)."""
+        if key not in self._by_epoch:
+            points, ends = self.metrics.series(key), self.epoch_at
+            by_epoch = [point for point in points if not ends or point.step in ends]
+            self._by_epoch[key] = [
+                Sample(p.step, p.value, ends.get(p.step, i)) for i, p in enumerate(by_epoch, start=1)
+            ]
+        return self._by_epoch[key]
+
+    @cached_property
+    def starting_loss(self) -> float | None:
+        """The training loss before anything was learned: median of the first steps, else the first epoch's."""
+        first = [p.value for p in self.metrics.head(STEP_LOSS, FIRST_STEPS) or self.metrics.head(TRAIN_LOSS, 1)]
+        finite = sorted(value for value in first if math.isfinite(value))
+        return finite[len(finite) // 2] if finite else None
+
+    @cached_property
+    def selection_key(self) -> str | None:
+        """The metric by which this run chooses its best epoch: its own, else the losses there are."""
+        wished = f"validation/{self.config.selection.metric}"
+        keys = set(self.metrics.keys())
+        return next((key for key in (wished, VALIDATION_LOSS, TRAIN_LOSS) if key in keys), None)
+
+    @property
+    def selection_sign(self) -> int:
+        """+1 when higher is better, -1 when lower is."""
+        wished = f"validation/{self.config.selection.metric}"
+        return 1 if self.selection_key == wished and self.config.selection.direction == "maximize" else -1
+
+    @cached_property
+    def best(self) -> Sample | None:
+        """The best epoch so far by the selection metric (an improvement must exceed `early_stopping.min_delta`)."""
+        best: Sample | None = None
+        margin = self.config.early_stopping.min_delta
+        for sample in self.by_epoch(self.selection_key) if self.selection_key else []:
+            gain = math.inf if best is None else self.selection_sign * (sample.value - best.value)
+            if math.isfinite(sample.value) and gain > margin:
+                best = sample
+        return best

@@ -1,0 +1,19 @@
+"""Starting runs in detached workers, following what they write, stopping and resuming them."""
+
+from trainwright.tools.training_orchestrator.follow import refresh_project, refresh_run
+from trainwright.tools.training_orchestrator.launch import replay_run, start_run
+from trainwright.tools.training_orchestrator.resume import resume_run
+from trainwright.tools.training_orchestrator.stop import stop_run
+from trainwright.tools.training_orchestrator.views import RunView
+from trainwright.tools.training_orchestrator.wait import wait_for_run
+
+__all__ = [
+    "RunView",
+    "refresh_project",
+    "refresh_run",
+    "replay_run",
+    "resume_run",
+    "start_run",
+    "stop_run",
+    "wait_for_run",
+]

@@ -1,0 +1,50 @@
+"""What a worker process inherits from the server: what it needs to run, and nothing that looks like a secret.
+
+Kept: paths and locale, the virtual environment, and the settings of CUDA, PyTorch and Hugging Face libraries.
+Dropped: everything else, and whatever is named like a credential even among the kept (HF_TOKEN: log in with
+`hf auth login`, which the worker finds under HOME). Values with `user:password@` in an address are dropped too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from trainwright.trainer.launch_environment import launch_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainwright.trainer.config import TrainingConfig
+
+KEPT_NAMES = frozenset({
+    "CONDA_PREFIX", "CURL_CA_BUNDLE", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "PYTHONPATH",
+    "REQUESTS_CA_BUNDLE", "SHELL", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
+})  # fmt: skip
+KEPT_PREFIXES = (
+    "COVERAGE_", "CUDA", "GLOO_", "HF_", "HIP_", "LC_", "NCCL_", "NVIDIA_", "PYTORCH_", "ROCM_", "SSL_CERT_",
+    "TORCH", "TRANSFORMERS_", "TRITON_", "XDG_",
+)  # fmt: skip
+_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|(^|_)(API_?)?KEY($|_)", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"://[^/\s]*@")
+
+
+def inherited_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the part of the environment (this process's own by default) that a child may see."""
+    source = os.environ if environment is None else environment
+    return {name: value for name, value in source.items() if _is_kept(name) and not _is_secret(name, value)}
+
+
+def worker_environment(config: TrainingConfig) -> dict[str, str]:
+    """Return a worker's whole environment: the inherited part, then what reproducibility demands."""
+    return inherited_environment() | launch_environment(config)
+
+
+def _is_kept(name: str) -> bool:
+    return name in KEPT_NAMES or name.startswith(KEPT_PREFIXES)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))

@@ -1,0 +1,109 @@
+"""Following runs: what their directories say is filed in the database, and an ended run is sealed in the ledger.
+
+Everything here may be done by several servers at once, any number of times, and after any crash.
+"""
+
+from __future__ import annotations
+
+import signal
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from trainwright.tools import ledger
+from trainwright.tools.training_orchestrator.detached import read_launch
+from trainwright.tools.training_orchestrator.observation import Observation, observe
+from trainwright.tools.training_orchestrator.stop import signal_worker
+from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.workspace.records import get_project, get_run, runs_of
+from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.run import RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
+    from trainwright.trainer.run import RunDirectory
+
+TERMINATE_AFTER_SECONDS = 60.0
+"""A worker that overruns its wall-clock limit by this much ignores its own limits: SIGTERM."""
+KILL_AFTER_SECONDS = 90.0
+"""And by this much: SIGKILL."""
+
+
+def refresh_run(workspace: Workspace, run_id: str) -> RunView:
+    """File what the run's directory says, seal it if it has ended, and return it. Raises NotFoundError."""
+    with workspace.session() as session:
+        run = get_run(session, run_id)
+    follow(workspace, run)
+    return view_run(workspace, run, with_alerts=True)
+
+
+def refresh_project(workspace: Workspace, project: str) -> list[str]:
+    """File and seal every run of the project that is not sealed yet; return their ids. Raises NotFoundError."""
+    with workspace.session() as session:
+        get_project(session, project)
+        runs = [run for run in runs_of(session, project) if not run.sealed]
+    for run in runs:
+        follow(workspace, run)
+    return [run.id for run in runs]
+
+
+def follow(workspace: Workspace, run: Run) -> Observation:
+    """Look at one run, hold it to its limits, and bring its (detached) row up to date with the database."""
+    directory = workspace.run_directory(run.project, run.id)
+    seen = observe(directory)
+    if run.sealed and seen.state.is_ended:
+        return seen  # otherwise another server has resumed it since the row was read
+    _hold_to_limits(directory, seen)
+    if seen.is_settled:
+        _file(workspace, run, seen, sealed_digests(directory))
+    elif run.state != seen.state:
+        _file(workspace, run, seen, None)
+    return seen
+
+
+def sealed_digests(directory: RunDirectory) -> dict[str, str]:
+    """Return the digests to seal; a run whose files cannot be read is sealed with none, and is no evidence."""
+    try:
+        return ledger.run_digests(directory)
+    except (TrainwrightError, OSError):
+        return {}
+
+
+def _file(workspace: Workspace, run: Run, seen: Observation, digests: dict[str, str] | None) -> None:
+    directory = workspace.run_directory(run.project, run.id)
+    with workspace.session() as session:
+        row = get_run(session, run.id)
+        launch = read_launch(directory.path)
+        is_same = launch is None or launch.launched_at == seen.launch.launched_at
+        is_sealed = run.id in ledger.ProjectFacts(session, row.project).seals  # the row could have been edited
+        if is_same and not is_sealed:  # else it was resumed or sealed since we looked
+            row.state = seen.state.value
+            if digests is not None:
+                _seal(row, seen, directory)
+                body = {"run_id": row.id, "state": row.state, "attempt": seen.status.attempt, "digests": digests}
+                ledger.append(session, row.project, "run_sealed", body)
+        run.state, run.sealed, run.summary, run.ended_at = row.state, row.sealed, row.summary, row.ended_at
+
+
+def _seal(row: Run, seen: Observation, directory: RunDirectory) -> None:
+    row.sealed = True
+    row.ended_at = datetime.fromtimestamp(seen.status.heartbeat_at or time.time(), UTC)
+    try:
+        row.summary = directory.evidence("summary")
+    except TrainwrightError:
+        row.summary = None
+
+
+def _hold_to_limits(directory: RunDirectory, seen: Observation) -> None:
+    """Signal a worker that overran the wall clock it should have enforced on itself (GATE-4)."""
+    if seen.state not in {RunState.STARTING, RunState.RUNNING} or seen.status.started_at == 0.0:
+        return
+    elapsed_seconds = time.time() - seen.status.started_at
+    if elapsed_seconds <= TERMINATE_AFTER_SECONDS:
+        return
+    overrun_seconds = elapsed_seconds - directory.specification().limits.wall_clock_seconds
+    if overrun_seconds > KILL_AFTER_SECONDS:
+        signal_worker(directory, seen, signal.SIGKILL, reason="wall_clock_limit")
+    elif overrun_seconds > TERMINATE_AFTER_SECONDS:
+        signal_worker(directory, seen, signal.SIGTERM, reason="wall_clock_limit")

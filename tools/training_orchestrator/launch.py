@@ -1,0 +1,229 @@
+"""Starting a run: permit, row, run directory and ledger entry in one transaction, then the worker."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from trainwright.tools import ledger
+from trainwright.tools.gates import permits
+from trainwright.tools.training_orchestrator.detached import Launch, spawn, write_launch
+from trainwright.tools.training_orchestrator.environment import worker_environment
+from trainwright.tools.training_orchestrator.order import Order, order
+from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.workspace.records import get_project
+from trainwright.tools.workspace.tables import Run
+from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.config import config_digest
+from trainwright.trainer.errors import ConfigurationError, ConflictError, StorageError
+from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Project
+
+WORKER = "trainwright.trainer.worker"
+LOG = "worker.log"
+LONGEST_KEY = 128
+LONGEST_ID = 63
+
+
+def start_run(
+    workspace: Workspace,
+    project: str,
+    kind: RunKind,
+    *,
+    changes: dict[str, Any] | None = None,
+    base: dict[str, Any] | None = None,
+    seed: int | None = None,
+    idempotency_key: str | None = None,
+    study_id: str | None = None,
+    source_run: str | None = None,
+    max_steps: int | None = None,
+    label: str | None = None,
+) -> RunView:
+    """Order a run and return at once; a detached worker trains. The same order with the same key gives the same run.
+
+    Args:
+        changes: dotted configuration keys to values, on top of `base`; not the seed.
+        base: values to start from instead of the project's configuration (a study's).
+        seed: replaces the configuration's seed; for a study's repetitions, never an agent's choice.
+        source_run: id of the run that a replay repeats or an export exports; found by itself when left out.
+
+    Raises:
+        GateRefusedError, LimitReachedError: no permit; nothing was written.
+        ConfigurationError, ConflictError, NotFoundError: the order makes no sense; nothing was written.
+        StorageError: the run directory or the database could not be written.
+    """
+    key = _checked_key(idempotency_key)
+    written: RunDirectory | None = None
+    try:
+        with workspace.session() as session:
+            row = get_project(session, project)
+            earlier = _earlier(session, project, key)
+            allowed = permits.permit(session, workspace, row, kind) if earlier is None else {}
+            what = order(
+                session,
+                workspace,
+                row,
+                kind,
+                base=base,
+                changes=dict(changes or {}),
+                seed=seed,
+                source_run=source_run,
+                max_steps=max_steps,
+            )
+            if earlier is not None:
+                run = _the_same(earlier, kind, what, study_id)
+            else:
+                run = _row(row, kind, what, study_id=study_id, key=key, label=label)
+                written = _write(session, workspace, row, run, what=what, permit=allowed)
+                _record(session, run, written, allowed)
+    except BaseException:
+        if written is not None:  # the row is rolled back, so its folder goes with it
+            shutil.rmtree(written.path, ignore_errors=True)
+        raise
+    if written is not None:
+        launch_worker(written, Launch(attempt=1))
+    return view_run(workspace, run)
+
+
+def replay_run(
+    workspace: Workspace, project: str, *, run_id: str | None = None, idempotency_key: str | None = None
+) -> RunView:
+    """Train a completed run again, to compare the weights tensor by tensor. Raises as `start_run` does.
+
+    Args:
+        run_id: the run to repeat; by default the final run, or before there is one the newest baseline.
+    """
+    return start_run(workspace, project, RunKind.REPLAY, source_run=run_id, idempotency_key=idempotency_key)
+
+
+def launch_worker(directory: RunDirectory, launch: Launch) -> Launch:
+    """Start the worker process of a run whose row and folder stand, or wait for an outer launcher to do so."""
+    specification = directory.specification()
+    if specification.config.distributed.launcher == "outer" and specification.kind is not RunKind.EXPORT:
+        return write_launch(directory.path, launch.model_copy(update={"awaited": True}))
+    command = [sys.executable, "-P", "-m", WORKER, str(directory.path)]
+    environment = worker_environment(specification.config)
+    return spawn(directory.path, launch, command, cwd=Path(specification.code_root), env=environment, log=LOG)
+
+
+def new_id(kind: str, project: str) -> str:
+    """Return `<kind>-<project>-<YYYYMMDD-HHMMSS>-<6 hex>`, the project's part shortened to fit 63 characters."""
+    tail = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    room = LONGEST_ID - len(kind) - len(tail) - 2
+    return f"{kind}-{project[:room].strip('-_')}-{tail}"
+
+
+def _row(
+    project: Project, kind: RunKind, what: Order, *, study_id: str | None, key: str | None, label: str | None
+) -> Run:
+    return Run(
+        id=new_id(kind.value, project.name),
+        project=project.name,
+        kind=kind.value,
+        label=label,
+        config_digest=config_digest(what.config),
+        base_config_digest=what.base_config_digest,
+        seed=what.config.seed,
+        source_run=what.source.id if what.source else None,
+        study=study_id,
+        idempotency_key=key,
+        state="created",
+        sealed=False,
+    )
+
+
+def _write(
+    session: Session, workspace: Workspace, project: Project, run: Run, *, what: Order, permit: dict[str, Any]
+) -> RunDirectory:
+    root = Path(project.code_root)
+    allowed = workspace.settings.allowed_roots(workspace.path)
+    if not root.is_dir() or not any(root.resolve().is_relative_to(one) for one in allowed):
+        raise ConfigurationError(
+            f"The project's code_root {root.name!r} is not a folder inside the allowed code roots any more.",
+            remedy="Bring the folder back; the workspace's owner allows roots in settings.yaml.",
+        )
+    source = workspace.run_directory(project.name, what.source.id).path if what.source else None
+    specification = RunSpecification(
+        run_id=run.id,
+        project=project.name,
+        kind=RunKind(run.kind),
+        config=what.config,
+        config_digest=run.config_digest,
+        code_root=str(root.resolve()),
+        limits=permits.run_limits(session, workspace, project),
+        max_steps=what.max_steps,
+        source_run=str(source) if source else None,
+        expected=permits.expected_digests(session, workspace, project),
+        returns=what.config.returns or permits.settled_returns(session, workspace, project),
+        permit=permit,
+    )
+    path = workspace.run_directory(project.name, run.id).path
+    try:
+        directory = RunDirectory.create(path, specification)
+        write_launch(path, Launch(attempt=1))
+    except (OSError, StorageError) as error:
+        shutil.rmtree(path, ignore_errors=True)
+        raise StorageError(
+            f"The run directory of {run.id} could not be written: {error}.",
+            remedy="Free disk space or make the workspace writable; `trainwright doctor` checks both.",
+        ) from error
+    return directory
+
+
+def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[str, Any]) -> None:
+    session.add(run)
+    session.flush()
+    body = {
+        "run_id": run.id,
+        "kind": run.kind,
+        "label": run.label,
+        "seed": run.seed,
+        "config_digest": run.config_digest,
+        "base_config_digest": run.base_config_digest,
+        "source_run": run.source_run,
+        "study": run.study,
+        "specification": digest_file(directory.path / "run.json"),
+        "permit": permit,
+    }
+    ledger.append(session, run.project, "run_started", body)
+
+
+def _earlier(session: Session, project: str, key: str | None) -> Run | None:
+    if key is None:
+        return None
+    return session.scalars(select(Run).where(Run.project == project, Run.idempotency_key == key)).first()
+
+
+def _the_same(run: Run, kind: RunKind, what: Order, study_id: str | None) -> Run:
+    """Return the earlier run of a key if it is what is ordered now: a key must not pass one run off for another."""
+    ordered = {"kind": kind.value, "study": study_id, "configuration": config_digest(what.config)}
+    earlier = {"kind": run.kind, "study": run.study, "configuration": run.config_digest}
+    differing = [name for name, value in ordered.items() if earlier[name] != value]
+    if differing:
+        raise ConflictError(
+            f"The idempotency key {run.idempotency_key!r} already names the {run.kind} run {run.id}, which has another "
+            f"{' and another '.join(differing)} than this order.",
+            remedy=f"Use another key for kind {kind.value}, or look at run_status(run_id='{run.id}').",
+            details={name: [earlier[name], ordered[name]] for name in differing},
+        )
+    return run
+
+
+def _checked_key(key: str | None) -> str | None:
+    if key is not None and not 1 <= len(key) <= LONGEST_KEY:
+        raise ConfigurationError(
+            f"The idempotency key has {len(key)} characters; it must have 1 to {LONGEST_KEY}.",
+            remedy="Give a short text of your own, for example 'baseline-1'.",
+        )
+    return key

@@ -1,0 +1,101 @@
+"""Where a run stands, from its directory alone: the worker's record, its lock, and the latest launch."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_orchestrator.detached import Launch, read_launch
+from trainwright.trainer.errors import IntegrityError, NotFoundError, TrainwrightError
+from trainwright.trainer.run import Failure, RunState, RunStatus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.trainer.run import RunDirectory
+
+LAST_LINES = 12
+LAST_CHARACTERS = 1200
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One look at a run."""
+
+    state: RunState
+    status: RunStatus
+    launch: Launch
+    failure: Failure | None = None
+    is_settled: bool = False
+    """Ended, and no process is left that could still write: the time to seal."""
+
+
+def observe(directory: RunDirectory) -> Observation:
+    """Look at a run. A damaged or missing record is told as a failure, never raised."""
+    launch = read_launch(directory.path) or Launch(launched_at=0.0)
+    try:
+        status = directory.status()
+        if status.attempt < launch.attempt and not directory.is_locked() and not launch.may_still_begin():
+            status = directory.status()  # the worker may have begun and ended since the first look
+    except (IntegrityError, NotFoundError) as error:
+        return _unreadable(directory, launch, error)
+    if status.attempt < launch.attempt:
+        return _not_taken_up(directory, launch, status)
+    settled = status.state.is_ended and not directory.is_locked()
+    failure = _vanished(directory, status) if status.state is RunState.INTERRUPTED else status.failure
+    return Observation(status.state, status, launch, failure, settled)
+
+
+def last_lines(log: Path) -> list[str]:
+    """Return the last lines of a process's log, at most LAST_LINES of LAST_CHARACTERS in all."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 8 * LAST_CHARACTERS))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    lines = deque((line for line in text.splitlines() if line.strip()), maxlen=LAST_LINES)
+    while len(lines) > 1 and sum(map(len, lines)) > LAST_CHARACTERS:
+        lines.popleft()
+    return [line[-LAST_CHARACTERS:] for line in lines]
+
+
+def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) -> Observation:
+    """The latest launch has not written a record yet: it is on its way, or it never will."""
+    if directory.is_locked():
+        return Observation(RunState.STARTING, status, launch)
+    if launch.may_still_begin():
+        return Observation(RunState.CREATED, status, launch)
+    reason = launch.error or (
+        "its process ended before it took up the run" if launch.process else "its server died before it could"
+    )
+    failure = Failure(
+        category="interrupted",
+        message=f"Attempt {launch.attempt} of the worker never began: {reason}.",
+        remedy=f"resume_training(run_id='{directory.run_id}') starts it again; `trainwright doctor` checks the rest.",
+        details={"last_lines": last_lines(directory.log)},
+    )
+    # Without a known process a late one may still turn up, so such a run is not sealed.
+    known = launch.process is not None or launch.error is not None
+    return Observation(RunState.INTERRUPTED, status, launch, failure, is_settled=known)
+
+
+def _vanished(directory: RunDirectory, status: RunStatus) -> Failure:
+    where = f"at step {status.step}" + (f" while {status.stage}" if status.stage else "")
+    return Failure(
+        category="interrupted",
+        message=f"The worker process ended {where} without a last record: it was killed (by a person, the system, or "
+        "for want of memory), or code of the project ended it with os._exit.",
+        remedy=f"resume_training(run_id='{directory.run_id}') goes on from the newest whole checkpoint.",
+        details={"last_lines": last_lines(directory.log)},
+    )
+
+
+def _unreadable(directory: RunDirectory, launch: Launch, error: TrainwrightError) -> Observation:
+    if directory.is_locked():  # a living worker replaces its record within a second
+        status = RunStatus(state=RunState.RUNNING, attempt=launch.attempt, stage="status unreadable")
+        return Observation(RunState.RUNNING, status, launch)
+    failure = Failure.model_validate(error.as_dict())
+    status = RunStatus(state=RunState.FAILED, attempt=launch.attempt, failure=failure)
+    return Observation(RunState.FAILED, status, launch, failure, is_settled=directory.path.exists())

@@ -1,0 +1,103 @@
+"""Resuming a run: a new worker on the same directory, after the permit was asked again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools import ledger
+from trainwright.tools.gates import permits
+from trainwright.tools.training_orchestrator.detached import Launch, write_launch
+from trainwright.tools.training_orchestrator.follow import follow
+from trainwright.tools.training_orchestrator.launch import launch_worker
+from trainwright.tools.training_orchestrator.observation import Observation, observe
+from trainwright.tools.training_orchestrator.stop import STOP_REASON
+from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.workspace.records import get_project, get_run
+from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
+from trainwright.trainer.errors import ConflictError, IntegrityError, LimitReachedError
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
+    from trainwright.trainer.run import RunDirectory
+
+RESUMABLE_FAILURES = frozenset({"limit", "storage"})
+"""Failures whose cause lay outside the run: it goes on once there is room again."""
+
+
+def resume_run(workspace: Workspace, run_id: str) -> RunView:
+    """Start a new worker on an interrupted or stopped run; it goes on from the newest whole checkpoint.
+
+    Raises:
+        ConflictError: the run still runs, is completed, was pruned, or failed for a cause that lies in itself.
+        GateRefusedError, LimitReachedError: no permit now.
+        NotFoundError: there is no such run.
+    """
+    with workspace.session() as session:
+        run = get_run(session, run_id)
+    follow(workspace, run)  # seals what has ended, so that the ledger tells the whole story in order
+    directory = workspace.run_directory(run.project, run.id)
+    with workspace.session() as session:
+        row = get_run(session, run_id)
+        seen = observe(directory)
+        _check_resumable(row, seen)
+        _check_unchanged(session, directory, row)
+        project = get_project(session, row.project)
+        _check_time_left(directory, permits.effective_limits(workspace, project).run_wall_clock_seconds)
+        permit = permits.permit(session, workspace, project, RunKind(row.kind))
+        launch = Launch(attempt=seen.status.attempt + 1)
+        body = {"run_id": run_id, "attempt": launch.attempt, "state": seen.state.value, "permit": permit}
+        ledger.append(session, row.project, "run_resumed", body)
+        row.state, row.sealed, row.ended_at, row.summary = RunState.CREATED.value, False, None, None
+        (directory.path / STOP_REASON).unlink(missing_ok=True)
+        write_launch(directory.path, launch)
+    launch_worker(directory, launch)
+    return view_run(workspace, row)
+
+
+def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> None:
+    """Refuse to go on from a record that was edited since the run ended: resuming would make the edit its own."""
+    facts = ledger.ProjectFacts(session, run.project)
+    seal = facts.seals.get(run.id)
+    if seal is None:
+        return
+    differences = ledger.seal_differences(directory, seal["digests"]) + [
+        f"checkpoint {record.name}: {problem}"
+        for record in list_checkpoints(directory)
+        for problem in verify_checkpoint(record.path)
+    ]
+    if seal["state"] == RunState.COMPLETED or differences:
+        raise IntegrityError(
+            f"The record of run {run.id} was changed after it ended ({seal['state']}): {'; '.join(differences[:3])}.",
+            remedy=f"start_training(project='{run.project}', kind='{run.kind}') starts a new run.",
+        )
+
+
+def _check_time_left(directory: RunDirectory, allowed_seconds: float) -> None:
+    """Refuse a resume that the worker would end at once: the limit counts all attempts together (GATE-4)."""
+    used_seconds = directory.seconds_worked()
+    if used_seconds >= allowed_seconds:
+        raise LimitReachedError(
+            f"Run {directory.run_id} has used {used_seconds:.0f} of {allowed_seconds:.0f} seconds of wall clock.",
+            remedy="Train with fewer epochs; only the workspace's owner can raise limits.run_wall_clock_seconds.",
+            details={"limit": "run_wall_clock_seconds", "used": used_seconds, "allowed": allowed_seconds},
+        )
+
+
+def _check_resumable(run: Run, seen: Observation) -> None:
+    follow_it = f"run_status(run_id='{run.id}', wait_seconds=50) follows it."
+    start_anew = f"start_training(project='{run.project}', kind='{run.kind}') starts a new run."
+    if not seen.state.is_ended:
+        raise ConflictError(f"Run {run.id} is {seen.state.value}; there is nothing to resume.", remedy=follow_it)
+    if seen.state is RunState.COMPLETED:
+        raise ConflictError(f"Run {run.id} is completed; there is nothing to resume.", remedy=start_anew)
+    if seen.status.stop_reason == "pruned":
+        raise ConflictError(
+            f"Run {run.id} was pruned by its study; going on with it would falsify the study.", remedy=start_anew
+        )
+    if seen.state is RunState.FAILED and (seen.failure is None or seen.failure.category not in RESUMABLE_FAILURES):
+        cause = seen.failure.message if seen.failure else "no cause was recorded"
+        raise ConflictError(f"Run {run.id} failed and would fail again: {cause}", remedy=start_anew)

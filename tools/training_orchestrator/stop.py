@@ -1,0 +1,65 @@
+"""Stopping a run: the reason in a file, then SIGTERM to exactly the process that works on it."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_orchestrator.detached import write_launch
+from trainwright.tools.training_orchestrator.observation import Observation, observe
+from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.workspace.records import get_run
+from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.run import write_atomically
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunDirectory
+
+STOP_REASON = "stop_reason"
+WITHDRAWN = "it was withdrawn before an outer launcher had started it"
+
+
+def stop_run(workspace: Workspace, run_id: str, *, reason: str = "requested") -> RunView:
+    """Ask the worker to save a checkpoint and stop at the next step. Asking twice does no harm.
+
+    Raises:
+        NotFoundError: there is no such run.
+        ConflictError: the run has ended, or its process is not known yet.
+    """
+    with workspace.session() as session:
+        run = get_run(session, run_id)
+    directory = workspace.run_directory(run.project, run.id)
+    seen = observe(directory)
+    if seen.state.is_ended:
+        raise ConflictError(
+            f"Run {run_id} is {seen.state.value}; there is nothing to stop.", remedy=f"run_status(run_id='{run_id}')"
+        )
+    if signal_worker(directory, seen, signal.SIGTERM, reason=reason):
+        return view_run(workspace, run)
+    if seen.launch.awaited and not directory.is_locked():  # nobody has taken it up
+        write_launch(directory.path, seen.launch.model_copy(update={"awaited": False, "error": WITHDRAWN}))
+        return view_run(workspace, run)
+    again = observe(directory)  # it may have ended by itself just now
+    if not again.state.is_ended:
+        raise ConflictError(
+            f"Run {run_id} is just starting; its process is not known yet.",
+            remedy=f"Call stop_training(run_id='{run_id}') again in a few seconds.",
+        )
+    return view_run(workspace, run)
+
+
+def signal_worker(directory: RunDirectory, seen: Observation, number: signal.Signals, *, reason: str) -> bool:
+    """Signal the process that works on the run, if it is still the very same one; return whether it was.
+
+    Of a run under an outer launcher the process may be on another machine: its worker looks for the reason's file.
+    """
+    if seen.launch.awaited and directory.is_locked():
+        write_atomically(directory.path / STOP_REASON, reason.encode())
+        return True
+    is_recorded = seen.status.process is not None and seen.status.attempt >= seen.launch.attempt
+    process = seen.status.process if is_recorded else seen.launch.process
+    if process is None or not process.is_alive():
+        return False
+    write_atomically(directory.path / STOP_REASON, reason.encode())
+    return process.send_signal(number)

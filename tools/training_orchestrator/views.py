@@ -1,0 +1,225 @@
+"""What an agent is told of a run: small, with the alerts and the next call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
+from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
+from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
+from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
+    from trainwright.trainer.run import RunDirectory
+
+SHOWN = ("train/loss", "train/learning_rate", "train/gradient_norm")
+MOST_METRICS = 10
+MOST_TRACEBACK_LINES = 12
+MOST_MESSAGE_CHARACTERS = 500
+EXPLAINED_BY_THE_LOG = {"error", "interrupted"}
+"""Failures without a cause of their own; the log of any other shows only our frames and this machine's paths."""
+
+
+class FailureView(BaseModel):
+    """Why a run failed or vanished, and what to do."""
+
+    model_config = ConfigDict(frozen=True)
+
+    category: str
+    message: str
+    remedy: str
+    document: str | None = None
+    traceback: str | None = None
+    """The end of the user's part of the traceback."""
+    last_lines: list[str] = []
+    """What the worker printed last, where nothing else tells the cause."""
+
+
+class ResumedView(BaseModel):
+    """What the newest attempt of a resumed run began from."""
+
+    model_config = ConfigDict(frozen=True)
+
+    from_checkpoint: str | None = None
+    step: int = 0
+    skipped: list[str] = []
+    """Newer checkpoints that were passed over, each with the reason."""
+    note: str | None = None
+    """Set when there was no whole checkpoint."""
+
+
+class RunView(Answer):
+    """Where a run stands."""
+
+    run_id: str
+    project: str
+    kind: str
+    label: str | None = None
+    state: RunState
+    stage: str = ""
+    epoch: int = 0
+    """Epochs completed."""
+    total_epochs: int | None = None
+    step: int = 0
+    """Optimizer steps done."""
+    total_steps: int | None = None
+    attempt: int = 0
+    """Worker processes so far: 1, and one more for every resume."""
+    resumed: ResumedView | None = None
+    """Absent until a resumed attempt has looked for its checkpoint."""
+    stop_reason: str | None = None
+    failure: FailureView | None = None
+    metrics: dict[str, float | str] = Field(default_factory=dict)
+    """Latest values; 'nan' and 'inf' as text."""
+    best: dict[str, Any] | None = None
+    """{epoch, step, metric, value} of the best epoch by the selection metric."""
+    result: dict[str, Any] | None = None
+    """What a replay's comparison, an export's checks and test metrics, or a probe's measurements came to."""
+    seconds: float = 0.0
+    """Wall-clock seconds of this attempt."""
+    samples_per_second: float | None = None
+    alerts: list[Alert] = Field(default_factory=list)
+    sealed: bool = False
+    """Whether the ended run's digests stand in the ledger."""
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the run has ended and is filed: nothing about it changes any more unless it is resumed."""
+        return self.state.is_ended and (self.sealed or self.state is RunState.INTERRUPTED)
+
+
+def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> RunView:
+    """Describe a run from its row and its directory; damaged records show as the run's failure."""
+    directory = workspace.run_directory(run.project, run.id)
+    seen = observe(directory)
+    status = seen.status
+    view = RunView(
+        run_id=run.id,
+        project=run.project,
+        kind=run.kind,
+        label=run.label,
+        state=seen.state,
+        stage="" if seen.state.is_ended else status.stage,
+        epoch=status.epoch,
+        total_epochs=status.total_epochs,
+        step=status.step,
+        total_steps=status.total_steps,
+        attempt=max(status.attempt, seen.launch.attempt),
+        stop_reason=status.stop_reason if seen.state.is_terminal else None,
+        failure=_failure(directory, seen),
+        seconds=round(max(0.0, status.heartbeat_at - status.started_at), 1),
+        sealed=run.sealed,
+    )
+    try:
+        _add_measurements(view, directory)
+        view.resumed = _resumed(directory, view)
+        view.result = _result(directory)
+        view.alerts = diagnose(directory) if with_alerts else []
+    except TrainwrightError as error:
+        view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
+    view.next = next_for(workspace, run, view)
+    return view
+
+
+def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
+    """Return the call that makes sense after this view."""
+    if not view.is_ended:
+        return NextCall(tool="run_status", arguments={"run_id": run.id, "wait_seconds": 50}, why="the run goes on")
+    if run.study is not None:
+        arguments = {"study_id": run.study, "wait_seconds": 50}
+        return NextCall(tool="tuning_status", arguments=arguments, why="the run belongs to this study")
+    if view.state in {RunState.INTERRUPTED, RunState.STOPPED}:
+        return NextCall(tool="resume_training", arguments={"run_id": run.id}, why=f"the run is {view.state.value}")
+    suggested = suggested_call(run.project, run.id, view.result) if view.kind == RunKind.PROBE else None
+    if suggested is not None:
+        return suggested
+    if view.state is RunState.FAILED:
+        return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
+    with workspace.session() as session:
+        return next_call(session, workspace, run.project)
+
+
+def _failure(directory: RunDirectory, seen: Observation) -> FailureView | None:
+    if seen.failure is None:
+        return None
+    failure = seen.failure
+    lines = failure.details.get("last_lines") or last_lines(directory.log)
+    message = failure.message
+    if len(message) > MOST_MESSAGE_CHARACTERS:
+        message = message[: MOST_MESSAGE_CHARACTERS - 1] + "…"
+    traceback = "\n".join((failure.traceback or "").splitlines()[-MOST_TRACEBACK_LINES:]) or None
+    return FailureView(
+        category=failure.category,
+        message=message,
+        remedy=failure.remedy,
+        document=failure.document,
+        traceback=traceback,
+        last_lines=lines if failure.category in EXPLAINED_BY_THE_LOG else [],
+    )
+
+
+def _resumed(directory: RunDirectory, view: RunView) -> ResumedView | None:
+    if view.attempt < 2 or view.kind == RunKind.EXPORT:
+        return None
+    events = directory.events()
+    began = max((place for place, event in enumerate(events) if event.kind == "started"), default=0)
+    newest = events[began:]
+    if view.attempt != next((event.data.get("attempt") for event in newest), None):
+        return None  # the newest attempt has not begun yet
+    taken_up = next((event.data for event in newest if event.kind == "resumed"), None)
+    passed_over: list[dict[str, Any]] = next(
+        (event.data["skipped"] for event in newest if event.data.get("skipped")), []
+    )
+    skipped = [f"{one.get('name')}: {'; '.join(map(str, one.get('problems', [])))}" for one in passed_over]
+    if taken_up is not None:
+        return ResumedView(from_checkpoint=taken_up["from_checkpoint"], step=taken_up["step"], skipped=skipped)
+    if not skipped and not any(event.kind == "epoch" for event in newest) and not view.step:
+        return None
+    return ResumedView(skipped=skipped, note="no whole checkpoint: began at step 0")
+
+
+def _result(directory: RunDirectory) -> dict[str, Any] | None:
+    """Return the few facts of a replay, an export or a probe that decide what comes next."""
+    if (probe := directory.evidence("probe")) is not None:
+        return probe_result(probe)
+    comparison, export = directory.evidence("comparison"), directory.evidence("export")
+    if comparison is not None:
+        kept = ("identical", "tensors", "metrics_identical", "first_difference_step", "causes")
+        return {key: comparison.get(key) for key in kept}
+    if export is not None:
+        parts = {key: export.get(key) or {} for key in ("test", "onnx", "safetensors")}
+        return {
+            "test": parts["test"].get("metrics"),
+            "onnx_max_abs_difference": parts["onnx"].get("max_abs_difference"),
+            "onnx_passed": parts["onnx"].get("passed"),
+            "safetensors_identical": parts["safetensors"].get("reloaded_identical"),
+        }
+    return None
+
+
+def _add_measurements(view: RunView, directory: RunDirectory) -> None:
+    store = directory.metrics()
+    names = [*SHOWN, *filter(lambda key: key.startswith("validation/"), store.keys())][:MOST_METRICS]
+    latest = {name: point.value for name in names if (point := store.last(name)) is not None}
+    view.metrics = {name: value if value - value == 0 else str(value) for name, value in latest.items()}
+    speed = store.last("throughput/samples_per_second")
+    view.samples_per_second = round(speed.value, 1) if speed else None
+    view.best = best_epoch(directory)
+
+
+def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:
+    """Return {epoch, step, metric, value} of the last epoch that improved the selection metric, or None."""
+    improved = [event.data for event in directory.events("epoch") if event.data.get("improved")]
+    if not improved:
+        return None
+    metric = directory.specification().config.selection.metric
+    last = improved[-1]
+    value = (last.get("validation") or {}).get(metric)
+    return {"epoch": last.get("epoch"), "step": last.get("step"), "metric": metric, "value": value}

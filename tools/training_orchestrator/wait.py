@@ -1,0 +1,58 @@
+"""A bounded wait for news of a run."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_orchestrator.follow import follow
+from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.workspace.records import get_run
+from trainwright.trainer.run import RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunDirectory
+
+LONGEST_WAIT_SECONDS = 50.0
+POLL_SECONDS = 0.2
+
+
+def wait_for_run(
+    workspace: Workspace,
+    run_id: str,
+    wait_seconds: float = LONGEST_WAIT_SECONDS,
+    after_step: int | None = None,
+    *,
+    poll_seconds: float = POLL_SECONDS,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> RunView:
+    """Return when the run has ended, raised a new alert, or gone past `after_step`; at the latest after the wait.
+
+    The run goes on whatever becomes of the wait. Polling reads two small files; no database is held meanwhile.
+
+    Args:
+        wait_seconds: at most 50, so that no client gives up first.
+        should_stop: asked before each poll, for callers on another thread that are cancelled.
+
+    Raises:
+        NotFoundError: there is no such run.
+    """
+    deadline = time.monotonic() + min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS)
+    with workspace.session() as session:
+        run = get_run(session, run_id)
+    directory = workspace.run_directory(run.project, run.id)
+    alerts_before = _alerts(directory)
+    while True:
+        seen = follow(workspace, run)
+        ended = seen.state.is_ended and (run.sealed or seen.state is RunState.INTERRUPTED)
+        news = ended or (after_step is not None and seen.status.step > after_step)
+        if news or _alerts(directory) > alerts_before or should_stop() or time.monotonic() >= deadline:
+            return view_run(workspace, run, with_alerts=True)
+        time.sleep(min(poll_seconds, max(0.0, deadline - time.monotonic())))
+
+
+def _alerts(directory: RunDirectory) -> int:
+    return len(directory.events("alert"))

@@ -1,0 +1,63 @@
+"""Looking rows up by name, with errors that list what exists."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
+from trainwright.trainer.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+
+def get_project(session: Session, name: str) -> Project:
+    """Return the project. Raises NotFoundError with the nearest names."""
+    project = session.get(Project, name)
+    if project is None:
+        names = list(session.scalars(select(Project.name).order_by(Project.name)))
+        raise _not_found("project", name, names, "create_project(name=…) makes one.")
+    return project
+
+
+def get_run(session: Session, run_id: str) -> Run:
+    """Return the run's row. Raises NotFoundError with the nearest ids."""
+    run = session.get(Run, run_id)
+    if run is None:
+        ids = list(session.scalars(select(Run.id).order_by(Run.created_at)))
+        raise _not_found("run", run_id, ids, "project_status(project=…) lists the runs.")
+    return run
+
+
+def get_study(session: Session, study_id: str) -> Study:
+    """Return the study's row. Raises NotFoundError with the nearest ids."""
+    study = session.get(Study, study_id)
+    if study is None:
+        ids = list(session.scalars(select(Study.id).order_by(Study.created_at)))
+        raise _not_found("study", study_id, ids, "start_tuning(project=…) starts one.")
+    return study
+
+
+def latest_config(session: Session, project: str) -> ConfigVersion:
+    """Return the configuration version that holds. Every project has one from its creation on."""
+    query = select(ConfigVersion).where(ConfigVersion.project == project).order_by(ConfigVersion.number.desc())
+    version = session.scalars(query.limit(1)).first()
+    if version is None:
+        raise NotFoundError(f"Project {project} has no configuration.", remedy=f"configure(project='{project}', …)")
+    return version
+
+
+def runs_of(session: Session, project: str, *kinds: str) -> list[Run]:
+    """Return the project's runs in order of creation, of the given kinds if any are named."""
+    query = select(Run).where(Run.project == project).order_by(Run.created_at, Run.id)
+    return list(session.scalars(query.where(Run.kind.in_(kinds)) if kinds else query))
+
+
+def _not_found(what: str, name: str, known: list[str], remedy: str) -> NotFoundError:
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
+    listed = near or known[-5:]
+    hint = f"Nearest: {', '.join(listed)}. " if listed else ""
+    return NotFoundError(f"There is no {what} {name[:80]!r}.", remedy=f"{hint}{remedy}")

@@ -1,0 +1,60 @@
+"""Bringing the database to the current schema. Alembic is imported only when there is something to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from filelock import FileLock
+
+from trainwright.trainer.errors import IntegrityError
+
+HEAD = "0001"
+"""The newest revision under migrations/versions."""
+
+
+def upgrade_if_needed(database: Path) -> None:
+    """Create or migrate the database. Several processes may call this at once.
+
+    Raises:
+        IntegrityError: the file is not a database, or was written by a newer program.
+    """
+    if _revision(database) == HEAD:
+        return
+    with FileLock(database.with_suffix(".upgrade.lock")):
+        revision = _revision(database)
+        if revision == HEAD:
+            return
+        if revision is not None and revision > HEAD:
+            raise IntegrityError(
+                f"The workspace has schema {revision}; this Trainwright knows up to {HEAD}.",
+                remedy="Upgrade Trainwright, or open another workspace with --workspace DIR.",
+            )
+        _upgrade(database)
+
+
+def _upgrade(database: Path) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["url"] = f"sqlite:///{database}"
+    command.upgrade(config, HEAD)
+
+
+def _revision(database: Path) -> str | None:
+    if not database.exists():
+        return None
+    try:
+        with closing(sqlite3.connect(database, timeout=30.0)) as connection:
+            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    except sqlite3.OperationalError:
+        return None
+    except sqlite3.DatabaseError as error:
+        raise IntegrityError(
+            f"{database.name} is not a workspace database: {error}.",
+            remedy="Restore it from a backup, or open another workspace with --workspace DIR.",
+        ) from error
+    return str(row[0]) if row else None

@@ -1,0 +1,88 @@
+"""`settings.yaml`: what only the workspace's owner decides. No tool writes it after it was first made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.config import load_yaml
+from trainwright.trainer.errors import ConfigurationError
+
+HEADER = """\
+# Trainwright's owner settings. Agents cannot change them through any tool; edit them yourself.
+# code_roots: folders under which projects may keep code and data (relative to this file's folder).
+# limits: the most that any one project may use; an agent may ask for less, never for more.
+"""
+
+
+class ProjectLimits(BaseModel):
+    """What one project may use (GATE-4)."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    run_wall_clock_seconds: float = Field(default=4 * 3600.0, gt=0)
+    """Longest single run."""
+    project_wall_clock_seconds: float = Field(default=48 * 3600.0, gt=0)
+    """All runs of the project together."""
+    trials: int = Field(default=200, ge=1)
+    """Trials over all studies of the project."""
+    runs_at_once: int = Field(default=2, ge=1)
+    disk_bytes: int = Field(default=20 * 1024**3, gt=0)
+    """All run directories of the project together."""
+    user_code_seconds: float = Field(default=120.0, gt=0)
+    """Longest that importing and building the user's code may take."""
+
+    def exceeded_by(self, wish: ProjectLimits) -> list[str]:
+        """Return the names of the limits for which `wish` asks more than this allows."""
+        return [name for name in type(self).model_fields if getattr(wish, name) > getattr(self, name)]
+
+
+class Settings(BaseModel):
+    """The owner's decisions."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    code_roots: list[str] = Field(default_factory=lambda: [".."])
+    limits: ProjectLimits = Field(default_factory=ProjectLimits)
+
+    @classmethod
+    def load(cls, folder: Path) -> Settings:
+        """Read `settings.yaml` in the folder; make it with defaults when there is none.
+
+        Raises:
+            ConfigurationError: the file is not valid.
+        """
+        path = folder / "settings.yaml"
+        if not path.exists():
+            _write_defaults(path)
+        try:
+            return cls.model_validate(load_yaml(path.read_text(), source="settings.yaml"))
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
+            raise ConfigurationError(
+                f"The owner's settings.yaml is not valid: {problems}.",
+                remedy="The workspace's owner must correct settings.yaml in the workspace folder.",
+            ) from error
+
+    @property
+    def digest(self) -> str:
+        """Digest of the settings, recorded with every gate decision."""
+        return digest_json(self.model_dump(mode="json"))
+
+    def allowed_roots(self, folder: Path) -> list[Path]:
+        """Return the code roots as resolved folders."""
+        return [(folder / Path(root).expanduser()).resolve() for root in self.code_roots]
+
+
+def _write_defaults(path: Path) -> None:
+    """Make the file whole or not at all, and never over one that another server or the owner has just made."""
+    roots = "code_roots:\n- ..\n"
+    limits = "".join(f"  {name}: {value!r}\n" for name, value in ProjectLimits().model_dump().items())
+    draft = path.with_suffix(".draft")
+    with FileLock(path.with_suffix(".lock")):
+        if not path.exists():
+            draft.write_text(f"{HEADER}{roots}limits:\n{limits}")
+            draft.replace(path)

@@ -1,0 +1,172 @@
+"""The workspace's tables. Anything that can be derived from the ledger or a run directory is only an index here."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import JSON, DateTime, ForeignKey, Integer, String, Text, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+def now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
+class Base(DeclarativeBase):
+    """Maps Python types to columns once for all tables."""
+
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy reads it as a class attribute
+        dict[str, Any]: JSON,
+        datetime: DateTime(timezone=True),
+    }
+
+
+class Project(Base):
+    """One problem to solve. Its phase is not stored: it follows from the ledger's gate decisions."""
+
+    __tablename__ = "projects"
+
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    intent: Mapped[str] = mapped_column(Text, default="")
+    goal: Mapped[dict[str, Any]]
+    """{metric, direction, target}: fixed when the project is made."""
+    limits: Mapped[dict[str, Any]]
+    code_root: Mapped[str] = mapped_column(Text)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class ConfigVersion(Base):
+    """One version of a project's configuration; the highest number holds."""
+
+    __tablename__ = "config_versions"
+    __table_args__ = (UniqueConstraint("project", "number"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name"))
+    number: Mapped[int] = mapped_column(Integer)
+    values: Mapped[dict[str, Any]]
+    """As given: template, then changes. Validates as a TrainingConfig."""
+    digest: Mapped[str] = mapped_column(String(80))
+    reason: Mapped[str] = mapped_column(Text, default="")
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class Run(Base):
+    """One training execution: an index over its run directory."""
+
+    __tablename__ = "runs"
+    __table_args__ = (UniqueConstraint("project", "idempotency_key"),)
+
+    id: Mapped[str] = mapped_column(String(80), primary_key=True)
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name"), index=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    label: Mapped[str | None] = mapped_column(String(80), default=None)
+    config_digest: Mapped[str] = mapped_column(String(80))
+    """Digest of the configuration that the run trains with (seed and trial changes included)."""
+    base_config_digest: Mapped[str] = mapped_column(String(80))
+    """Digest of the project's configuration version it was derived from."""
+    seed: Mapped[int] = mapped_column(Integer)
+    source_run: Mapped[str | None] = mapped_column(String(80), default=None)
+    study: Mapped[str | None] = mapped_column(ForeignKey("studies.id"), default=None, index=True)
+    idempotency_key: Mapped[str | None] = mapped_column(String(128), default=None)
+    state: Mapped[str] = mapped_column(String(16), default="created")
+    sealed: Mapped[bool] = mapped_column(default=False)
+    """Whether the ended run's digests stand in the ledger."""
+    summary: Mapped[dict[str, Any] | None] = mapped_column(JSON, default=None)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    ended_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+class Study(Base):
+    """A hyperparameter search, the parent of its trial runs."""
+
+    __tablename__ = "studies"
+    __table_args__ = (UniqueConstraint("project", "idempotency_key"),)
+
+    id: Mapped[str] = mapped_column(String(80), primary_key=True)
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name"), index=True)
+    search: Mapped[dict[str, Any]]
+    """A SearchSection."""
+    objective: Mapped[dict[str, Any]]
+    """{metric, direction}."""
+    base_values: Mapped[dict[str, Any]]
+    """The configuration that trials change."""
+    base_config_digest: Mapped[str] = mapped_column(String(80))
+    state: Mapped[str] = mapped_column(String(16), default="running")
+    """running, confirming, completed, failed, stopped."""
+    confirmation: Mapped[dict[str, Any] | None] = mapped_column(JSON, default=None)
+    failure: Mapped[dict[str, Any] | None] = mapped_column(JSON, default=None)
+    idempotency_key: Mapped[str | None] = mapped_column(String(128), default=None)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    ended_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+class Trial(Base):
+    """One suggestion of a study and what came of it: the only truth the sampler sees."""
+
+    __tablename__ = "trials"
+    __table_args__ = (UniqueConstraint("study", "number"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    study: Mapped[str] = mapped_column(ForeignKey("studies.id"), index=True)
+    number: Mapped[int] = mapped_column(Integer)
+    parameters: Mapped[dict[str, Any]]
+    """Dotted configuration key to value."""
+    run: Mapped[str | None] = mapped_column(ForeignKey("runs.id"), default=None)
+    state: Mapped[str] = mapped_column(String(16), default="running")
+    """running, completed, pruned, failed."""
+    value: Mapped[float | None] = mapped_column(default=None)
+    intermediate: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """Epoch (as text) to the objective's value, up to the epoch at which it was pruned."""
+    attributes: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    """Optuna's system attributes, carried so that samplers and pruners stay pure."""
+
+
+class GateDecision(Base):
+    """One attempt to pass a gate: an index over the ledger's `gate` entries."""
+
+    __tablename__ = "gate_decisions"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name"), index=True)
+    phase: Mapped[str] = mapped_column(String(16))
+    passed: Mapped[bool]
+    report: Mapped[dict[str, Any]]
+    rested_on: Mapped[dict[str, Any]]
+    """What the decision rests on: digests of configuration, data, code, environment; run ids."""
+    ledger_sequence: Mapped[int] = mapped_column(ForeignKey("ledger.sequence"))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class LedgerEntry(Base):
+    """One link of the hash chain. Triggers refuse UPDATE and DELETE."""
+
+    __tablename__ = "ledger"
+
+    sequence: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    time: Mapped[str] = mapped_column(String(40))
+    """ISO 8601, UTC."""
+    project: Mapped[str | None] = mapped_column(String(64), index=True)
+    kind: Mapped[str] = mapped_column(String(32))
+    body: Mapped[str] = mapped_column(Text)
+    """Canonical JSON, exactly the bytes that were hashed."""
+    previous: Mapped[str] = mapped_column(String(80))
+    digest: Mapped[str] = mapped_column(String(80), unique=True)
+
+
+class RegisteredModel(Base):
+    """A version in the model registry."""
+
+    __tablename__ = "registered_models"
+    __table_args__ = (UniqueConstraint("project", "version"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name"), index=True)
+    version: Mapped[int] = mapped_column(Integer)
+    run: Mapped[str] = mapped_column(ForeignKey("runs.id"))
+    checkpoint_digest: Mapped[str] = mapped_column(String(80))
+    metrics: Mapped[dict[str, Any]]
+    lineage: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(default=now)
