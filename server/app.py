@@ -1,0 +1,54 @@
+"""The server object: tools, resources and prompts over one workspace that is opened at the first call."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+from mcp.server import MCPServer
+
+import trainwright
+from trainwright.server.completions import add_completions
+from trainwright.server.desk import Desk
+from trainwright.server.prompts import add_prompts
+from trainwright.server.resources import add_resources
+from trainwright.server.stdio import StdioServer
+from trainwright.server.surface import TOOLS
+
+INSTRUCTIONS = """\
+Trainwright trains PyTorch models through five gated phases: planning, baseline, diagnostics, optimization, \
+finalization. Begin with create_project, or project_status if one exists, then follow the `next` call that every \
+answer carries. Gates open on evidence that the server measured, never on what is said; a refusal names each failed \
+check, what was measured and what to do. Training runs in the background: start calls return a run_id at once, \
+run_status waits for it. The documents are at read_document(path='SKILL.md')."""
+
+
+def build_server(workspace_path: Path) -> MCPServer[Desk]:
+    """Return a server over the workspace folder, which is made when the first call needs it."""
+    desk = Desk(workspace_path)
+    server = StdioServer(
+        "trainwright",
+        title="Trainwright",
+        version=trainwright.__version__,
+        instructions=INSTRUCTIONS,
+        tools=list(TOOLS),
+        lifespan=_lifespan(desk),
+        log_level="WARNING",
+    )
+    add_resources(server)
+    add_prompts(server)
+    add_completions(server, desk)
+    return server
+
+
+def _lifespan(desk: Desk) -> Callable[[MCPServer[Desk]], AbstractAsyncContextManager[Desk]]:
+    @asynccontextmanager
+    async def lifespan(_: MCPServer[Desk]) -> AsyncIterator[Desk]:
+        desk.begin()
+        try:
+            yield desk
+        finally:
+            desk.close()
+
+    return lifespan

@@ -1,0 +1,153 @@
+"""`trainwright`: serve, doctor, status, verify, demo."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import trainwright
+from trainwright.server.workspace_path import workspace_path
+from trainwright.trainer.errors import TrainwrightError
+
+app = typer.Typer(
+    help="Train real models with agents, under gates enforced from measured evidence.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+WorkspaceOption = Annotated[
+    Path | None,
+    typer.Option("--workspace", "-w", help="Workspace folder; default: TRAINWRIGHT_HOME, else ./.trainwright"),
+]
+
+
+def main() -> None:
+    """Run the command line; an error is told with its remedy, never as a traceback."""
+    try:
+        app()
+    except TrainwrightError as error:
+        _fail(error.message, error.remedy)
+    except Exception as error:  # people read a sentence, not a traceback
+        if os.environ.get("TRAINWRIGHT_DEBUG"):
+            raise
+        _fail(f"{type(error).__name__}: {error}", "Set TRAINWRIGHT_DEBUG=1 to see where it comes from.")
+
+
+def _fail(message: str, remedy: str) -> None:
+    sys.stderr.write(f"Error: {message}\nRemedy: {remedy}\n")
+    raise SystemExit(1)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"trainwright {trainwright.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Train real models with agents, under gates enforced from measured evidence."""
+
+
+@app.command()
+def serve(workspace: WorkspaceOption = None) -> None:
+    """Serve MCP over stdio: what an agent's client starts."""
+    gc.disable()  # the imports make no garbage worth looking for: a tenth of the start-up time
+    from trainwright.server.app import build_server
+
+    server = build_server(workspace_path(workspace))
+    gc.freeze()
+    gc.enable()
+    server.run("stdio")
+
+
+@app.command()
+def doctor(
+    workspace: WorkspaceOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Say what this machine can do, with a remedy for what it cannot."""
+    from trainwright.server.doctor import examine
+    from trainwright.server.terminal import Terminal
+
+    findings = examine(workspace_path(workspace))
+    if as_json:
+        typer.echo(json.dumps([finding.model_dump() for finding in findings], indent=2))
+    else:
+        terminal = Terminal()
+        for finding in findings:
+            terminal.marked(finding.status, f"{finding.name}: {finding.found}")
+            if finding.remedy:
+                terminal.line(f"      {finding.remedy}")
+    if any(finding.status == "fail" for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(
+    workspace: WorkspaceOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the projects as JSON.")] = False,
+) -> None:
+    """Show the projects, their phases and runs."""
+    from trainwright.server.status import show_status
+
+    show_status(_existing(workspace_path(workspace)), as_json=as_json)
+
+
+@app.command()
+def verify(
+    workspace: Annotated[Path | None, typer.Argument(help="Workspace folder; default as everywhere")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Check the ledger's chain and every digest; exit with 1 when anything was changed."""
+    from trainwright.server.terminal import Terminal
+    from trainwright.tools.ledger.verification import verify_workspace
+
+    report = verify_workspace(_existing(workspace_path(workspace)))
+    if as_json:
+        typer.echo(json.dumps({"problems": report.problems, "checked": report.checked}, indent=2))
+    else:
+        terminal = Terminal()
+        for problem in report.problems:
+            terminal.marked("fail", problem)
+        checked = ", ".join(f"{count} {what}" for what, count in report.checked.items())
+        terminal.marked("fail" if report.problems else "ok", f"checked {checked}: {len(report.problems)} problems")
+    if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def demo(
+    workspace: Annotated[Path, typer.Option("--workspace", "-w", help="Workspace folder of the demonstration")] = Path(
+        "demo-workspace"
+    ),
+) -> None:
+    """Drive a whole project on real images through all five phases, as an agent would."""
+    from trainwright.server.demo import run_demo
+
+    raise typer.Exit(run_demo(workspace.expanduser().resolve()))
+
+
+def _existing(path: Path) -> Path:
+    from trainwright.trainer.errors import NotFoundError
+
+    if not (path / "workspace.sqlite").is_file():
+        raise NotFoundError(
+            f"There is no workspace at {path}.",
+            remedy="Name one with --workspace DIR or TRAINWRIGHT_HOME; `trainwright demo` makes one to look at.",
+        )
+    return path
+
+
+if __name__ == "__main__":
+    main()

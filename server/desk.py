@@ -1,0 +1,82 @@
+"""The workspace as the tools of one server share it: opened late, kept open, read anew where the owner may write."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.mcpserver import Context
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
+
+WARM_UP_AFTER_SECONDS = 0.5
+OPERATIONS = (
+    "trainwright.tools.projects",
+    "trainwright.tools.hyperparameter_tuner",
+    "trainwright.tools.checkpoint_manager",
+)
+
+
+class Desk:
+    """What the tools share: the workspace, opened at the first call that needs it and kept open."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._workspace: Workspace | None = None
+        self._warm_up: threading.Timer | None = None
+
+    def workspace(self) -> Workspace:
+        """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
+        from trainwright.tools.workspace import Workspace
+
+        with self._lock:
+            if self._workspace is None:
+                self._workspace = Workspace.open(self.path)
+                _log_to(self._workspace.path / "logs" / "server.log")
+            return self._workspace.refreshed()
+
+    def begin(self) -> None:
+        """Import the operations in the background, soon after the first requests of a client have been answered.
+
+        A second of imports is thus paid while the agent thinks, and not by its first call.
+        """
+        self._warm_up = threading.Timer(WARM_UP_AFTER_SECONDS, self._import_operations)
+        self._warm_up.daemon = True
+        self._warm_up.start()
+
+    def _import_operations(self) -> None:
+        with self._lock:  # a call that comes now waits for it, rather than importing the same beside it
+            for name in OPERATIONS:
+                importlib.import_module(name)
+
+    def close(self) -> None:
+        """Let the workspace's database go."""
+        if self._warm_up is not None:
+            self._warm_up.cancel()
+        with self._lock:
+            if self._workspace is not None:
+                self._workspace.close()
+                self._workspace = None
+
+
+def workspace_of(context: Context[Any, Any]) -> Workspace:
+    """Return the workspace of the server that the call came to."""
+    desk: Desk = context.request_context.lifespan_context
+    return desk.workspace()
+
+
+def _log_to(path: Path) -> None:
+    """Send the server's own log lines to the file, once for each file."""
+    logger = logging.getLogger("trainwright")
+    if any(getattr(handler, "baseFilename", None) == str(path) for handler in logger.handlers):
+        return
+    path.parent.mkdir(exist_ok=True)
+    handler = logging.FileHandler(path, delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s pid=%(process)d %(levelname)s %(message)s"))
+    logger.addHandler(handler)
+    logger.propagate = False

@@ -1,0 +1,100 @@
+"""The skill's documents: listing them, reading one, and what was perhaps meant by a wrong path.
+
+Only Markdown and YAML files below `skills/ml-trainer/` can be read, whatever the path looks like.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import PurePosixPath
+
+from trainwright.server.errors import nearest
+from trainwright.tools.documents import SKILL
+from trainwright.trainer.errors import ConfigurationError, NotFoundError
+
+URI_PREFIX = "trainwright://documents/"
+SUFFIXES = {".md": "text/markdown", ".yaml": "application/yaml"}
+PAGE_CHARACTERS = 6000
+INDEX = "SKILL.md"
+
+
+@cache
+def document_paths() -> tuple[str, ...]:
+    """Return the paths of all documents, relative to the skill, in order."""
+    root = SKILL.resolve()
+    found = (path for path in SKILL.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    inside = (path for path in found if path.resolve().is_relative_to(root))  # no link leads out
+    return tuple(sorted(path.relative_to(SKILL).as_posix() for path in inside))
+
+
+def mime_type(path: str) -> str:
+    """Return the media type of a document path."""
+    return SUFFIXES[PurePosixPath(path).suffix]
+
+
+def title_of(path: str) -> str:
+    """Return the document's first heading, or its path."""
+    for line in (SKILL / path).read_text(encoding="utf-8").splitlines():
+        if line.startswith("# "):
+            return line.removeprefix("# ").strip()
+    return path
+
+
+def read_text(path: str) -> str:
+    """Return a document's whole text.
+
+    The path is looked up among the documents that exist, never joined to a folder, so nothing else can be read.
+
+    Raises:
+        NotFoundError: no document has this path; the remedy names the nearest ones.
+    """
+    name = path.strip().removeprefix(URI_PREFIX).removeprefix("skills/ml-trainer/").removeprefix("./")
+    if name not in document_paths():
+        meant = name.strip("./")
+        first, *others = near = near_paths(meant)
+        rest = f"; also near: {', '.join(others)}" if others else ""
+        if not meant:
+            rest = f", the index; the documents are {', '.join(document_paths())}"
+        raise NotFoundError(
+            f"There is no document {path[:120]!r}.",
+            remedy=f"read_document(path='{first}'){rest}.",
+            details={"near": near},
+        )
+    return (SKILL / name).read_text(encoding="utf-8")
+
+
+def read_page(path: str, offset: int) -> tuple[str, int, int | None]:
+    """Return a page of the document, its whole length, and the offset of the next page, all in characters.
+
+    Raises:
+        NotFoundError: no document has this path.
+        ConfigurationError: the offset lies behind the end.
+    """
+    text = read_text(path)
+    if offset > len(text):
+        raise ConfigurationError(
+            f"offset {offset} lies behind the document's end ({len(text)} characters).",
+            remedy=f"read_document(path='{path}', offset=0)",
+        )
+    end = offset + PAGE_CHARACTERS
+    if end >= len(text):
+        return text[offset:], len(text), None
+    line_end = text.rfind("\n", offset + PAGE_CHARACTERS // 2, end) + 1
+    end = line_end or end
+    return text[offset:end], len(text), end
+
+
+def near_paths(name: str) -> list[str]:
+    """Return up to three paths that may have been meant; the index if none is alike."""
+    words = [word for word in re.sub(r"\.\w*$", "", name).lower().split("/") if len(word) > 2]
+    by_word = [path for word in reversed(words) for path in document_paths() if word in path]
+    close = nearest(name, document_paths())
+    found = [*([close] if close else []), *by_word, INDEX]
+    return list(dict.fromkeys(found))[:3]
+
+
+def paths_beginning(text: str) -> list[str]:
+    """Return the paths that begin with the text, then those that contain it."""
+    begins = [path for path in document_paths() if path.startswith(text)]
+    return begins + [path for path in document_paths() if text in path and path not in begins]

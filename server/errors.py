@@ -1,0 +1,132 @@
+"""Every failure, told to the agent once and in one form: what happened, the rule, the next call to make.
+
+An expected failure (TrainwrightError, wrong arguments, a full disk) reaches the agent whole. Anything else is a
+defect of ours: the agent gets an incident id, and the traceback stays in the server's log file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import logging
+import secrets
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import ValidationError
+
+from trainwright.server.wording import call_text
+from trainwright.trainer.errors import StorageError, TrainwrightError
+
+logger = logging.getLogger("trainwright")
+
+_STORAGE_ERRNOS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM}
+_SHOWN_VALUE_CHARACTERS = 80
+MOST_CHECKS = 8
+
+
+def explain(error: TrainwrightError) -> str:
+    """Return the error as the agent reads it: message, failed checks, remedy, document."""
+    failed = _failed_checks(error.details.get("checks"))
+    message = error.message.partition(f" {failed[0].get('id')}: ")[0] if failed else error.message
+    call = error.details.get("next")
+    lines = [message, *(_check_line(check, call) for check in failed[:MOST_CHECKS])]
+    if len(failed) > MOST_CHECKS:
+        lines.append(f"- and {len(failed) - MOST_CHECKS} more checks; project_status shows all")
+    lines += _other_problems(error.details.get("problems"), error.message)
+    lines.append(f"Remedy: {_call(call) if call else error.remedy}")
+    if error.document:
+        lines.append(f"Document: read_document(path='{error.document}')")
+    return "\n".join(lines)
+
+
+def as_tool_error(error: Exception) -> ToolError:
+    """Turn any exception of a tool into the ToolError that the agent reads; log what was not expected."""
+    if isinstance(error, ToolError):
+        return error
+    if isinstance(error, TrainwrightError):
+        return ToolError(explain(error))
+    if isinstance(error, OSError) and error.errno in _STORAGE_ERRNOS:
+        return ToolError(explain(_storage_error(error)))
+    incident = secrets.token_hex(4)
+    logger.error("incident %s", incident, exc_info=error)
+    return ToolError(
+        f"Something went wrong inside the server (incident {incident}, {type(error).__name__}). "
+        "Runs that are under way go on.\n"
+        "Remedy: call project_status() and try again; if it happens again, give the incident id to the "
+        "workspace's owner, who finds the details in logs/server.log of the workspace."
+    )
+
+
+def argument_error(tool: str, error: ValidationError, schema: Mapping[str, Any]) -> ToolError:
+    """Return the ToolError for arguments that do not fit the tool's schema, one line for each of them."""
+    problems = [_explain_argument(problem, schema) for problem in error.errors(include_url=False)]
+    names = ", ".join(schema.get("properties", {})) or "none"
+    lines = [f"{tool} was called with arguments that it does not take:"]
+    lines += [f"- {problem}" for problem in problems[:8]]
+    lines.append(f"Remedy: call {tool} again with these corrected; its arguments are: {names}.")
+    return ToolError("\n".join(lines))
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like `name`, if any is alike."""
+    names = sorted(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    part = [candidate for candidate in names if name and (name in candidate or candidate in name)]
+    return next(iter(close + part), None)
+
+
+def _failed_checks(checks: object) -> list[dict[str, Any]]:
+    found = [check for check in checks if isinstance(check, dict)] if isinstance(checks, list) else []
+    return [check for check in found if check.get("status", "failed") == "failed"]
+
+
+def _check_line(check: dict[str, Any], remedy: Mapping[str, Any] | None) -> str:
+    """What is measured beside what is required, and the call that mends it where the remedy is another."""
+    line = f"- {check.get('id')}: measured {check.get('measured')}; required {check.get('required')}"
+    call = check.get("next")
+    is_told = call and remedy and (call["tool"], call["arguments"]) == (remedy.get("tool"), remedy.get("arguments"))
+    return line if not call or is_told else f"{line}; call {_call(call)}"
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    return call_text(call["tool"], call.get("arguments", {}))
+
+
+def _other_problems(problems: object, message: str) -> list[str]:
+    """Problems that the message does not already spell out."""
+    if not isinstance(problems, list):
+        return []
+    return [f"- {problem}" for problem in problems[:8] if str(problem) not in message]
+
+
+def _storage_error(error: OSError) -> StorageError:
+    return StorageError(
+        f"The workspace could not be written: {error.strerror}.",
+        remedy="Free disk space or make the folder writable (`trainwright doctor` checks both), then call again.",
+    )
+
+
+def _explain_argument(problem: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    *parents, name = [str(part) for part in problem["loc"]] or ["(all)"]
+    key = ".".join([*parents, name])
+    if problem["type"] == "extra_forbidden":
+        known = _properties_at(schema, parents)
+        near = nearest(name, known)
+        hint = f"did you mean `{near}`?" if near else f"known: {', '.join(known) or 'none'}"
+        return f"unknown argument `{key}`; {hint}"
+    if problem["type"] == "missing":
+        return f"`{key}` is required"
+    return f"`{key}` = {_shown(problem.get('input'))}: {problem['msg'].removeprefix('Value error, ')}"
+
+
+def _properties_at(schema: Mapping[str, Any], path: list[str]) -> list[str]:
+    for part in path:
+        schema = schema.get("properties", {}).get(part, {})
+    return list(schema.get("properties", {}))
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= _SHOWN_VALUE_CHARACTERS else text[: _SHOWN_VALUE_CHARACTERS - 3] + "..."

@@ -1,0 +1,95 @@
+"""Documents and runs as resources, for clients that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
+from mcp.server.mcpserver.resources import Resource
+from mcp.types import Annotations
+
+from trainwright.server import documents
+from trainwright.server.desk import workspace_of
+from trainwright.server.errors import as_tool_error, explain
+from trainwright.trainer.errors import ConfigurationError, NotFoundError, TrainwrightError
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+    from trainwright.server.desk import Desk
+
+DOCUMENT_TEMPLATE = f"{documents.URI_PREFIX}{{+path}}"
+INDEX_URI = "trainwright://documents"
+RUN_TEMPLATE = "trainwright://runs/{run_id}/status"
+
+
+class DocumentResource(Resource):
+    """One document of the skill, read from its file at each request."""
+
+    path: str
+
+    async def read(self) -> str:
+        """Return the whole text."""
+        return await anyio.to_thread.run_sync(documents.read_text, self.path)
+
+
+class IndexResource(Resource):
+    """The list of all documents, one line each."""
+
+    async def read(self) -> str:
+        """Return Markdown: uri and title of every document."""
+        lines = [f"- {documents.URI_PREFIX}{path}: {documents.title_of(path)}" for path in documents.document_paths()]
+        return "# Trainwright's documents\n\n" + "\n".join(lines) + "\n"
+
+
+def add_resources(server: MCPServer[Desk]) -> None:
+    """Register the index, every document, and the templates for documents and runs."""
+    server.add_resource(
+        IndexResource(
+            uri=INDEX_URI,
+            name="documents",
+            title="Index of the documents",
+            mime_type="text/markdown",
+            annotations=Annotations(priority=1.0),
+        )
+    )
+    for path in documents.document_paths():
+        resource = DocumentResource(
+            uri=documents.URI_PREFIX + path, name=path, mime_type=documents.mime_type(path), path=path
+        )
+        server.add_resource(resource)
+    server.resource(DOCUMENT_TEMPLATE, name="document", title="A document of the skill", mime_type="text/markdown")(
+        _document
+    )
+    server.resource(RUN_TEMPLATE, name="run_status", title="Where a run stands", mime_type="application/json")(_run)
+
+
+def _document(path: str) -> str:
+    """One of the documents that trainwright://documents lists."""
+    return _worded(documents.read_text, path)
+
+
+def _run(run_id: str, context: Context[Any, Any]) -> str:
+    """State, progress and alerts of a run, as run_status returns them."""
+    return _worded(_run_json, context, run_id)
+
+
+def _run_json(context: Context[Any, Any], run_id: str) -> str:
+    from trainwright.tools.training_orchestrator import refresh_run
+
+    return refresh_run(workspace_of(context), run_id).model_dump_json(exclude_none=True)
+
+
+def _worded(function: Callable[..., str], *arguments: Any) -> str:
+    """Call the function; failures become resource errors with message and remedy."""
+    try:
+        return function(*arguments)
+    except (NotFoundError, ConfigurationError) as error:
+        raise ResourceNotFoundError(explain(error)) from error
+    except TrainwrightError as error:
+        raise ResourceError(explain(error)) from error
+    except Exception as error:  # worded for the agent like a tool's failure
+        raise ResourceError(str(as_tool_error(error))) from error

@@ -1,0 +1,133 @@
+"""Tools with strict arguments, short schemas, and answers that are sent once.
+
+The SDK drops unknown arguments silently, names every field twice in its schemas, and repeats a structured
+result as indented text. An agent pays for all three, so the tools here are a subclass that does none of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.tools import Tool
+from mcp.shared.exceptions import MCPError
+from mcp.types import CallToolResult, ContentBlock, TextContent, ToolAnnotations
+from pydantic import ValidationError
+
+from trainwright.server.errors import argument_error, as_tool_error
+from trainwright.server.wording import next_line
+
+if TYPE_CHECKING:
+    from trainwright.tools.answers import Answer
+
+OUTPUT_SCHEMAS = "output_schemas.json"
+
+
+class StrictTool(Tool):
+    """A tool that refuses arguments it does not know and turns every failure into a message with a remedy."""
+
+    answers: tuple[str, ...] = ()
+    """`module:Model` of what it answers, resolved only when the published output schemas are written."""
+
+    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: ARG002
+        """Check the arguments, run the function, and hand its CallToolResult on as it is.
+
+        Raises:
+            ToolError: whatever went wrong, worded for the agent.
+            MCPError: protocol errors pass through unchanged.
+        """
+        try:
+            values = self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as error:
+            raise argument_error(self.name, error, self.parameters) from error
+        direct = {self.context_kwarg: context} if self.context_kwarg else {}
+        try:
+            return await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct)
+        except MCPError:
+            raise
+        except Exception as error:  # the one place where failures are worded for the agent
+            raise as_tool_error(error) from error
+
+
+def agent_tool(
+    *answers: str, title: str, read_only: bool = False, destructive: bool = False, idempotent: bool = False
+) -> Callable[[Callable[..., Any]], StrictTool]:
+    """Make a tool of a function: its docstring is the description, its signature the strict schema.
+
+    Args:
+        answers: `module:Model` of the answers it may give, below `trainwright`.
+    """
+
+    def make(function: Callable[..., Any]) -> StrictTool:
+        annotations = ToolAnnotations(
+            read_only_hint=read_only,
+            destructive_hint=destructive,
+            idempotent_hint=idempotent or read_only,
+            open_world_hint=False,
+        )
+        description = " ".join((function.__doc__ or "").split())
+        tool = StrictTool.from_function(
+            function, title=title, description=description, annotations=annotations, structured_output=False
+        )
+        assert isinstance(tool, StrictTool)  # noqa: S101 - tells the type checker what from_function makes here
+        arguments = tool.fn_metadata.arg_model
+        arguments.model_config = {**arguments.model_config, "extra": "forbid", "strict": True}
+        arguments.model_rebuild(force=True)
+        tool.parameters = shortened(arguments.model_json_schema(by_alias=True))
+        tool.answers = answers
+        tool.fn_metadata.output_schema = output_schemas().get(tool.name)
+        return tool
+
+    return make
+
+
+def reply(answer: Answer, headline: str, *content: ContentBlock) -> CallToolResult:
+    """Return the answer as structured content, and as text only its headline and the next call.
+
+    Fields without a value are left out: absent means "none yet".
+    """
+    return CallToolResult(
+        content=[TextContent(type="text", text=f"{headline}\n{next_line(answer.next)}".strip()), *content],
+        structured_content=answer.model_dump(mode="json", exclude_none=True),
+    )
+
+
+def shortened(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON schema without titles and references, where optional values show only their type."""
+    definitions = schema.get("$defs", {})
+    return {key: _short(value, definitions, key) for key, value in schema.items() if key not in {"$defs", "title"}}
+
+
+def _short(node: Any, definitions: dict[str, Any], parent: str = "") -> Any:
+    if isinstance(node, list):
+        return [_short(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if parent in {"properties", "patternProperties"}:  # names of the user's fields, a `title` among them
+        return {name: _short(value, definitions) for name, value in node.items()}
+    if "$ref" in node:
+        node = {**definitions[node["$ref"].rsplit("/", 1)[-1]], **{k: v for k, v in node.items() if k != "$ref"}}
+    options = [option for option in node.get("anyOf", []) if option != {"type": "null"}]
+    if len(options) == 1 and len(node["anyOf"]) == 2:
+        return _short({**options[0], **{k: v for k, v in node.items() if k != "anyOf"}}, definitions)
+    return {key: _short(value, definitions, key) for key, value in node.items() if not _is_noise(key, value)}
+
+
+def _is_noise(key: str, value: Any) -> bool:
+    """Whether the keyword says nothing that a reader does not assume anyway."""
+    return key == "title" or (key == "default" and value is None) or (key == "additionalProperties" and value is True)
+
+
+@cache
+def output_schemas() -> dict[str, dict[str, Any]]:
+    """Return the published output schema of every tool.
+
+    They stand in a file written by `python -m trainwright.server.index --write`, because deriving them from the
+    answers' models means importing the database layer, which would cost a third of the start-up time.
+    """
+    file = files("trainwright") / "server" / OUTPUT_SCHEMAS
+    return json.loads(file.read_text()) if file.is_file() else {}

@@ -1,0 +1,25 @@
+"""Answers that the server itself puts together; those of the operations stand beside them in `tools/`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainwright.tools.answers import Answer
+
+
+class ProjectsAnswer(Answer):
+    """The newest projects of the workspace."""
+
+    projects: list[dict[str, Any]]
+    left_out: int = 0
+    """Older projects that are not listed; project_status(project=…) shows them all the same."""
+
+
+class DocumentAnswer(Answer):
+    """A page of a document."""
+
+    path: str
+    text: str
+    offset: int
+    total_characters: int
+    next_offset: int | None = None

@@ -1,0 +1,43 @@
+"""Argument types that several tools share, each with one short description."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+Project = Annotated[str, Field(description="Project name")]
+RunId = Annotated[str, Field(description="Run id")]
+Changes = Annotated[
+    dict[str, Any], Field(description='Dotted keys, e.g. {"optimizer.learning_rate": 0.001}; null removes')
+]
+
+
+def _not_of_a_study(key: str | None) -> str | None:
+    if key is not None and "/" in key:
+        raise ValueError("a key of your own has no `/`: such keys name the runs that studies start")
+    return key
+
+
+IdempotencyKey = Annotated[
+    str | None,
+    AfterValidator(_not_of_a_study),
+    Field(
+        max_length=128,
+        json_schema_extra={"pattern": "^[^/]+$"},
+        description="The same key returns the same run instead of a second one",
+    ),
+]
+WaitSeconds = Annotated[float, Field(ge=0, le=50, description="Wait this long at most; 0 answers at once")]
+Template = Literal["baseline", "tuning", "production"]
+Phase = Literal["planning", "baseline", "diagnostics", "optimization", "finalization"]
+
+
+class Goal(BaseModel):
+    """What the project is for, in one number."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    metric: Annotated[str, Field(min_length=1, description="A validation metric, e.g. accuracy")]
+    direction: Literal["maximize", "minimize"]
+    target: Annotated[float, Field(allow_inf_nan=False)]

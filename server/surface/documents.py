@@ -1,0 +1,34 @@
+"""The skill's documents, for clients that do not read resources."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from trainwright.server.strict import agent_tool, reply
+
+
+@agent_tool("server.surface.answers:DocumentAnswer", title="Read a document", read_only=True)
+def read_document(
+    path: Annotated[str, Field(max_length=300, description="e.g. SKILL.md, phases/planning/checklist.md")] = "SKILL.md",
+    offset: Annotated[int, Field(ge=0, description="Character to go on from")] = 0,
+) -> CallToolResult:
+    """Read one of the documents: workflows, the enforced checklists, diagnostics, configuration. SKILL.md lists them.
+    Long ones come in pages."""
+    from trainwright.server import documents
+    from trainwright.server.surface.answers import DocumentAnswer
+    from trainwright.tools.answers import NextCall
+
+    text, total, next_offset = documents.read_page(path, offset)
+    more = NextCall(tool="read_document", arguments={"path": path, "offset": next_offset}, why="the next page")
+    answer = DocumentAnswer(
+        path=path,
+        text=text,
+        offset=offset,
+        total_characters=total,
+        next_offset=next_offset,
+        next=more if next_offset is not None else None,
+    )
+    return reply(answer, f"{documents.title_of(path)} ({offset} to {offset + len(text)} of {total} characters)")

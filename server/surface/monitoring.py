@@ -1,0 +1,71 @@
+"""Diagnosis, curves and comparison of runs."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult, ImageContent
+from pydantic import Field
+
+from trainwright.server.desk import workspace_of
+from trainwright.server.strict import agent_tool, reply
+from trainwright.server.surface.arguments import Project, RunId
+
+
+@agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True)
+def diagnose_run(
+    context: Context[Any, Any],
+    project: Annotated[Project | None, Field(description="Alone: its baseline, with the report")] = None,
+    run_id: Annotated[RunId | None, Field(description="Any run, also one that still goes on")] = None,
+) -> CallToolResult:
+    """Find what is wrong with a run and what would mend it: alerts with their document and ready configuration
+    changes, the fit of the learning curves, and a recommendation: deploy, optimize or debug. With project alone it
+    writes diagnostic_report.md, which the diagnostics gate needs; refuses that before the baseline has ended."""
+    from trainwright.tools import projects
+    from trainwright.tools.workspace.records import get_run
+    from trainwright.trainer.errors import ConfigurationError
+
+    workspace = workspace_of(context)
+    if project is None and run_id is None:
+        raise ConfigurationError(
+            "diagnose_run needs a project or a run_id.",
+            remedy="diagnose_run(project='…'); project_status() lists them.",
+        )
+    if project is None:
+        with workspace.session() as session:
+            project = get_run(session, str(run_id)).project
+    answer = projects.diagnose(workspace, project, run_id)
+    found = f"{answer.fit} fit, {len(answer.alerts)} alerts, recommendation: {answer.recommendation}"
+    return reply(answer, f"Run {answer.run_id}: {found}.")
+
+
+@agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True)
+def plot_metrics(
+    context: Context[Any, Any],
+    run_ids: Annotated[list[str], Field(min_length=1, max_length=8)],
+    metric: Annotated[
+        str | None, Field(description="One recorded key, e.g. validation/accuracy; default: all learning curves")
+    ] = None,
+) -> CallToolResult:
+    """See the learning curves of one run or several overlaid: a picture in the answer, and its file's path."""
+    from trainwright.tools import projects
+
+    answer = projects.plot_metrics(workspace_of(context), run_ids, metric)
+    picture = base64.b64encode(Path(answer.path).read_bytes()).decode()
+    image = ImageContent(type="image", data=picture, mime_type="image/png")
+    return reply(answer, f"{metric or 'Learning curves'} of {len(answer.run_ids)} runs: {answer.path}", image)
+
+
+@agent_tool("tools.projects:ComparisonAnswer", title="Compare runs", read_only=True)
+def compare_runs(
+    context: Context[Any, Any], run_ids: Annotated[list[str], Field(min_length=2, max_length=12)]
+) -> CallToolResult:
+    """Runs side by side: metrics at the best and last epoch, time, and only those configuration keys that differ."""
+    from trainwright.tools import projects
+
+    answer = projects.compare_runs(workspace_of(context), run_ids)
+    differing = len(answer.differences)
+    return reply(answer, f"{len(answer.runs)} runs; {differing} configuration keys differ.")

@@ -1,0 +1,92 @@
+"""Projects and gates."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from mcp.server.mcpserver import Context
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from trainwright.server.desk import workspace_of
+from trainwright.server.strict import agent_tool, reply
+from trainwright.server.surface.arguments import Changes, Goal, Phase, Project, Template
+
+MOST_PROJECTS = 20
+
+
+@agent_tool("tools.projects:ProjectStatus", title="Create a project")
+def create_project(
+    context: Context[Any, Any],
+    *,
+    name: Annotated[str, Field(description="1 to 63 of a-z, 0-9, - and _")],
+    intent: Annotated[str, Field(max_length=2000, description="What the model is for")],
+    goal: Goal,
+    template: Template = "baseline",
+    config: Annotated[
+        dict[str, Any] | None,
+        Field(description='Sections laid over the template, e.g. {"model": {"use": "mlp"}, "data": {"use": "digits"}}'),
+    ] = None,
+    limits: Annotated[
+        dict[str, Any] | None, Field(description="Lower limits than the owner's, e.g. run_wall_clock_seconds")
+    ] = None,
+) -> CallToolResult:
+    """Begin here: one project for one problem, in the planning phase. The goal is fixed from now on. Refuses a name
+    that is taken, a configuration that breaks the schema, and limits above the owner's."""
+    from trainwright.tools import projects
+
+    status = projects.create_project(
+        workspace_of(context),
+        name,
+        intent=intent,
+        goal=goal.model_dump(),
+        template=template,
+        config=config,
+        limits=limits,
+    )
+    return reply(status, f"Project {name} is in planning.")
+
+
+@agent_tool("tools.projects:ConfigurationAnswer", title="Change the configuration", idempotent=True)
+def configure(
+    context: Context[Any, Any],
+    project: Project,
+    changes: Changes,
+    reason: Annotated[str, Field(max_length=1000, description="Why; kept with the version")] = "",
+    template: Annotated[Template | None, Field(description="Begin anew from this template")] = None,
+) -> CallToolResult:
+    """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
+    unknown keys, wrong types and impossible combinations, and then changes nothing."""
+    from trainwright.tools import projects
+
+    answer = projects.configure(workspace_of(context), project, changes=changes, reason=reason, template=template)
+    return reply(answer, f"The configuration of {project} is kept as a new version.")
+
+
+@agent_tool(
+    "tools.projects:ProjectStatus", "server.surface.answers:ProjectsAnswer", title="Show projects", read_only=True
+)
+def project_status(context: Context[Any, Any], project: Project | None = None) -> CallToolResult:
+    """Where a project stands: phase, checks of its gate, runs, what to do next. Without a name: the newest
+    projects. Call it first in a new session."""
+    from trainwright.server.surface.answers import ProjectsAnswer
+    from trainwright.tools import projects
+
+    workspace = workspace_of(context)
+    status = projects.project_status(workspace, project, most=MOST_PROJECTS)
+    if isinstance(status, list):
+        listed = [item.model_dump(mode="json", exclude_none=True) for item in status]
+        total = projects.count_projects(workspace)
+        answer = ProjectsAnswer(projects=listed, left_out=max(0, total - len(listed)))
+        return reply(answer, f"{total} project{'' if total == 1 else 's'}{', the newest' if answer.left_out else ''}.")
+    return reply(status, f"Project {project}: {status.phase}.")
+
+
+@agent_tool("tools.projects:GateAnswer", title="Pass a gate", idempotent=True)
+def pass_gate(context: Context[Any, Any], project: Project, phase: Phase) -> CallToolResult:
+    """Ask for the gate that ends a phase. The server computes every check from evidence it measured; nothing you say
+    counts. Refuses with the failed checks, measured beside required, and the call that mends each."""
+    from trainwright.tools import projects
+
+    answer = projects.pass_gate(workspace_of(context), project, phase)
+    return reply(answer, f"The gate of {phase} is passed.")
