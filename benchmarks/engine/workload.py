@@ -1,0 +1,83 @@
+"""The work that every contender does: the same model, data, order, optimizer and number of steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+CLIP_NORM = 1.0
+LEARNING_RATE = 1e-3
+LOG_EVERY = 10
+"""Steps between two looks at the recorded values, for everyone who records."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Digits (handwritten, 8 x 8), repeated until one epoch has `steps` steps."""
+
+    name: str
+    hidden: tuple[int, ...]
+    batch_size: int
+    steps: int
+    """Of one training, the warmup included."""
+    warmup_steps: int
+    """Left out of the figures."""
+    tensors: list[Tensor] = field(default_factory=list)
+
+    def load(self) -> Workload:
+        """Read the data set into memory."""
+        from sklearn.datasets import load_digits
+
+        data = load_digits()
+        rows = np.resize(np.arange(len(data.target)), self.batch_size * self.steps)
+        self.tensors[:] = [
+            torch.from_numpy((data.data[rows] / 16.0).astype(np.float32)),
+            torch.from_numpy(data.target[rows].astype(np.int64)),
+        ]
+        return self
+
+    def save(self, folder: Path) -> Path:
+        """Write the data as the engine's npz source; the tail is split off for validation by the engine."""
+        path = folder / f"{self.name}.npz"
+        inputs, targets = (tensor.numpy() for tensor in self.tensors)
+        np.savez(path, x=inputs, y=targets)
+        return path
+
+    def model(self) -> nn.Module:
+        """Return the engine's own MLP, seeded."""
+        from trainwright.trainer.models import MLP
+
+        torch.manual_seed(0)
+        return MLP((64,), 10, hidden=list(self.hidden))
+
+    def batches(self, number: int) -> list[Tensor]:
+        """Return the row numbers of each batch of training `number`."""
+        order = torch.from_numpy(np.random.default_rng(number).permutation(len(self.tensors[0])))
+        return list(order.split(self.batch_size))[: self.steps]
+
+
+class Gathered(torch.utils.data.Dataset[Any]):
+    """Rows as the frameworks' loaders ask for them: a whole batch in one gather, as cheap as data can be."""
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self.tensors = tensors
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+    def __getitem__(self, index: int) -> tuple[Tensor, ...]:
+        return tuple(tensor[index] for tensor in self.tensors)
+
+    def __getitems__(self, indices: list[int]) -> tuple[Tensor, ...]:
+        rows = torch.tensor(indices)
+        return tuple(tensor[rows] for tensor in self.tensors)
+
+
+def as_given(batch: Any) -> Any:
+    """Return a batch that is whole already."""
+    return batch

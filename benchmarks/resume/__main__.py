@@ -1,0 +1,90 @@
+"""Runs killed at random moments, resumed, and compared bit for bit with runs that were left alone.
+
+`make bench-resume` kills ours at least 200 times, at any moment from start-up to the last checkpoint, and does the
+same work in Hugging Face Trainer and Lightning (killed within an epoch, resumed from their own newest checkpoint).
+Prints tables and, as its last line, one JSON object.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import importlib
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from killing import Tally, kill_and_resume
+from scenarios import SCENARIOS, SHARE
+
+HERE = Path(__file__).parent
+
+
+def ours(kills: int, seed: int) -> tuple[dict[str, Tally], collections.Counter[str]]:
+    """Return the tally of every scenario, and in which stages the kills fell."""
+    for module in ("sklearn.datasets", "torch._dynamo"):  # once, and not again in every fork
+        importlib.import_module(module)
+    draw, moments = random.Random(seed), collections.Counter[str]()
+    each = kills / sum(SHARE.get(name, 1.0) for name in SCENARIOS)
+    tallies = {}
+    with tempfile.TemporaryDirectory() as place:
+        for number, name in enumerate(SCENARIOS):
+            folder = Path(place, str(number))
+            tallies[name] = kill_and_resume(folder, name, max(math.ceil(each * SHARE.get(name, 1.0)), 1), draw, moments)
+            print(f"{name:<42} {tallies[name].kills:>5} kills {tallies[name].in_identical:>5} identical", flush=True)
+    return tallies, moments
+
+
+def peer(name: str, kills: int, seed: int) -> dict[str, Any]:
+    """Return what benchmarks/resume/peers.py measured of a framework."""
+    command = [sys.executable, "-W", "ignore", str(HERE / "peers.py"), name, str(kills), str(seed)]
+    environment = {**os.environ, "PYTHONPATH": f"{HERE}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise RuntimeError(f"{name}: {done.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kills", type=int, default=200, help="of our runs, over all scenarios")
+    parser.add_argument("--peer-kills", type=int, default=10, help="of each framework, for each kind of data")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true", help="label the result as a quick one")
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    began = time.monotonic()
+    tallies, moments = ours(asked.kills, asked.seed)
+    peers = {name: peer(name, asked.peer_kills, asked.seed) for name in ("huggingface", "lightning")}
+    print(f"\nkills by the run's stage: {dict(moments.most_common())}")
+    print(f"\n{'resumed = uninterrupted, of the kills':<42} {'static data':>14} {'augmented data':>16}")
+    for name, found in peers.items():
+        cells = [f"{found[kind]['identical']} of {found[kind]['kills']}" for kind in ("static", "augmented")]
+        print(f"{name:<42} {cells[0]:>14} {cells[1]:>16}")
+    total = sum(tally.kills for tally in tallies.values())
+    same = sum(tally.in_identical for tally in tallies.values())
+    print(f"{'trainwright':<42} {'':>14} {f'{same} of {total}':>16}")
+    figures = {
+        "kills": total,
+        "identical": same,
+        "huggingface_identical": peers["huggingface"]["augmented"]["identical"],
+        "lightning_identical": peers["lightning"]["augmented"]["identical"],
+        "seconds": round(time.monotonic() - began, 1),
+        "peer_kills": asked.peer_kills,
+        "quick": asked.quick,
+    }
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

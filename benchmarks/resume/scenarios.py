@@ -1,0 +1,56 @@
+"""The runs that are killed: each adds something that has to survive. Configurations are those a user would write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+COMMON: dict[str, Any] = {
+    "model": {"use": "project.py:network"},
+    "data": {"use": "project.py:data", "args": {"augment": True}},
+    "metrics": ["accuracy"],
+    "loader": {"batch_size": 8},
+    "optimizer": {"learning_rate": 3e-3},
+    "training": {"epochs": 3},
+    "checkpoints": {"checkpoint_every_n_steps": 4, "checkpoint_every_n_epochs": 2},
+    "early_stopping": {"patience_epochs": 2},
+    "logging": {"every_n_steps": 3, "tensorboard": False},
+}
+
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "augmented data, batch norm, dropout": {},
+    "two loader workers": {"loader": {"batch_size": 8, "num_workers": 2}},
+    "accumulation, clipping, one-cycle": {
+        "training": {"epochs": 3, "accumulation_steps": 2, "clip_norm": 1.0},
+        "schedule": {"name": "one_cycle"},
+    },
+    "plateau schedule, early stopping": {
+        "schedule": {"name": "plateau", "patience_epochs": 1},
+        "training": {"epochs": 5},
+        "optimizer": {"learning_rate": 0.3},
+    },
+    "Schedule-Free": {"optimizer": {"name": "schedule_free_adamw"}, "schedule": {"name": "constant"}},
+    "carried hidden value (context.state)": {
+        "model": None,
+        "data": None,
+        "task": {"use": "project.py:carried"},
+    },
+    "iterable data": {"data": {"use": "project.py:data", "args": {"stream": True}}},
+    "bf16": {"training": {"epochs": 3, "precision": "bf16"}},
+    "fp16 with loss scaling": {"training": {"epochs": 3, "precision": "fp16"}},
+    "EMA of the weights": {"weight_averaging": {"name": "ema"}},
+    "SWA, cosine restarts": {"weight_averaging": {"name": "swa"}, "schedule": {"name": "cosine_restarts"}},
+    "mixup": {"mixing": {"name": "mixup"}},
+    "adversarial (PGD)": {"objective": {"name": "adversarial", "epsilon": 0.1, "steps": 3}},
+    "contrastive, linear probe": {"objective": {"name": "contrastive"}, "metrics": []},
+    "distillation": {"objective": {"name": "distillation", "teacher": {"use": "project.py:network"}}},
+    "two processes (DDP)": {"distributed": {"processes": 2}},
+}
+
+SHARE = {"two processes (DDP)": 0.4}
+"""Of the kills that other scenarios get: these start slowly, for each process imports torch again."""
+
+
+def configuration(name: str) -> dict[str, Any]:
+    """Return the whole configuration of a scenario."""
+    merged = {**COMMON, **SCENARIOS[name]}
+    return {key: value for key, value in merged.items() if value is not None}

@@ -1,0 +1,93 @@
+"""What the server costs an agent: time to the first tool list, size of that list, time of a start call.
+
+Prints a table and, as its last line, one JSON object. Every figure is measured through a real client over stdio.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+
+CHARACTERS_PER_TOKEN = 4.0
+PROJECT = {
+    "name": "bench",
+    "intent": "measure",
+    "goal": {"metric": "accuracy", "direction": "maximize", "target": 0.9},
+    "config": {"model": {"use": "mlp"}, "data": {"use": "digits"}, "metrics": ["accuracy"]},
+}
+
+
+def _server(workspace: Path) -> StdioServerParameters:
+    arguments = ["-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(workspace)]
+    return StdioServerParameters(command=sys.executable, args=arguments)
+
+
+async def first_tool_list(folder: Path) -> tuple[float, int]:
+    """Return seconds from starting the server to its answered `tools/list`, and the answer's length in characters."""
+    began = time.perf_counter()
+    async with Client(_server(folder / "empty")) as client:
+        listed = await client.list_tools()
+        seconds = time.perf_counter() - began
+    tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed.tools]
+    return seconds, len(json.dumps(tools, separators=(",", ":")))
+
+
+async def start_calls(folder: Path, repetitions: int) -> list[float]:
+    """Return the seconds of each `start_training` call; every run is waited for before the next one starts."""
+    seconds = []
+    async with Client(_server(folder / "runs")) as client:
+        await _structured(client, "create_project", PROJECT)
+        for _ in range(repetitions):
+            began = time.perf_counter()
+            view = await _structured(client, "start_training", {"project": "bench", "kind": "smoke"})
+            seconds.append(time.perf_counter() - began)
+            while view["state"] in {"created", "starting", "running"}:
+                wait = {"run_id": view["run_id"], "wait_seconds": 50}
+                view = await _structured(client, "run_status", wait)
+    return seconds
+
+
+async def _structured(client: Client, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    result = await client.call_tool(tool, arguments)
+    if result.is_error or result.structured_content is None:
+        raise SystemExit(f"{tool}: {result.content}")
+    return result.structured_content
+
+
+async def measure(repetitions: int) -> dict[str, float]:
+    """Return the figures: medians, and the longest start call."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lists = [await first_tool_list(folder) for _ in range(repetitions)]
+        starts = await start_calls(folder, repetitions)
+    return {
+        "repetitions": repetitions,
+        "first_tool_list_seconds": round(statistics.median(seconds for seconds, _ in lists), 3),
+        "tool_list_characters": lists[0][1],
+        "tool_list_tokens_estimated": round(lists[0][1] / CHARACTERS_PER_TOKEN),
+        "start_call_seconds": round(statistics.median(starts), 3),
+        "start_call_seconds_longest": round(max(starts), 3),
+    }
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=5)
+    figures = asyncio.run(measure(parser.parse_args().repetitions))
+    for name, value in figures.items():
+        print(f"{name:32} {value}")
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()
