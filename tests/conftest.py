@@ -1,0 +1,132 @@
+"""What holds for every test: requirement marks that mean something, no process left behind, skips with a reason."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MANIFEST = Path(__file__).with_name("requirements.yaml")
+REQUIREMENTS = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["requirements"]
+
+LONGEST_FIRST = (
+    "projects/test_phases.py",
+    "hyperparameter_tuner/test_conducting.py",
+    "hyperparameter_tuner/test_trouble.py",
+    "projects/test_debugging.py",
+    "projects/test_optimization.py",
+    "house/test_requirements.py",
+    "house/test_document_sessions.py",
+    "training_orchestrator/test_life_of_a_run.py",
+)
+"""Files that train for long. A file runs in one process, so one that begins last leaves the other process idle."""
+SHOWN = pytest.StashKey[set[str]]()
+"""Ids of the requirements that the collected tests name."""
+GRACE_SECONDS = 5.0
+"""How long a process that a test has told to stop may take to be gone."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Refuse unknown requirement ids, note the shown ones, and skip GPU tests where there is no GPU."""
+    unknown = [f"{item.nodeid}: {name}" for item in items for name in _requirements(item) if name not in REQUIREMENTS]
+    if unknown:
+        raise pytest.UsageError(
+            "requirement ids that tests/requirements.yaml does not know:\n  " + "\n  ".join(unknown)
+        )
+    gpu_items = [item for item in items if item.get_closest_marker("gpu")]
+    if gpu_items and not _cuda_is_available():
+        for item in gpu_items:
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device; torch finds none on this machine"))
+    items.sort(key=_place)
+    config.stash[SHOWN] = {name for item in items if item not in gpu_items for name in _requirements(item)}
+
+
+def _place(item: pytest.Item) -> int:
+    path = item.path.as_posix()
+    return next((place for place, name in enumerate(LONGEST_FIRST) if path.endswith(name)), len(LONGEST_FIRST))
+
+
+def _requirements(item: pytest.Item) -> Iterator[str]:
+    for mark in item.iter_markers("requirement"):
+        yield from mark.args
+
+
+def _cuda_is_available() -> bool:
+    import torch
+
+    return bool(torch.cuda.is_available())
+
+
+@pytest.fixture(autouse=True)
+def _own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Forget the user modules that a test imported: the next test may have others of the same names."""
+    base = str(tmp_path_factory.getbasetemp().resolve())
+    paths, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = [path for path in sys.path if path in paths or not path.startswith(base)]
+    for name in set(sys.modules) - modules:
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(base):
+            del sys.modules[name]
+    importlib.invalidate_caches()
+
+
+@pytest.fixture
+def shown_requirements(request: pytest.FixtureRequest) -> set[str]:
+    """Requirement ids that the whole suite shows; skips when only a part of the suite was asked for."""
+    asked = [request.config.invocation_params.dir / argument for argument in request.config.args]
+    if not any(path.resolve() in {request.config.rootpath, request.config.rootpath / "tests"} for path in asked):
+        pytest.skip("only a part of the suite was collected, so a requirement's test may simply not be in it")
+    return request.config.stash[SHOWN]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the suite when a process that a test started is still there."""
+    if hasattr(session.config, "workerinput"):
+        return  # the controller looks, once, after the last worker: only its exit status counts
+    folder: Path = session.config._tmp_path_factory.getbasetemp()  # pytest shows it to tests only, not to hooks
+    deadline = time.monotonic() + GRACE_SECONDS
+    while (left := _processes_of(folder)) and time.monotonic() < deadline:
+        psutil.wait_procs(left, timeout=0.5)
+    if not left:
+        return
+    print("\nprocesses that tests started and left behind (killed now):")
+    for process in left:
+        print(f"  pid {process.pid}: {' '.join(_command_line(process))}")
+        process.kill()
+    session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _processes_of(folder: Path) -> list[psutil.Process]:
+    """Return living processes whose command line, working folder or workspace lies under `folder`."""
+    mine = os.getpid()
+    return [process for process in psutil.process_iter() if process.pid != mine and _belongs(process, str(folder))]
+
+
+def _belongs(process: psutil.Process, folder: str) -> bool:
+    try:
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return False
+        workspace = process.environ().get("TRAINWRIGHT_HOME", "")
+        places = [*process.cmdline(), process.cwd(), workspace]
+    except (psutil.Error, OSError):
+        return False
+    return any(folder in place for place in places)
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return ["gone"]

@@ -1,0 +1,221 @@
+"""Every command, snippet, tool call and link in the documents holds. CONTRIBUTING.md lists the kinds of blocks."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from trainwright.server.surface import TOOLS
+from trainwright.trainer.config import apply_changes, load_yaml, parse_config
+
+
+def _load_reader():
+    """Import documents.py from this folder, which is no package (importlib mode)."""
+    spec = importlib.util.spec_from_file_location("house_documents", Path(__file__).with_name("documents.py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+reader = _load_reader()
+ROOT = reader.ROOT
+SCHEMAS = {tool.name: tool.parameters for tool in TOOLS}
+DOCUMENTS = reader.documents()
+BLOCKS = [block for path in DOCUMENTS for block in reader.blocks(path)]
+TESTED_LANGUAGES = {"bash", "console", "python", "yaml"}
+KINDS = {"run: shell", "run: python", "check: commands", "check: config", "check: changes", "check: tool-call"}
+KINDS |= {"check: python", "check: tree", "check: transcript", "run: agent", "run: user-code"}
+DATA = {"model": {"use": "mlp"}, "data": {"use": "digits"}, "metrics": ["accuracy"]}
+OTHER_COMMANDS = {"git", "cd", "claude", "pip", "mcp"}
+SHELL_SECONDS = 120
+
+
+def _blocks(kind):
+    return pytest.mark.parametrize("block", [block for block in BLOCKS if block.kind == kind], ids=str)
+
+
+def _documents(paths=None):
+    return pytest.mark.parametrize(
+        "path", DOCUMENTS if paths is None else paths, ids=lambda path: path.relative_to(ROOT).as_posix()
+    )
+
+
+def test_every_block_says_how_it_is_tested():
+    unmarked = [str(block) for block in BLOCKS if block.language in TESTED_LANGUAGES and not _is_known(block.kind)]
+    assert not unmarked, f"put one of {sorted(KINDS)} as an HTML comment before the blocks at {unmarked}"
+
+
+def _is_known(kind):
+    return kind in KINDS or (kind or "").startswith("file: ")
+
+
+@_blocks("run: shell")
+def test_shell_blocks_run(block, tmp_path):
+    lines = block.text.splitlines()
+    if block.language == "console":
+        lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    _run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], tmp_path)
+
+
+@_blocks("run: python")
+def test_python_blocks_run(block, tmp_path):
+    _run([sys.executable, "-P", "-c", block.text], tmp_path)
+
+
+def _run(command, folder):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    process = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "PATH": path, "TRAINWRIGHT_HOME": str(folder / "workspace")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SHELL_SECONDS,
+        check=False,
+    )
+    assert process.returncode == 0, process.stdout + process.stderr
+
+
+@_blocks("check: python")
+def test_python_that_needs_other_libraries_at_least_compiles(block):
+    compile(block.text, str(block), "exec")
+
+
+@_blocks("check: commands")
+def test_commands_that_are_too_big_to_run_exist(block):
+    lines = [line.removeprefix("$ ") for line in block.text.splitlines() if line and not line.startswith("#")]
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        program = words[0]
+        if program == "make":
+            _check_make(words[1:])
+        elif program == "trainwright":
+            _check_trainwright(words[1:])
+        else:
+            assert program in OTHER_COMMANDS, f"{block}: what is {program!r}?"
+
+
+def _check_make(words):
+    targets = [word for word in words if "=" not in word]
+    done = subprocess.run(["make", "-n", *targets], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def _check_trainwright(words):
+    from typer.main import get_command
+
+    from trainwright.server.cli import app
+
+    command = get_command(app).get_command(None, words[0])
+    assert command is not None, f"there is no `trainwright {words[0]}`"
+    options = {option for parameter in command.params for option in parameter.opts}
+    unknown = [word for word in words[1:] if word.startswith("-") and word not in options]
+    assert not unknown, f"`trainwright {words[0]}` has no {unknown}"
+
+
+@_blocks("check: transcript")
+def test_transcripts_show_calls_that_fit_the_schemas(block):
+    lines = re.sub(r"\n   (?=\S)", " ", block.text).splitlines()
+    calls = [line.removeprefix("-> ") for line in lines if line.startswith("-> ")]
+    nexts = re.findall(r"(?:Next|Remedy|Document): (\w+\(.*?\))(?: - |$)", "\n".join(lines), flags=re.MULTILINE)
+    assert calls
+    for text in [*calls, *nexts]:
+        for call in reader.parse_calls(re.sub(r", …(?=[})])", "", text), f"{block}: {text}"):
+            _check_call(call, whole=True)
+
+
+@_blocks("check: tree")
+def test_trees_show_what_is_there(block):
+    parents = {0: ROOT}
+    for line in block.text.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        names = re.split(r" {2,}", line.strip(), maxsplit=1)[0].split()
+        for name in names:
+            path = parents[depth] / name
+            assert path.is_dir() if name.endswith("/") else path.is_file(), f"{block}: no {path.relative_to(ROOT)}"
+        parents[depth + 1] = parents[depth] / names[0]
+
+
+@_blocks("check: config")
+def test_configurations_fit_the_schema(block):
+    parse_config(load_yaml(block.text, source=str(block)))
+
+
+@_blocks("check: changes")
+def test_changes_fit_the_baseline_template(block):
+    template = load_yaml((ROOT / "skills/ml-trainer/configs/baseline.yaml").read_text(encoding="utf-8"))
+    parse_config(apply_changes({**DATA, **template}, load_yaml(block.text, source=str(block))))
+
+
+@_blocks("check: tool-call")
+def test_shown_tool_calls_fit_the_schemas(block):
+    calls = reader.parse_calls(block.text, str(block))
+    assert calls
+    for call in calls:
+        _check_call(call, whole=True)
+
+
+@_documents()
+def test_tool_calls_in_the_text_name_real_tools_and_arguments(path):
+    for call in reader.inline_calls(path, SCHEMAS):
+        _check_call(call, whole=False)
+
+
+def _check_call(call, *, whole):
+    """Check names and values; a `whole` call has every required argument, one in running text may leave some out."""
+    assert call.tool in SCHEMAS, f"{call.where}: there is no tool {call.tool!r}"
+    schema = SCHEMAS[call.tool]
+    open_ended = call.arguments.pop("...", None) is not None
+    unknown = set(call.arguments) - set(schema["properties"])
+    assert not unknown, f"{call.where}: {call.tool} has no argument {sorted(unknown)}"
+    anything = {name for name, value in call.arguments.items() if value is ...}
+    given = {name: value for name, value in call.arguments.items() if name not in anything}
+    required = set(schema.get("required", ())) - anything if whole and not open_ended else set()
+    try:
+        jsonschema.validate(given, {**schema, "required": sorted(required)})
+    except jsonschema.ValidationError as error:
+        pytest.fail(f"{call.where}: {error.message}")
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "json"], ids=str)
+def test_json_blocks_parse(block):
+    json.loads(block.text)
+
+
+@_documents()
+def test_links_lead_somewhere(path):
+    for target in reader.links(path):
+        name, _, anchor = target.partition("#")
+        aim = (path.parent / name).resolve() if name else path
+        assert aim.exists(), f"{target}: nothing there"
+        if anchor and aim.suffix == ".md":
+            assert anchor in reader.anchors(aim), f"{target}: no such heading"
+        elif anchor and aim.suffix == ".py":
+            assert re.search(rf"def {anchor}\b", aim.read_text(encoding="utf-8")), f"{target}: no such test"
+
+
+@_documents([path for path in DOCUMENTS if path.relative_to(ROOT).parts[0] in reader.AGENT_FACING])
+def test_documents_that_documents_name_exist(path):
+    """An agent reads a path in running text as what it may hand to read_document."""
+    skill = ROOT / "skills" / "ml-trainer"
+    folders = {folder.name for folder in skill.iterdir() if folder.is_dir()}
+    for span in reader.INLINE_CODE.findall(reader.prose(path)):
+        if re.fullmatch(r"[\w./-]+\.(md|yaml)", span) and span.split("/")[0] in folders and "/" in span:
+            assert (skill / span).exists(), f"{span}: no such document"
+
+
+def test_every_agent_facing_document_is_short():
+    """Read under pressure: no document of the skill is over 8,000 characters, about 2,000 tokens."""
+    long = {path.name: path.stat().st_size for path in (ROOT / "skills").rglob("*.md") if path.stat().st_size > 8000}
+    assert not long

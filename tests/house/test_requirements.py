@@ -1,0 +1,96 @@
+"""Requirements and tests meet in both directions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+MANIFEST = yaml.safe_load((Path(__file__).parents[1] / "requirements.yaml").read_text(encoding="utf-8"))
+
+pytest_plugins = ["pytester"]
+
+
+def test_every_requirement_of_a_done_issue_is_shown_by_a_test(shown_requirements):
+    due = {name for name, entry in MANIFEST["requirements"].items() if entry["tested_from"] in MANIFEST["done"]}
+    missing = sorted(due - shown_requirements)
+    assert not missing, f"requirements of done issues that no test shows: {', '.join(missing)}"
+
+
+@pytest.mark.parametrize("name", MANIFEST["requirements"])
+def test_manifest_entries_say_what_and_when(name):
+    entry = MANIFEST["requirements"][name]
+    assert set(entry) <= {"title", "tested_from", "open"}
+    assert entry["title"]
+    assert entry["tested_from"] == "later" or isinstance(entry["tested_from"], int)
+
+
+@pytest.fixture
+def suite(pytester):
+    """A suite of its own under the real conftest and a manifest of two requirements, only one of them due."""
+    folder = pytester.mkdir("tests")
+    real = Path(__file__).parents[1] / "conftest.py"
+    (folder / "conftest.py").write_text(real.read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "requirements.yaml").write_text("requirements: {ONE-1: {}, TWO-2: {}}\n", encoding="utf-8")
+    pytester.makeini("[pytest]\ntestpaths = tests\nmarkers =\n  requirement(*ids): x\n  gpu: x\n")
+    (folder / "test_due.py").write_text(
+        "def test_due(shown_requirements):\n    assert 'ONE-1' in shown_requirements\n", encoding="utf-8"
+    )
+
+    def run(body, *arguments):
+        (folder / "test_a.py").write_text(f"import pytest\n{body}\n", encoding="utf-8")
+        return pytester.runpytest_subprocess("-p", "no:cacheprovider", *arguments)
+
+    return run
+
+
+SHOWS_ONE = "@pytest.mark.requirement('ONE-1')\ndef test_a(): pass"
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["in one process", "in two"])
+def test_a_shown_requirement_is_seen(suite, workers):
+    suite(SHOWS_ONE, *workers).assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["in one process", "in two"])
+def test_a_requirement_without_a_test_fails(suite, workers):
+    suite("def test_a(): pass", *workers).assert_outcomes(passed=1, failed=1)
+
+
+def test_a_deselected_test_still_counts_as_shown(suite):
+    suite(SHOWS_ONE, "-k", "due").assert_outcomes(passed=1, deselected=1)
+
+
+def test_a_part_of_the_suite_skips_the_question_with_its_reason(suite):
+    result = suite("def test_a(): pass", "tests/test_due.py", "-rs")
+    result.assert_outcomes(skipped=1)
+    result.stdout.fnmatch_lines("*only a part of the suite*")
+
+
+def test_an_unknown_id_fails_the_collection(suite):
+    result = suite("@pytest.mark.requirement('ONE-9')\ndef test_a(): pass")
+    assert result.ret != 0
+    assert "ONE-9" in result.stderr.str() + result.stdout.str()
+
+
+def test_a_gpu_test_without_a_gpu_is_skipped_with_a_reason_and_shows_nothing(suite, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    result = suite(f"@pytest.mark.gpu\n{SHOWS_ONE}", "-rs")
+    result.assert_outcomes(skipped=1, failed=1)
+    result.stdout.fnmatch_lines("*needs a CUDA device*")
+
+
+def test_a_process_left_behind_fails_the_suite(suite):
+    body = (
+        "import subprocess, sys\n"
+        "def test_a(tmp_path):\n"
+        "    code = 'import sys; print(flush=True); sys.stdin.read()'\n"
+        "    process = subprocess.Popen([sys.executable, '-c', code, str(tmp_path)], stdin=subprocess.PIPE,\n"
+        "        stdout=subprocess.PIPE, start_new_session=True)\n"
+        "    process.stdout.read(1)\n"
+        "    sys.kept = process\n"
+    )
+    result = suite(body, "tests/test_a.py")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines("*left behind*")

@@ -1,0 +1,132 @@
+"""Clients of a real server: in memory, or over stdio with the server as a subprocess."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from mcp import StdioServerParameters
+from mcp.client import Client
+from mcp.types import CallToolResult
+
+from trainwright.server.app import build_server
+
+GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
+IRIS: dict[str, Any] = {
+    "model": {"use": "mlp", "args": {"hidden": [8]}},
+    "data": {"use": "iris"},
+    "training": {"epochs": 2},
+    "logging": {"tensorboard": False},
+}
+
+
+class Agent:
+    """A client with the few habits of an agent."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def call(self, tool: str, /, **arguments: Any) -> CallToolResult:
+        """Call a tool."""
+        return await self.client.call_tool(tool, arguments)
+
+    async def get(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Call a tool that must succeed, and return its structured answer."""
+        result = await self.call(tool, **arguments)
+        assert not result.is_error, text_of(result)
+        assert result.structured_content is not None
+        return result.structured_content
+
+    async def refusal(self, tool: str, /, **arguments: Any) -> str:
+        """Call a tool that must refuse, check that the server lives on, and return what it said."""
+        result = await self.call(tool, **arguments)
+        assert result.is_error, result.structured_content
+        assert result.structured_content is None
+        assert not (await self.call("project_status")).is_error, "the server answers no more"
+        return text_of(result)
+
+    async def project(self, name: str = "iris", config: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+        """Create a small project."""
+        return await self.get("create_project", name=name, intent="a test", goal=GOAL, config=config or IRIS, **more)
+
+    async def ended(self, run_id: str) -> dict[str, Any]:
+        """Wait for the end of a run."""
+        for _ in range(6):
+            view = await self.get("run_status", run_id=run_id, wait_seconds=50)
+            if view["state"] not in {"created", "starting", "running"}:
+                return view
+        raise AssertionError(f"run {run_id} did not end: {view}")
+
+
+def text_of(result: CallToolResult) -> str:
+    """Return all text blocks of a result."""
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+OpenAgent = Callable[..., AbstractAsyncContextManager[Agent]]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """The folder of a workspace that does not exist yet; the user's code may stand beside it."""
+    return tmp_path / "workspace"
+
+
+@pytest.fixture
+def in_memory(workspace: Path) -> OpenAgent:
+    """`async with in_memory() as agent`: client and server in this process."""
+
+    @asynccontextmanager
+    async def connect(**options: Any) -> AsyncIterator[Agent]:
+        async with Client(build_server(workspace), **options) as client:
+            yield Agent(client)
+
+    return connect
+
+
+@pytest.fixture
+def serve_command(workspace: Path) -> list[str]:
+    """The command that serves the workspace over stdio."""
+    return [sys.executable, "-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(workspace)]
+
+
+@pytest.fixture
+def over_stdio(serve_command: list[str]) -> OpenAgent:
+    """`async with over_stdio() as agent`: the server is a subprocess, as an agent's client starts it."""
+
+    @asynccontextmanager
+    async def connect(command: list[str] = serve_command, **options: Any) -> AsyncIterator[Agent]:
+        cwd, env = options.pop("cwd", None), options.pop("env", None)
+        parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=cwd, env=env)
+        async with Client(parameters, **options) as client:
+            yield Agent(client)
+
+    return connect
+
+
+@pytest.fixture
+def server_process(workspace: Path) -> Callable[[], psutil.Process]:
+    """`server_process()` finds the living server of the workspace among this process's children."""
+
+    def find() -> psutil.Process:
+        children = psutil.Process().children(recursive=True)
+        return next(child for child in children if {"serve", str(workspace)} <= set(child.cmdline()))
+
+    return find
+
+
+@pytest.fixture
+def text() -> Callable[[CallToolResult], str]:
+    """The text of a result."""
+    return text_of
+
+
+@pytest.fixture(scope="session")
+def iris() -> dict[str, Any]:
+    """A configuration that trains in an instant."""
+    return IRIS

@@ -1,0 +1,71 @@
+"""Arguments are taken strictly: what a tool does not know is an error that names what was meant."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "expected"),
+    [
+        ("run_status", {"run": "x"}, ["unknown argument `run`; did you mean `run_id`?", "`run_id` is required"]),
+        ("run_status", {"run_id": "x", "wait_seconds": 600}, ["`wait_seconds` = 600", "less than or equal to 50"]),
+        ("run_status", {"run_id": 7}, ["`run_id` = 7", "valid string"]),
+        ("run_status", {"run_id": "x", "wait_seconds": "soon"}, ["`wait_seconds` = 'soon'", "valid number"]),
+        ("start_training", {"project": "x", "kind": "trial"}, ["`kind` = 'trial'", "'smoke', 'probe'"]),
+        (
+            "start_training",
+            {"project": "x", "kind": "smoke", "max_steps": 0},
+            ["`max_steps` = 0", "greater than or equal to 1"],
+        ),
+        ("start_training", {"project": "x", "kind": "smoke", "max_steps": True}, ["`max_steps` = True", "integer"]),
+        (
+            "start_training",
+            {"project": "x", "kind": "baseline", "idempotency_key": "study-x/confirmation-baseline-43"},
+            ["`idempotency_key` = 'study-x/confirmation-baseline-43'", "a key of your own has no `/`"],
+        ),
+        ("start_training", {"project": "x", "kind": "smoke", "done": True}, ["unknown argument `done`"]),
+        (
+            "pass_gate",
+            {"project": "x", "phase": "planning", "force": True},
+            ["unknown argument `force`; known: project"],
+        ),
+        ("pass_gate", {"project": "x", "phase": "plan"}, ["`phase` = 'plan'", "'planning'"]),
+        ("configure", {"project": "x", "changes": [1]}, ["`changes` = [1]", "valid dictionary"]),
+        ("list_checkpoints", {"run_id": "x", "verify": "yes"}, ["`verify` = 'yes'", "valid boolean"]),
+        ("plot_metrics", {"run_ids": []}, ["`run_ids` = []", "at least 1 item"]),
+        ("read_document", {"path": "SKILL.md", "offset": -5}, ["`offset` = -5"]),
+        (
+            "create_project",
+            {"name": "x", "intent": "y", "goal": {"metrc": "accuracy", "direction": "up", "target": "high"}},
+            [
+                "unknown argument `goal.metrc`; did you mean `metric`?",
+                "`goal.direction` = 'up'",
+                "`goal.target` = 'high'",
+            ],
+        ),
+    ],
+)
+@pytest.mark.requirement("CONF-1")
+async def test_wrong_arguments_are_named_with_value_and_rule(in_memory, tool, arguments, expected):
+    async with in_memory() as agent:
+        said = await agent.refusal(tool, **arguments)
+    for part in expected:
+        assert part in said
+    assert f"Remedy: call {tool} again" in said
+
+
+async def test_an_object_sent_as_json_text_is_understood(in_memory):
+    """Some clients cannot help sending objects as text."""
+    async with in_memory() as agent:
+        await agent.project()
+        answer = await agent.get("configure", project="iris", changes='{"optimizer.learning_rate": 0.01}')
+    assert answer["changed"]["optimizer.learning_rate"][1] == 0.01
+
+
+async def test_null_for_an_optional_argument_is_as_good_as_leaving_it_out(in_memory):
+    async with in_memory() as agent:
+        assert (await agent.get("project_status", project=None))["projects"] == []
+
+
+async def test_an_unknown_tool_is_an_error_and_the_server_lives_on(in_memory):
+    async with in_memory() as agent:
+        assert "delete_everything" in await agent.refusal("delete_everything")

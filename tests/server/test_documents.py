@@ -1,0 +1,136 @@
+"""Documents as resources and through a tool: all of the skill, nothing beside it."""
+
+import pytest
+from mcp.shared.exceptions import MCPError
+from mcp.types import PromptReference, ResourceTemplateReference
+
+from trainwright.server.documents import document_paths
+from trainwright.tools.documents import SKILL
+from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.phases import Phase
+
+OUTSIDE = [
+    "../../pyproject.toml",
+    "..",
+    "/etc/passwd",
+    "phases/../../../README.md",
+    "phases/planning/../../../../LICENSE",
+    "..\\..\\pyproject.toml",
+    "%2e%2e/%2e%2e/pyproject.toml",
+    "SKILL.md\x00.md",
+    "file:///etc/passwd",
+]
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
+@pytest.mark.requirement("GATE-5")
+async def test_nothing_outside_the_skill_can_be_read(in_memory, path):
+    async with in_memory() as agent:
+        said = await agent.refusal("read_document", path=path)
+        assert "There is no document" in said
+        assert "root:" not in said
+        with pytest.raises(MCPError):
+            await agent.client.read_resource(f"trainwright://documents/{path}")
+
+
+async def test_a_link_out_of_the_skill_is_not_followed(in_memory, tmp_path, monkeypatch):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    skill = tmp_path / "skill"
+    skill.mkdir()
+    (skill / "SKILL.md").write_text("# Skill\n")
+    (skill / "leak.md").symlink_to(secret)
+    monkeypatch.setattr("trainwright.server.documents.SKILL", skill)
+    document_paths.cache_clear()
+    try:
+        async with in_memory() as agent:
+            assert "There is no document" in await agent.refusal("read_document", path="leak.md")
+    finally:
+        document_paths.cache_clear()
+
+
+@pytest.mark.parametrize("path", ["", ".", "/", "./"])
+async def test_no_path_is_answered_with_the_index(in_memory, path):
+    async with in_memory() as agent:
+        said = await agent.refusal("read_document", path=path)
+    assert "There is no document" in said
+    assert "Remedy: read_document(path='SKILL.md'), the index" in said
+    assert "phases/planning/checklist.md" in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("phases/planing/checklist.md", "phases/planning/checklist.md"),
+        ("nan_loss", "diagnostics/nan_loss.md"),
+        ("diagnostics/overfit.md", "diagnostics/overfitting.md"),
+        ("configs/baselin.yaml", "configs/baseline.yaml"),
+    ],
+)
+async def test_a_wrong_path_names_what_was_meant(in_memory, wrong, meant):
+    async with in_memory() as agent:
+        said = await agent.refusal("read_document", path=wrong)
+    assert f"Remedy: read_document(path='{meant}')" in said
+
+
+async def test_pages_join_to_the_whole_document(in_memory):
+    longest = max(document_paths(), key=lambda path: len((SKILL / path).read_text()))
+    async with in_memory() as agent:
+        answer = await agent.get("read_document", path=longest)
+        text = answer["text"]
+        while "next" in answer:
+            assert answer["next"]["tool"] == "read_document"
+            answer = await agent.get("read_document", **answer["next"]["arguments"])
+            text += answer["text"]
+        assert text == (SKILL / longest).read_text()
+        assert "behind" in await agent.refusal("read_document", path=longest, offset=10**7)
+
+
+async def test_every_document_is_a_resource_and_in_the_index(in_memory):
+    async with in_memory() as agent:
+        listed = {str(resource.uri) for resource in (await agent.client.list_resources()).resources}
+        index = (await agent.client.read_resource("trainwright://documents")).contents[0].text
+        for path in document_paths():
+            uri = f"trainwright://documents/{path}"
+            assert uri in listed
+            assert uri in index
+            read = await agent.client.read_resource(uri)
+            assert read.contents[0].text == (SKILL / path).read_text()
+
+
+@pytest.mark.requirement("PHASE-9")
+@pytest.mark.parametrize("phase", list(Phase))
+async def test_the_checklist_that_an_agent_reads_is_the_one_that_is_computed(in_memory, phase):
+    async with in_memory() as agent:
+        text = (await agent.get("read_document", path=phase.document))["text"]
+        for line in load_checklist(phase).checks:
+            assert f"id: {line.id}" in text
+        if phase is Phase.PLANNING:
+            status = await agent.project()
+            assert [check["id"] for check in status["checks"]] == [line.id for line in load_checklist(phase).checks]
+
+
+async def test_paths_names_and_ids_are_completed(in_memory):
+    async with in_memory() as agent:
+        await agent.project("iris")
+        await agent.project("other")
+
+        async def completed(reference, name, value):
+            result = await agent.client.complete(reference, {"name": name, "value": value})
+            return result.completion.values
+
+        documents = ResourceTemplateReference(type="ref/resource", uri="trainwright://documents/{+path}")
+        assert await completed(documents, "path", "phases/plan") == sorted(
+            path for path in document_paths() if path.startswith("phases/plan")
+        )
+        prompt = PromptReference(type="ref/prompt", name="finalize_and_export")
+        assert await completed(prompt, "project", "ir") == ["iris"]
+        runs = ResourceTemplateReference(type="ref/resource", uri="trainwright://runs/{run_id}/status")
+        assert await completed(runs, "run_id", "") == []
+        assert await completed(prompt, "colour", "bl") == []
+
+
+async def test_an_unknown_run_resource_is_not_found(in_memory):
+    async with in_memory() as agent:
+        with pytest.raises(MCPError, match="There is no run"):
+            await agent.client.read_resource("trainwright://runs/nope/status")

@@ -1,0 +1,154 @@
+"""Runs as an agent sees them: started at once, awaited within bounds, and safe from the death of the server."""
+
+import json
+
+import anyio
+import psutil
+import pytest
+
+LONG = {"epochs": 10**6, "validate_every_n_epochs": 50}
+"""A training that outlasts every test; it is stopped by the test itself."""
+
+
+async def stopped(agent, run_id):
+    """Stop a run, as often as it takes while it is only starting, and wait for its end."""
+    for _ in range(60):
+        result = await agent.call("stop_training", run_id=run_id)
+        if not result.is_error:
+            return await agent.ended(run_id)
+        await anyio.sleep(0.5)
+    raise AssertionError(f"{run_id} could not be stopped")
+
+
+async def past(agent, run_id, step):
+    """Wait until the run is past a step."""
+    for _ in range(6):
+        view = await agent.get("run_status", run_id=run_id, wait_seconds=50, after_step=step)
+        assert view["state"] in {"created", "starting", "running"}, view
+        if view["step"] > step:
+            return view
+    raise AssertionError(f"{run_id} does not get past step {step}")
+
+
+@pytest.mark.requirement("MCP-3", "MCP-5", "PHASE-2")
+async def test_a_smoke_run_brings_the_evidence_that_opens_planning(in_memory):
+    async with in_memory() as agent:
+        first = await agent.project()
+        assert first["next"]["tool"] == "start_training"
+        view = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
+        again = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
+        assert again["run_id"] == view["run_id"], "the same key must not start a second run"
+        done = await agent.ended(view["run_id"])
+        assert done["state"] == "completed"
+        assert len(json.dumps(done)) / 4 < 2000
+        assert done["next"]["tool"] == "pass_gate"
+        gate = await agent.get("pass_gate", **done["next"]["arguments"])
+        assert gate["now_in"] == "baseline"
+        listed = await agent.get("list_checkpoints", run_id=view["run_id"], verify=True)
+        assert listed["problems"] == []
+        plot = await agent.call("plot_metrics", run_ids=[view["run_id"]])
+        (picture,) = [block for block in plot.content if block.type == "image"]
+        assert picture.mime_type == "image/png"
+        compared = await agent.get("compare_runs", run_ids=[view["run_id"], view["run_id"]])
+        assert compared["differences"] == {}
+        resource = await agent.client.read_resource(f"trainwright://runs/{view['run_id']}/status")
+        assert json.loads(resource.contents[0].text)["state"] == "completed"
+
+
+@pytest.mark.requirement("MCP-1", "MCP-3")
+async def test_a_cancelled_wait_reports_progress_and_leaves_the_run_going(in_memory, iris):
+    async with in_memory() as agent:
+        await agent.project(config={**iris, "training": LONG, "early_stopping": {"enabled": False}})
+        view = await agent.get("start_training", project="iris", kind="smoke", max_steps=10**9)
+        run_id = view["run_id"]
+        seen = anyio.Event()
+
+        async def progress(done, total, message):
+            if done > 0:
+                seen.set()
+
+        async with anyio.create_task_group() as group:
+            arguments = {"run_id": run_id, "wait_seconds": 50}
+            waiting = {"progress_callback": progress}
+            group.start_soon(lambda: agent.client.call_tool("run_status", arguments, **waiting))
+            with anyio.fail_after(120):
+                await seen.wait()
+            group.cancel_scope.cancel()
+        at = (await agent.get("run_status", run_id=run_id))["step"]
+        assert (await past(agent, run_id, at))["step"] > at
+        ended = await stopped(agent, run_id)
+        assert ended["state"] == "stopped"
+        assert ended["next"]["tool"] == "resume_training"
+
+
+@pytest.mark.requirement("MCP-3", "TRAIN-10")
+async def test_a_server_killed_during_training_loses_nothing(over_stdio, server_process, iris):
+    async with over_stdio() as agent:
+        await agent.project(config={**iris, "training": LONG, "early_stopping": {"enabled": False}})
+        view = await agent.get("start_training", project="iris", kind="smoke", max_steps=10**9)
+        run_id = view["run_id"]
+        before = await past(agent, run_id, 0)
+        process = server_process()
+        process.kill()
+        psutil.wait_procs([process], timeout=20)
+    async with over_stdio() as agent:
+        status = await agent.get("project_status", project="iris")
+        assert [(run["run_id"], run["state"]) for run in status["runs"]] == [(run_id, "running")]
+        after = await past(agent, run_id, before["step"])
+        assert after["attempt"] == 1
+        assert (await stopped(agent, run_id))["state"] == "stopped"
+
+
+BAD_CODE = {
+    "raises": ("def __init__(self): raise KeyError('width')", "user_code", "width"),
+    "exits": ("def __init__(self): import sys; sys.exit(3)", "user_code", "exit"),
+    "hangs": ("def __init__(self): import time; time.sleep(10**6)", "user_code", "longer than 8 s"),
+    "misfits": (
+        "def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(4, 2)\n"
+        "    def forward(self, x): return self.layer(x)",
+        "",
+        "class",
+    ),
+}
+
+
+@pytest.mark.requirement("MCP-3")
+async def test_whatever_user_code_does_the_agent_is_told_and_the_server_lives(in_memory, tmp_path, iris):
+    """The projects run side by side; every failure comes with its cause and a remedy."""
+    (tmp_path / "mine").mkdir()
+    async with in_memory() as agent:
+        runs = {}
+        for name, (body, _, _) in BAD_CODE.items():
+            code = f"from torch import nn\nclass Net(nn.Module):\n    {body}\n"
+            (tmp_path / "mine" / f"{name}.py").write_text(code)
+            config = {**iris, "model": {"use": f"{name}.py:Net"}, "code_root": "mine"}
+            await agent.project(name, config, limits={"user_code_seconds": 8 if name == "hangs" else 100})
+            runs[name] = (await agent.get("start_training", project=name, kind="smoke"))["run_id"]
+        for name, run_id in runs.items():
+            _, category, cause = BAD_CODE[name]
+            view = await agent.ended(run_id)
+            assert view["state"] == "failed", view
+            failure = view["failure"]
+            assert failure["category"] == (category or failure["category"])
+            assert cause in failure["message"] + failure.get("traceback", ""), name
+            assert failure["remedy"]
+            assert view["next"]["tool"] == "diagnose_run"
+            diagnosis = await agent.get("diagnose_run", **view["next"]["arguments"])
+            assert diagnosis["recommendation"] == "debug"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        ({"code_root": "../.."}, "outside the folders"),
+        ({"model": {"use": "mlp", "size": 3}}, "unknown key `model.size`"),
+        ({"training": {"epochs": "many"}}, "`training.epochs` = 'many'"),
+        ({"data": None}, "model"),
+    ],
+)
+async def test_a_configuration_that_cannot_work_makes_no_project(in_memory, iris, config, said):
+    async with in_memory() as agent:
+        goal = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
+        told = await agent.refusal("create_project", name="bad", intent="x", goal=goal, config={**iris, **config})
+        assert said in told
+        assert (await agent.get("project_status"))["projects"] == []

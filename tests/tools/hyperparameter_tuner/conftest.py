@@ -1,0 +1,59 @@
+"""A workspace with small projects on the digits, opened up to the optimization phase."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trainwright.tools import ledger
+from trainwright.tools.projects import create_project
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.records import latest_config
+from trainwright.trainer.config import config_digest, parse_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CONFIG: dict[str, Any] = {
+    "model": {"use": "mlp", "args": {"hidden": [16]}},
+    "data": {"use": "digits"},
+    "training": {"epochs": 3},
+    "optimizer": {"learning_rate": 1e-6},
+    "metrics": ["accuracy"],
+    "logging": {"tensorboard": False},
+}
+
+
+@pytest.fixture(scope="module")
+def module_workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    opened = Workspace.open(tmp_path_factory.mktemp("study") / "workspace")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    opened = Workspace.open(tmp_path / "workspace")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="session")
+def make_project() -> Callable[..., str]:
+    """Create a project; gates are another area's matter, so the earlier decisions stand in the ledger."""
+
+    def make(workspace: Workspace, name: str = "digits", *, limits: dict[str, Any] | None = None, **config: Any) -> str:
+        goal = {"metric": "accuracy", "direction": "maximize", "target": 0.99}
+        create_project(workspace, name, intent="test", goal=goal, config=CONFIG | config, limits=limits)
+        with workspace.session() as session:
+            values = latest_config(session, name).values
+            digest = config_digest(parse_config(values))
+            rested_on = {"configuration": digest, "values": values, "smoke_run": "", "runs": []}
+            for phase in ("planning", "baseline", "diagnostics"):
+                body = {"phase": phase, "outcome": "passed", "checks": [], "rested_on": rested_on, "artifacts": {}}
+                ledger.append(session, name, "gate", body)
+        return name
+
+    return make

@@ -1,0 +1,163 @@
+"""Everything that can be wrong with a search is said before the first trial."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trainwright.tools import ledger
+from trainwright.tools.hyperparameter_tuner import process, start_study, study_status
+from trainwright.tools.hyperparameter_tuner.conductor import next_trial
+from trainwright.tools.projects import create_project
+from trainwright.tools.training_orchestrator import launch, start_run
+from trainwright.trainer.errors import (
+    ConfigurationError,
+    GateRefusedError,
+    LimitReachedError,
+    NotFoundError,
+    TrainwrightError,
+)
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.workspace import Workspace
+
+RATE = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
+SEARCH: dict[str, Any] = {"trials": 4, "space": {"optimizer.learning_rate": RATE}}
+
+
+@pytest.fixture(autouse=True)
+def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start a process that prints a poem and ends: for tests of what stands before a conductor does."""
+    monkeypatch.setattr(process, "CONDUCTOR", "this")
+
+
+@pytest.mark.requirement("TUNE-1", "MCP-3")
+@pytest.mark.parametrize(
+    ("key", "range_", "told"),
+    [
+        ("optimizer.learning_rte", RATE, "did you mean `optimizer.learning_rate`"),
+        ("optimizer.learning_rate", {"type": "float", "low": -1.0, "high": 0.1}, "= -1.0"),
+        ("loader.batch_size", {"type": "float", "low": 8.0, "high": 64.0}, "loader.batch_size"),
+        ("schedule.name", {"type": "categorical", "choices": ["cosine", "sideways"]}, "'sideways'"),
+        ("optimizer.learning_rate", {"type": "float", "low": 0.1, "high": 0.01}, "low < high"),
+        ("seed", {"type": "int", "low": 1, "high": 99}, "cannot be searched"),
+        ("data.split.seed", {"type": "int", "low": 1, "high": 99}, "cannot be searched"),
+        ("selection.metric", {"type": "categorical", "choices": ["loss", "accuracy"]}, "cannot be searched"),
+    ],
+)
+def test_a_space_that_does_not_fit_is_refused_by_key(
+    workspace: Workspace, make_project: Callable[..., str], key: str, range_: dict[str, Any], told: str
+) -> None:
+    make_project(workspace)
+    with pytest.raises(ConfigurationError) as caught:
+        start_study(workspace, "digits", search=SEARCH | {"space": {key: range_}})
+    assert told in caught.value.message
+    with workspace.session() as session:
+        assert ledger.entries(session, "digits", "study") == []
+
+
+@pytest.mark.requirement("TUNE-1", "GATE-5")
+@pytest.mark.parametrize(
+    "key",
+    ["data", "data.args", "data.args.size", "data.split.validation", "loss", "loss.args.weight", "metrics", "task",
+     "task.use", "training", "training.device", "returns", "selection", "deployment.formats", "checkpoints", "logging",
+     "reproducibility.threads", "search.trials", "code_root"],
+)  # fmt: skip
+def test_what_decides_the_judgement_is_not_searched_nor_its_parents_or_children(
+    workspace: Workspace, make_project: Callable[..., str], key: str
+) -> None:
+    make_project(workspace)
+    space = {key: {"type": "categorical", "choices": [{"use": "a"}, {"use": "b"}]}}
+    with pytest.raises(ConfigurationError, match=f"`{key}` cannot be searched over"):
+        start_study(workspace, "digits", search=SEARCH | {"space": space})
+
+
+@pytest.mark.requirement("TUNE-1")
+def test_arguments_of_the_model_and_of_the_task_are_searched(
+    workspace: Workspace, make_project: Callable[..., str]
+) -> None:
+    make_project(workspace, "task", task={"use": "own.py:build"}, model=None, data=None)
+    width = {"task.args.width": {"type": "int", "low": 4, "high": 8}}
+    assert start_study(workspace, "task", search=SEARCH | {"space": width}).state == "running"
+    make_project(workspace)
+    space = {
+        "model.args.hidden": {"type": "categorical", "choices": [[8], [16]]},
+        "training.epochs": {"type": "int", "low": 2, "high": 4},
+    }
+    assert start_study(workspace, "digits", search=SEARCH | {"space": space}).state == "running"
+
+
+@pytest.mark.parametrize(
+    ("search", "error"),
+    [
+        (None, ConfigurationError),
+        ({"trials": 0, "space": {"optimizer.learning_rate": RATE}}, ConfigurationError),
+        (SEARCH | {"trails": 3}, ConfigurationError),
+        (SEARCH | {"confirmation_seeds": [42, 43, 44]}, ConfigurationError),  # nobody chooses them
+        (SEARCH | {"trials": 7}, LimitReachedError),
+    ],
+)
+def test_a_search_that_cannot_run_is_refused(
+    workspace: Workspace, make_project: Callable[..., str], search: dict[str, Any] | None, error: type[TrainwrightError]
+) -> None:
+    make_project(workspace, limits={"trials": 6})
+    with pytest.raises(error) as caught:
+        start_study(workspace, "digits", search=search)
+    assert caught.value.remedy
+
+
+@pytest.mark.requirement("GATE-4", "TUNE-5")
+def test_the_trials_of_all_studies_count_together(workspace: Workspace, make_project: Callable[..., str]) -> None:
+    make_project(workspace, limits={"trials": 6})
+    first = start_study(workspace, "digits", search=SEARCH)
+    assert next_trial(workspace, first.study_id) is not None
+    assert start_study(workspace, "digits", search=SEARCH | {"trials": 5, "seed": 1}).state == "running"
+    with pytest.raises(LimitReachedError, match="5 left of 6"):
+        start_study(workspace, "digits", search=SEARCH | {"trials": 6, "seed": 2})
+
+
+@pytest.mark.requirement("PHASE-7")
+def test_no_study_before_the_phase_permits_trials(workspace: Workspace) -> None:
+    goal = {"metric": "accuracy", "direction": "maximize", "target": 0.99}
+    config = {"model": {"use": "mlp"}, "data": {"use": "digits"}, "metrics": ["accuracy"]}
+    create_project(workspace, "early", intent="test", goal=goal, config=config)
+    with pytest.raises(GateRefusedError):
+        start_study(workspace, "early", search=SEARCH)
+
+
+@pytest.mark.requirement("MCP-3", "TUNE-5")
+def test_the_same_search_or_key_is_the_same_study(workspace: Workspace, make_project: Callable[..., str]) -> None:
+    make_project(workspace)
+    first = start_study(workspace, "digits", search=SEARCH, idempotency_key="a")
+    assert start_study(workspace, "digits", search=SEARCH).study_id == first.study_id
+    assert (
+        start_study(workspace, "digits", search=SEARCH | {"trials": 5}, idempotency_key="a").study_id == first.study_id
+    )
+    assert start_study(workspace, "digits", search=SEARCH | {"seed": 1}).study_id != first.study_id
+    assert start_study(workspace, "digits", search=SEARCH, idempotency_key="b").study_id != first.study_id
+    assert first.next is not None
+    assert (first.next.tool, first.next.arguments["study_id"]) == ("tuning_status", first.study_id)
+    with pytest.raises(NotFoundError, match="no study"):
+        study_status(workspace, "study-digits-none")
+
+
+@pytest.mark.requirement("PHASE-8", "TUNE-3")
+def test_a_study_is_not_taken_up_again_on_other_data(
+    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch, "WORKER", "this")
+    make_project(workspace)
+    study_id = start_study(workspace, "digits", search=SEARCH).study_id
+    trial = next_trial(workspace, study_id)
+    assert trial is not None
+    start_run(workspace, "digits", RunKind.TRIAL, changes=trial.parameters, study_id=study_id)
+    assert start_study(workspace, "digits", search=SEARCH).study_id == study_id
+    with workspace.session() as session:
+        (_, planning), *_ = ledger.entries(session, "digits", "gate")
+        body = planning | {"rested_on": planning["rested_on"] | {"data": "blake3:other"}}
+        ledger.append(session, "digits", "gate", body)
+    assert start_study(workspace, "digits", search=SEARCH).study_id != study_id

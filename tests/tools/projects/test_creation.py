@@ -1,0 +1,176 @@
+"""Making and configuring projects: what is refused, with value, rule and remedy, and that nothing half-done stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.tools import projects
+from trainwright.tools.ledger import entries
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.errors import ConfigurationError, ConflictError, LimitReachedError, NotFoundError
+
+GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
+CONFIG = {"model": {"use": "mlp"}, "data": {"use": "iris"}}
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    opened = Workspace.open(tmp_path / "workspace")
+    yield opened
+    opened.close()
+
+
+def create(workspace: Workspace, name: str = "one", **changes: Any) -> projects.ProjectStatus:
+    return projects.create_project(workspace, name, **{"intent": "", "goal": GOAL, "config": CONFIG} | changes)
+
+
+@pytest.mark.requirement("PHASE-2", "CONF-2")
+def test_a_project_begins_in_planning_with_the_template_and_its_goal(workspace: Workspace) -> None:
+    status = create(workspace)
+    assert status.phase == "planning"
+    with workspace.session() as session:
+        version = entries(session, "one", "config_version")[0][1]
+    assert version["values"]["selection"] == {"metric": "accuracy", "direction": "maximize"}
+    assert version["values"]["metrics"] == ["accuracy"]
+    assert version["values"]["training"]["epochs"] == 20
+
+
+TASKS = {"digit": {"outputs": 10, "metrics": ["accuracy"]}, "rest": {"loss": "mse", "outputs": 2}}
+
+
+@pytest.mark.requirement("CONF-1", "PHASE-2")
+@pytest.mark.parametrize(
+    ("metric", "objective"),
+    [
+        ("robust_accuracy", {"name": "adversarial", "epsilon": 0.1}),
+        ("linear_probe_accuracy", {"name": "contrastive"}),
+        ("digit_accuracy", {"name": "multi_task", "tasks": TASKS}),
+    ],
+)
+def test_the_goal_may_be_what_the_objective_measures(
+    workspace: Workspace, metric: str, objective: dict[str, Any]
+) -> None:
+    create(workspace, goal=GOAL | {"metric": metric}, config=CONFIG | {"objective": objective})
+    with workspace.session() as session:
+        version = entries(session, "one", "config_version")[0][1]
+    assert version["values"]["selection"] == {"metric": metric, "direction": "maximize"}
+    assert not version["values"].get("metrics")
+
+
+@pytest.mark.requirement("CONF-1")
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"name": "../evil"}, "not a valid name"),
+        ({"name": "Übung"}, "not a valid name"),
+        ({"name": ""}, "not a valid name"),
+        ({"goal": {"metric": "accuracy"}}, "not complete"),
+        ({"goal": GOAL | {"target": float("nan")}}, "not complete"),
+        ({"goal": GOAL | {"direction": "up"}}, "not complete"),
+        ({"template": "best"}, "no template 'best'"),
+        ({"config": {"model": {"use": "mlp"}}}, "give `model` and `data`"),
+        ({"config": CONFIG | {"optimiser": {"lr": 1}}}, "did you mean `optimizer`"),
+        ({"config": CONFIG | {"code_root": "/etc"}}, "outside the folders"),
+        ({"config": CONFIG | {"code_root": "missing"}}, "not a folder"),
+        ({"goal": GOAL | {"metric": "top 5\n# Injected"}}, "not the name of a metric"),
+        ({"goal": GOAL | {"metric": "m" * 65}}, "not the name of a metric"),
+        ({"goal": GOAL | {"target": 95}}, "lies in 0 to 1"),
+        ({"goal": {"metric": "f1", "direction": "minimize", "target": 0.2}}, "more is better"),
+        ({"intent": "read\x1b[2J digits"}, "control character"),
+        ({"intent": "x" * 2001}, "has 2001 characters"),
+        ({"limits": {"trails": 3}}, "unknown limit `trails` Near: trials"),
+        ({"limits": {"trials": -1}}, "`trials` = -1"),
+        ({"limits": {"trials": True}}, "`trials` = True"),
+        ({"limits": {"trials": "5"}}, "`trials` = '5'"),
+        ({"limits": {"run_wall_clock_seconds": "60"}}, "`run_wall_clock_seconds` = '60'"),
+    ],
+)
+def test_a_bad_project_is_refused_and_leaves_nothing(workspace: Workspace, changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigurationError, match=says) as caught:
+        create(workspace, **changes)
+    assert caught.value.remedy
+    assert projects.project_status(workspace) == []
+    assert list((workspace.path / "projects").iterdir()) == []
+
+
+@pytest.mark.requirement("CONF-1")
+def test_the_remedy_is_a_call_on_what_exists(workspace: Workspace) -> None:
+    """`configure` needs a project, and there is none yet."""
+    with pytest.raises(ConfigurationError) as caught:
+        create(workspace, config=CONFIG | {"optimiser": {}})
+    assert "create_project(" in caught.value.remedy
+    assert "configure(" not in caught.value.remedy
+    assert caught.value.message.endswith("`optimizer`?")
+    with pytest.raises(ConfigurationError) as caught:
+        create(workspace, limits={"trials": "many"})
+    assert "http" not in caught.value.message
+
+
+def test_the_newest_projects_are_listed_first(workspace: Workspace) -> None:
+    for name in ("first", "second", "third"):
+        create(workspace, name)
+    listed = projects.project_status(workspace, most=2)
+    assert isinstance(listed, list)
+    assert [line.project for line in listed] == ["third", "second"]
+    assert projects.count_projects(workspace) == 3
+
+
+@pytest.mark.requirement("GATE-4")
+def test_an_agent_cannot_ask_for_more_than_the_owner_allows(workspace: Workspace) -> None:
+    with pytest.raises(LimitReachedError, match="trials"):
+        create(workspace, limits={"trials": 10_000})
+    assert create(workspace, limits={"trials": 3}).limits["trials"] == "0 of 3"
+
+
+@pytest.mark.requirement("GATE-4")
+def test_the_owner_lowers_a_limit_and_it_holds_from_the_next_call(workspace: Workspace) -> None:
+    create(workspace)
+    path = workspace.path / "settings.yaml"
+    path.write_text(path.read_text().replace("trials: 200", "trials: 5"))
+    status = projects.project_status(workspace.refreshed(), "one")
+    assert isinstance(status, projects.ProjectStatus)
+    assert status.limits["trials"] == "0 of 5"
+
+
+@pytest.mark.requirement("GATE-4")
+def test_a_broken_settings_file_is_an_error_for_the_owner_not_a_default(workspace: Workspace) -> None:
+    (workspace.path / "settings.yaml").write_text("limits: {trials: many}\n")
+    with pytest.raises(ConfigurationError, match="owner's settings.yaml is not valid"):
+        workspace.refreshed()
+
+
+def test_a_second_project_of_the_same_name_is_refused(workspace: Workspace) -> None:
+    create(workspace)
+    with pytest.raises(ConflictError, match="already"):
+        create(workspace)
+
+
+def test_an_unknown_project_is_an_error_with_the_nearest_name(workspace: Workspace) -> None:
+    create(workspace, "flowers")
+    with pytest.raises(NotFoundError) as caught:
+        projects.project_status(workspace, "flower")
+    assert "flowers" in caught.value.remedy
+
+
+@pytest.mark.requirement("CONF-1", "CONF-5")
+def test_versions_are_kept_and_a_bad_change_changes_nothing(workspace: Workspace) -> None:
+    create(workspace)
+    answer = projects.configure(workspace, "one", changes={"optimizer.learning_rate": 0.1}, reason="faster")
+    assert answer.version == 2
+    assert answer.changed == {"optimizer.learning_rate": [0.001, 0.1]}
+    with pytest.raises(ConfigurationError, match=r"optimizer\.learning_rate"):
+        projects.configure(workspace, "one", changes={"optimizer.learning_rat": 1})
+    same = projects.configure(workspace, "one", changes={"optimizer.learning_rate": 0.1})
+    assert (same.version, same.changed) == (2, {})
+
+
+@pytest.mark.requirement("CONF-4")
+def test_another_template_keeps_the_work_and_changes_how_it_is_trained(workspace: Workspace) -> None:
+    create(workspace)
+    answer = projects.configure(workspace, "one", changes={}, template="production")
+    assert answer.changed["training.epochs"][1] >= 100
+    assert not any(key.startswith(("model", "data", "selection")) for key in answer.changed)

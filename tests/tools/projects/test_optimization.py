@@ -1,0 +1,134 @@
+"""Optimization on a real study: what counts as an improvement, and that a forged one does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from trainwright.tools import projects
+from trainwright.tools.hyperparameter_tuner import start_study, study_status
+from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.run import RunKind
+
+NAME = "wine"
+CONFIG = {
+    "model": {"use": "mlp", "args": {"hidden": [8]}},
+    "data": {"use": "digits"},
+    "optimizer": {"learning_rate": 1e-5},  # hardly learns: any rate of the search is better
+    "training": {"epochs": 2},
+    "logging": {"tensorboard": False},
+}
+GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.99}
+SEARCH = {
+    "method": "random",
+    "trials": 2,
+    "space": {"optimizer.learning_rate": {"type": "float", "low": 0.02, "high": 0.03}},
+    "pruning": {"name": "none"},
+}
+At = Callable[[], Workspace]
+
+
+@pytest.fixture(scope="session")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace in optimization, whose study has completed and whose gate has not been asked for."""
+    world = tmp_path_factory.mktemp("search") / "world"
+    workspace = Workspace.open(world)
+    projects.create_project(workspace, NAME, intent="", goal=GOAL, config=CONFIG)
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        run_id = start_run(workspace, NAME, kind).run_id
+        while not (view := wait_for_run(workspace, run_id)).is_ended:
+            pass
+        assert view.state == "completed", view.failure
+        projects.pass_gate(workspace, NAME, phase)
+    projects.diagnose(workspace, NAME)
+    projects.pass_gate(workspace, NAME, "diagnostics")
+    study_id = start_study(workspace, NAME, search=SEARCH).study_id
+    while (view := study_status(workspace, study_id, 50)).state in {"running", "confirming"}:
+        pass
+    assert view.state == "completed", view
+    workspace.close()
+    return world
+
+
+@pytest.fixture
+def at(searched: Path, tmp_path: Path) -> Iterator[At]:
+    """Return a function that opens a private copy of the searched workspace."""
+    opened: list[Workspace] = []
+
+    def open_copy() -> Workspace:
+        shutil.copytree(searched, tmp_path / "copy")
+        (tmp_path / "copy" / "settings.yaml").write_text(f"code_roots: ['{searched.parent}']\n")
+        opened.append(Workspace.open(tmp_path / "copy"))
+        return opened[-1]
+
+    yield open_copy
+    for workspace in opened:
+        workspace.close()
+
+
+def confirmation(workspace: Workspace) -> dict[str, list[str]]:
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        (text,) = connection.execute("SELECT confirmation FROM studies").fetchone()
+    return dict(json.loads(text))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-5", "TUNE-4", "TUNE-5")
+def test_a_real_improvement_passes_and_fixes_the_final_configuration(at: At) -> None:
+    workspace = at()
+    answer = projects.pass_gate(workspace, NAME, "optimization")
+    assert answer.outcome == "passed"
+    folder = workspace.project_folder(NAME)
+    found = confirmation(workspace)
+    final = yaml.safe_load((folder / "final_config.yaml").read_text())
+    assert final["optimizer"]["learning_rate"] == found["best_parameters"]["optimizer.learning_rate"]
+    assert "over 3 seeds" in next(c.measured for c in answer.checks if c.id == "optimization.improvement_validated")
+    assert "## Checks" in (folder / "tuning_results.md").read_text()
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("GATE-1", "PHASE-5", "GATE-3")
+def test_a_confirmation_forged_in_the_database_counts_for_nothing(at: At) -> None:
+    workspace = at()
+    forged = confirmation(workspace) | {"validated": True, "improvement_low": 0.9, "best_parameters": {"seed": 7}}
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        connection.execute("UPDATE studies SET confirmation = ?", (json.dumps(forged),))
+    projects.pass_gate(workspace, NAME, "optimization")
+    final = yaml.safe_load((workspace.project_folder(NAME) / "final_config.yaml").read_text())
+    assert final["seed"] == 42
+    assert any("study" in problem for problem in verify_workspace(workspace.path).problems)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("GATE-1", "GATE-2", "PHASE-5")
+def test_an_edited_repetition_closes_the_gate_and_is_named(at: At) -> None:
+    workspace = at()
+    run_id = confirmation(workspace)["best_runs"][1]
+    path = workspace.run_directory(NAME, run_id).artifacts / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["best"]["metrics"]["accuracy"] = 1.0
+    path.write_text(json.dumps(summary))
+    with pytest.raises(GateRefusedError, match=f"{run_id}: artifacts/summary.json was changed"):
+        projects.pass_gate(workspace, NAME, "optimization")
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-7")
+def test_a_final_run_is_refused_until_the_improvement_has_passed_its_gate(at: At) -> None:
+    workspace = at()
+    with pytest.raises(GateRefusedError, match="needs the finalization phase"):
+        start_run(workspace, NAME, RunKind.FINAL)
+    projects.pass_gate(workspace, NAME, "optimization")
+    status = projects.project_status(workspace, NAME)
+    assert isinstance(status, projects.ProjectStatus)
+    assert status.phase == "finalization"

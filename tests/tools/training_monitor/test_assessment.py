@@ -1,0 +1,116 @@
+"""Learning curves become numbers, a fit, and one recommendation with its reasons."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from trainwright.tools.training_monitor import Goal, assess
+from trainwright.trainer.run import Failure, RunState
+
+GOAL = Goal(metric="accuracy", direction="maximize", target=0.95)
+
+
+@pytest.mark.requirement("PHASE-4")
+def test_a_healthy_run_that_meets_its_goal_is_deployed(healthy):
+    found = assess(healthy().run, GOAL)
+    assert (found.recommendation, found.fit, found.goal_met) == ("deploy", "good", True)
+    assert (found.epochs, found.best_epoch, found.best_value) == (10, 10, pytest.approx(0.96))
+    assert found.gap == pytest.approx(0.01)
+    assert "0.96" in found.reasons[0]
+
+
+@pytest.mark.requirement("PHASE-4")
+@pytest.mark.parametrize(("target", "advice"), [(0.96, "deploy"), (0.9601, "optimize")])
+def test_the_goal_decides_at_its_very_value(make_run, target, advice):
+    recorder = make_run().epochs(validation_accuracy=[0.9, 0.96, 0.95])
+    assert assess(recorder.run, Goal(metric="accuracy", direction="maximize", target=target)).recommendation == advice
+
+
+def test_a_goal_to_minimize_is_met_from_below(make_run):
+    run = make_run(selection={}).epochs(validation_loss=[0.5, 0.3, 0.31]).run
+    assert assess(run, Goal(metric="loss", direction="minimize", target=0.3)).goal_met
+    assert not assess(run, Goal(metric="loss", direction="minimize", target=0.29)).goal_met
+
+
+@pytest.mark.requirement("PHASE-4")
+def test_a_critical_alert_means_debug_even_if_the_goal_is_met(healthy):
+    recorder = healthy().steps("train/gradient_norm", [1e4] * 10, first=101)
+    found = assess(recorder.run, GOAL)
+    assert (found.recommendation, found.goal_met) == ("debug", True)
+    assert "Exploding gradients" in found.reasons[0]
+
+
+@pytest.mark.requirement("PHASE-4")
+def test_a_diverged_run_is_debugged(make_run):
+    failure = Failure(category="divergence", message="Loss is NaN at step 12.", remedy="…", details={"step": 12})
+    recorder = make_run().steps("train/loss", [1.0, math.nan]).ended(RunState.FAILED, failure=failure)
+    found = assess(recorder.run, GOAL)
+    assert (found.recommendation, found.fit) == ("debug", "diverged")
+
+
+@pytest.mark.parametrize("state", [RunState.FAILED, RunState.RUNNING])
+def test_a_run_that_failed_or_was_interrupted_is_debugged(healthy, state):
+    # A last record of "running" with a free lock is an interrupted run.
+    found = assess(healthy().ended(state).run, GOAL)
+    assert found.recommendation == "debug"
+
+
+def test_a_run_without_any_validation_is_debugged(make_run):
+    found = assess(make_run().steps("train/loss", [1.0] * 3).run, GOAL)
+    assert (found.recommendation, found.best_value, found.fit) == ("debug", None, "too_short")
+
+
+@pytest.mark.requirement("DIAG-2", "PHASE-4")
+def test_overfitting_of_the_kept_epoch_forbids_deployment(make_run):
+    recorder = make_run().epochs(train_accuracy=[1.0] * 4, validation_accuracy=[0.8] * 4)
+    found = assess(recorder.run, Goal(metric="accuracy", direction="maximize", target=0.7))
+    assert (found.recommendation, found.fit, found.goal_met) == ("optimize", "overfitting", True)
+
+
+@pytest.mark.requirement("DIAG-2", "PHASE-4")
+def test_overfitting_after_the_best_epoch_does_not_for_that_checkpoint_is_kept(make_run):
+    recorder = make_run().epochs(
+        train_accuracy=[0.96, 0.99, 1.0, 1.0, 1.0], validation_accuracy=[0.9, 0.97, 0.8, 0.8, 0.8]
+    )
+    found = assess(recorder.run, GOAL)
+    assert (found.recommendation, found.fit, found.best_epoch) == ("deploy", "overfitting", 2)
+    assert found.gap == pytest.approx(0.2)
+    assert found.gap_at_best == pytest.approx(0.02)
+    assert "only after the best epoch" in found.reasons[1]
+
+
+def test_without_a_goal_nothing_shows_that_the_model_is_good_enough(healthy):
+    assert assess(healthy().run).recommendation == "optimize"
+
+
+def test_a_goal_that_was_never_measured_is_not_met_by_another_metric(healthy):
+    found = assess(healthy().run, Goal(metric="f1", direction="maximize", target=0.1))
+    assert (found.recommendation, found.goal_met, found.metric) == ("optimize", None, "accuracy")
+
+
+def test_the_goal_is_judged_at_the_selected_epoch_and_not_at_the_luckiest(make_run):
+    recorder = make_run(selection={"metric": "loss", "direction": "minimize"}).epochs(
+        validation_loss=[0.5, 0.3, 0.4], validation_accuracy=[0.8, 0.9, 0.99]
+    )
+    assert assess(recorder.run, GOAL).best_value == 0.9
+
+
+def test_slopes_are_changes_per_epoch(make_run):
+    recorder = make_run().epochs(train_loss=[1.0 - 0.1 * e for e in range(8)], validation_loss=[0.5] * 8)
+    found = assess(recorder.run)
+    assert found.train_loss_slope == pytest.approx(-0.1)
+    assert found.validation_loss_slope == pytest.approx(0.0)
+
+
+@pytest.mark.requirement("PHASE-4", "MON-1")
+def test_gradient_health_counts_what_is_not_finite(make_run):
+    found = assess(make_run().steps("train/gradient_norm", [1.0, 2.0, 3.0, math.nan]).run).gradient
+    assert (found.steps, found.median, found.maximum, found.non_finite_share) == (4, 2.0, 3.0, 0.25)
+
+
+@pytest.mark.requirement("MON-1")
+def test_resources_that_were_not_measured_read_none(make_run):
+    use = assess(make_run().steps("system/cpu_percent", [40.0, 60.0]).run).resources
+    assert (use.cpu_percent, use.gpu_percent) == (50.0, None)

@@ -1,0 +1,163 @@
+"""What the monitor says of runs that a real worker trained."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from trainwright.tools.training_monitor import Goal, assess, diagnose, diagnostic_report, plots
+from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.launch_environment import launch_environment
+from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
+
+GOAL = Goal(metric="accuracy", direction="maximize", target=0.9)
+BY_ACCURACY = {"metrics": ["accuracy"], "selection": {"metric": "accuracy", "direction": "maximize"}}
+DIGITS = {"model": {"use": "mlp", "args": {"hidden": [64]}}, "data": {"use": "digits"}, **BY_ACCURACY}
+
+SATURATED = """
+import torch
+from torch import nn
+
+class Saturated(nn.Module):
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.layer = nn.Linear(width, 1)
+
+    def forward(self, x):
+        return torch.sigmoid(self.layer(1e6 * x))  # unscaled inputs: the sigmoid is flat where they fall
+"""
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory):
+    """Train a configuration in a worker process and return its run."""
+    root = tmp_path_factory.mktemp("real")
+    draw = np.random.default_rng(0)
+    inputs = draw.normal(size=(80, 8)).astype(np.float32)
+    np.savez(root / "noise.npz", x=inputs, y=draw.integers(0, 2, size=80))
+    np.savez(root / "large.npz", x=inputs, y=(1e4 * inputs[:, :1]).astype(np.float32))
+    np.savez(root / "zero_one.npz", x=inputs, y=draw.integers(0, 2, size=(80, 1)).astype(np.float32))
+    (root / "saturated.py").write_text(SATURATED, encoding="utf-8")
+
+    def run_worker(name, values):
+        config = parse_config({**values, "logging": {"every_n_steps": 10, "tensorboard": False}})
+        specification = RunSpecification(
+            run_id=name,
+            project="digits",
+            kind=RunKind.BASELINE,
+            config=config,
+            config_digest=config_digest(config),
+            code_root=str(root),
+        )
+        run = RunDirectory.create(root / name, specification)
+        environment = {**os.environ, **launch_environment(config)}
+        command = [sys.executable, "-P", "-m", "trainwright.trainer.worker", str(run.path)]
+        with run.log.open("ab") as log:
+            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, check=False)
+        return run
+
+    return run_worker
+
+
+@pytest.fixture(scope="module")
+def digits(train):
+    return train("baseline-digits", {**DIGITS, "training": {"epochs": 12, "device": "cpu"}})
+
+
+@pytest.fixture(scope="module")
+def diverged(train):
+    return train("diverged", {**DIGITS, "optimizer": {"name": "sgd", "learning_rate": 1e12}, "training": {"epochs": 3}})
+
+
+def ids(run):
+    return [alert.id for alert in diagnose(run)]
+
+
+@pytest.mark.requirement("PHASE-4", "MON-1", "MON-3")
+def test_a_good_run_on_real_digits_is_deployed_with_curves_and_report(digits, tmp_path):
+    found = assess(digits, GOAL)
+    assert (found.recommendation, found.fit, found.epochs) == ("deploy", "good", 12), found.reasons
+    assert found.gradient.steps > 300
+    pictures = [plots.learning_curves([digits], tmp_path / "plots" / "learning_curves.png")]
+    assert "Recommendation: deploy\n" in diagnostic_report(digits, GOAL, pictures)
+
+
+@pytest.mark.requirement("DIAG-1")
+def test_a_huge_learning_rate_is_told_as_a_loss_that_is_not_finite(diverged):
+    assert diverged.status().state is RunState.FAILED
+    alert = diagnose(diverged)[0]
+    assert (alert.id, alert.severity) == ("nan_loss", "critical")
+    assert alert.step == diverged.status().failure.details["step"]
+    assert alert.fixes[0].changes == {"optimizer.learning_rate": 1e11}
+    assert [point.step for point in diverged.metrics().series("train/loss")] == list(range(1, alert.step + 1))
+    assert assess(diverged, GOAL).recommendation == "debug"
+
+
+@pytest.mark.requirement("DIAG-2")
+def test_a_large_model_on_a_few_random_labels_overfits(train):
+    run = train(
+        "overfitted",
+        {
+            "model": {"use": "mlp", "args": {"hidden": [256, 256]}},
+            "data": {"use": "npz", "args": {"path": "noise.npz"}, "split": {"validation": 0.3, "test": 0.1}},
+            "training": {"epochs": 40},
+            "optimizer": {"learning_rate": 3e-3},
+            "early_stopping": {"enabled": False},
+            **BY_ACCURACY,
+        },
+    )
+    found = assess(run, GOAL)
+    assert found.fit == "overfitting", found
+    assert found.gap > 0.15
+    (alert,) = [alert for alert in found.alerts if alert.id == "overfitting"]
+    dropout = next(fix for fix in alert.fixes if fix.id == "dropout")
+    assert dropout.changes == {"model.args.dropout": 0.1}, "the worker recorded that mlp takes dropout"
+
+
+@pytest.mark.requirement("DIAG-3")
+def test_targets_in_the_ten_thousands_explode_the_gradients(train):
+    run = train(
+        "exploded",
+        {
+            "model": {"use": "mlp"},
+            "data": {"use": "npz", "args": {"path": "large.npz"}},
+            "loss": "mse",
+            "training": {"epochs": 3},
+        },
+    )
+    assert "exploding_gradients" in ids(run)
+
+
+@pytest.mark.requirement("DIAG-4")
+def test_a_saturated_sigmoid_has_vanishing_gradients(train):
+    run = train(
+        "vanished",
+        {
+            "model": {"use": "saturated.py:Saturated"},
+            "data": {"use": "npz", "args": {"path": "zero_one.npz"}},
+            "loss": "mse",
+            "loader": {"batch_size": 8},
+            "training": {"epochs": 5},
+        },
+    )
+    assert "vanishing_gradients" in ids(run)
+
+
+@pytest.mark.requirement("DIAG-5")
+def test_a_real_run_on_the_cpu_is_never_called_inefficient(digits):
+    found = assess(digits)
+    assert "resource_inefficiency" not in ids(digits)
+    assert found.resources.cpu_percent is not None
+    assert "not applicable: no GPU was used" in diagnostic_report(digits, GOAL, [])
+
+
+@pytest.mark.requirement("DIAG-6", "DIAG-7")
+def test_a_rate_far_too_low_stalls_and_underfits(train):
+    run = train("stalled", {**DIGITS, "optimizer": {"learning_rate": 1e-9}, "training": {"epochs": 15}})
+    assert run.status().stop_reason == "early_stopping"
+    assert {"convergence_stall", "underfitting"} <= set(ids(run))
+    assert assess(run, GOAL).recommendation == "optimize"

@@ -1,0 +1,139 @@
+"""Real workers: they outlive their server, and whoever comes back goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+from trainwright.tools.training_orchestrator import RunView, resume_run, start_run, stop_run, wait_for_run
+from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.run import RunDirectory, RunKind, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.workspace import Workspace
+
+    Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
+
+SERVER = """
+import os, signal, sys
+from pathlib import Path
+from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import RunKind
+workspace = Workspace.open(Path(sys.argv[1]))
+view = start_run(workspace, "digits", RunKind.BASELINE)
+heavy = {"torch", "transformers", "optuna", "matplotlib", "sklearn"}
+print(view.run_id, sorted(heavy & sys.modules.keys()), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def until_ended(workspace: Workspace, run_id: str) -> RunView:
+    while not (view := wait_for_run(workspace, run_id)).is_ended:
+        pass
+    return view
+
+
+def until_past(workspace: Workspace, run_id: str, step: int) -> RunView:
+    while (view := wait_for_run(workspace, run_id, after_step=step)).step <= step:
+        assert not view.is_ended, view.failure
+    return view
+
+
+def worker_of(directory: RunDirectory) -> int:
+    process = directory.status().process
+    assert process is not None
+    return process.pid
+
+
+@pytest.mark.requirement("TRAIN-10", "MCP-3", "GATE-3")
+def test_training_survives_the_server_and_a_new_server_follows_it(workspace: Workspace, entries_of: Entries) -> None:
+    command = [sys.executable, "-P", "-c", SERVER, str(workspace.path)]
+    server = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert server.returncode == -signal.SIGKILL, server.stderr
+    run_id, heavy = server.stdout.strip().split(" ", 1)
+    assert heavy == "[]"
+    view = until_ended(workspace, run_id)
+    assert (view.state, view.stop_reason, view.epoch) == (RunState.COMPLETED, "completed", 3), view.failure
+    assert view.best is not None
+    assert view.best["value"] == pytest.approx(view.metrics["validation/accuracy"], abs=0.5)
+    assert len(view.model_dump_json()) < 4000
+    assert [kind for kind, _ in entries_of(run_id)] == ["run_started", "run_sealed"]
+    assert not [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.requirement("TRAIN-10", "CKPT-1", "MCP-3")
+def test_a_run_that_was_stopped_then_killed_goes_on_to_its_end(workspace: Workspace, entries_of: Entries) -> None:
+    run_id = start_run(workspace, "digits", RunKind.BASELINE, changes={"training.epochs": 12}).run_id
+    directory = workspace.run_directory("digits", run_id)
+    until_past(workspace, run_id, 40)
+    stop_run(workspace, run_id)
+    stopped = until_ended(workspace, run_id)
+    assert (stopped.state, stopped.stop_reason) == (RunState.STOPPED, "requested")
+    assert stopped.next is not None
+    assert stopped.next.tool == "resume_training"
+    with pytest.raises(ConflictError, match="nothing to stop"):
+        stop_run(workspace, run_id)
+
+    resumed = resume_run(workspace, run_id)
+    assert (resumed.state, resumed.attempt) == (RunState.CREATED, 2)
+    with pytest.raises(ConflictError, match="nothing to resume"):
+        resume_run(workspace, run_id)
+    until_past(workspace, run_id, stopped.step)
+    os.kill(worker_of(directory), signal.SIGKILL)
+    lost = until_ended(workspace, run_id)
+    assert lost.state is RunState.INTERRUPTED
+    assert lost.failure is not None
+    assert "without a last record" in lost.failure.message
+
+    resume_run(workspace, run_id)
+    done = until_ended(workspace, run_id)
+    assert (done.state, done.attempt, done.epoch) == (RunState.COMPLETED, 3, 12), done.failure
+    story = [(kind, body.get("state")) for kind, body in entries_of(run_id)]
+    assert story == [
+        ("run_started", None),
+        ("run_sealed", "stopped"),
+        ("run_resumed", "stopped"),
+        ("run_sealed", "interrupted"),
+        ("run_resumed", "interrupted"),
+        ("run_sealed", "completed"),
+    ]
+    assert not [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.requirement("MCP-3")
+def test_code_that_kills_its_own_process_is_told_with_what_it_printed_last(
+    workspace: Workspace, make_user_project: Callable[[str, str], None]
+) -> None:
+    source = "import os, signal\nprint('last words', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    make_user_project("selfkiller", source)
+    view = until_ended(workspace, start_run(workspace, "selfkiller", RunKind.SMOKE).run_id)
+    assert view.state is RunState.INTERRUPTED
+    assert view.failure is not None
+    assert view.failure.last_lines[-1] == "last words"
+
+
+def test_code_that_raises_is_told_with_its_line(
+    workspace: Workspace, make_user_project: Callable[[str, str], None]
+) -> None:
+    make_user_project("raiser", "def build(**args):\n    raise ValueError('no such layer')\n")
+    view = until_ended(workspace, start_run(workspace, "raiser", RunKind.SMOKE).run_id)
+    assert view.state is RunState.FAILED
+    assert view.failure is not None
+    assert view.failure.category == "user_code"
+    assert "no such layer" in view.failure.message
+    assert view.failure.remedy
+    assert view.failure.traceback is not None
+    assert "raiser_model.py" in view.failure.traceback
+    assert view.next is not None
+    assert view.next.tool == "diagnose_run"
+    with pytest.raises(ConflictError, match="would fail again"):
+        resume_run(workspace, view.run_id)

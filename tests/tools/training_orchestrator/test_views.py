@@ -1,0 +1,59 @@
+"""What an agent is told of a run: the facts that it can act on, and nothing of our own inside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from trainwright.tools.training_orchestrator import refresh_run
+from trainwright.tools.training_orchestrator.detached import Launch
+from trainwright.trainer.run import Failure, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunDirectory
+
+
+@pytest.mark.parametrize(("category", "shown"), [("user_code", []), ("data", []), ("error", ["our own frames"])])
+def test_the_log_is_shown_only_where_nothing_else_tells_the_cause(
+    workspace: Workspace, made_run: Callable[..., RunDirectory], category: str, shown: list[str]
+) -> None:
+    failure = Failure(category=category, message="m" * 700, remedy="correct it")
+    directory = made_run(state=RunState.FAILED, failure=failure)
+    directory.log.write_text("our own frames\n")
+    view = refresh_run(workspace, directory.run_id)
+    assert view.failure is not None
+    assert view.failure.last_lines == shown
+    assert len(view.failure.message) == 500
+
+
+@pytest.mark.requirement("TRAIN-10")
+def test_a_resumed_run_says_what_it_began_from(workspace: Workspace, made_run: Callable[..., RunDirectory]) -> None:
+    directory = made_run(state=RunState.STOPPED, attempt=2, step=9, launch=Launch(attempt=2))
+    directory.append_event("started", attempt=1)
+    assert refresh_run(workspace, directory.run_id).resumed is None, "the second attempt has not begun"
+    directory.append_event("started", attempt=2)
+    torn = [{"name": "step-8", "problems": ["model.safetensors: digest differs"]}]
+    directory.append_event("resumed", from_checkpoint="step-4", step=4, skipped=torn)
+    resumed = refresh_run(workspace, directory.run_id).resumed
+    assert resumed is not None
+    assert (resumed.from_checkpoint, resumed.step, resumed.note) == ("step-4", 4, None)
+    assert resumed.skipped == ["step-8: model.safetensors: digest differs"]
+
+
+@pytest.mark.requirement("TRAIN-10")
+@pytest.mark.parametrize("skipped", [[], [{"name": "step-4", "problems": ["manifest.json is missing"]}]])
+def test_a_resumed_run_without_a_whole_checkpoint_says_so(
+    workspace: Workspace, made_run: Callable[..., RunDirectory], skipped: list[dict[str, object]]
+) -> None:
+    directory = made_run(state=RunState.STOPPED, attempt=2, step=3, launch=Launch(attempt=2))
+    directory.append_event("started", attempt=2)
+    if skipped:
+        directory.append_event("note", text="No checkpoint is whole.", skipped=skipped)
+    resumed = refresh_run(workspace, directory.run_id).resumed
+    assert resumed is not None
+    assert resumed.note == "no whole checkpoint: began at step 0"
+    assert len(resumed.skipped) == len(skipped)

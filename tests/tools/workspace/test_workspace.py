@@ -1,0 +1,113 @@
+"""Opening workspaces: new, old, damaged, shared and unwritable ones."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine
+
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.settings import Settings
+from trainwright.tools.workspace.tables import Base, Project
+from trainwright.trainer.errors import ConfigurationError, IntegrityError, StorageError
+
+
+@pytest.mark.requirement("PHASE-1")
+def test_what_one_server_commits_the_next_one_reads(tmp_path: Path) -> None:
+    first = Workspace.open(tmp_path / "w")
+    with first.session() as session:
+        session.add(Project(name="p", goal={}, limits={}, code_root="/"))
+    second = Workspace.open(tmp_path / "w")
+    with second.session() as session:
+        assert session.get(Project, "p") is not None
+    first.close()
+    second.close()
+
+
+def test_the_migrations_make_exactly_the_tables_that_the_code_expects(tmp_path: Path) -> None:
+    Workspace.open(tmp_path).close()
+    engine = create_engine(f"sqlite:///{tmp_path / 'workspace.sqlite'}")
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+    engine.dispose()
+
+
+def test_a_failed_session_leaves_nothing(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path)
+    with pytest.raises(RuntimeError), workspace.session() as session:
+        session.add(Project(name="p", goal={}, limits={}, code_root="/"))
+        session.flush()
+        raise RuntimeError
+    with workspace.session() as session:
+        assert session.get(Project, "p") is None
+    workspace.close()
+
+
+def test_several_processes_may_make_one_workspace_at_the_same_time(tmp_path: Path) -> None:
+    code = (
+        "import sys, pathlib; from trainwright.tools.workspace import Workspace as W; W.open(pathlib.Path(sys.argv[1]))"
+    )
+    command = [sys.executable, "-P", "-c", code, str(tmp_path / "w")]
+    makers = [subprocess.Popen(command) for _ in range(4)]
+    assert [maker.wait(60) for maker in makers] == [0, 0, 0, 0]
+
+
+def test_the_owners_settings_are_never_seen_half_written(tmp_path: Path) -> None:
+    for number in range(50):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with ThreadPoolExecutor(8) as openers:
+            seen = set(openers.map(lambda _, folder=folder: Settings.load(folder).digest, range(8)))
+        assert seen == {Settings().digest}
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database at all, but long enough to be looked at" * 20])
+def test_a_file_that_is_no_database_is_told_or_made_new(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "workspace.sqlite").write_bytes(content)
+    if not content:  # SQLite itself reads an empty file as a new database
+        Workspace.open(tmp_path).close()
+        return
+    with pytest.raises(IntegrityError, match="not a workspace database"):
+        Workspace.open(tmp_path)
+    assert (tmp_path / "workspace.sqlite").read_bytes() == content
+
+
+def test_a_workspace_of_a_newer_program_is_refused_untouched(tmp_path: Path) -> None:
+    Workspace.open(tmp_path).close()
+    with sqlite3.connect(tmp_path / "workspace.sqlite") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(IntegrityError, match="schema 9999"):
+        Workspace.open(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["code_roots: 3", "limit: {}", "- a", "limits: {trials: 0}", "a: &b [*b]", "\tx: 1"])
+def test_settings_that_are_not_valid_are_told_with_a_remedy(tmp_path: Path, text: str) -> None:
+    (tmp_path / "settings.yaml").write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        Workspace.open(tmp_path)
+    assert caught.value.remedy
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_a_remedy(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(StorageError, match="cannot be made") as caught:
+        Workspace.open(tmp_path / "file" / "workspace")
+    assert "--workspace" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "/etc", ".hidden", "a" * 64, "a\n", "ａ", "con tab", os.curdir])
+def test_names_that_are_no_plain_words_never_become_paths(tmp_path: Path, name: str) -> None:
+    workspace = Workspace.open(tmp_path)
+    with pytest.raises(ConfigurationError, match="not a valid name"):
+        workspace.project_folder(name)
+    with pytest.raises(ConfigurationError, match="not a valid name"):
+        workspace.run_directory("p", name)
+    workspace.close()

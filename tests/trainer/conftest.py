@@ -1,0 +1,218 @@
+"""Real runs for the engine's tests: run directories, and workers as their own processes.
+
+Most workers here are forked from the test process, which has imported torch already: a run then takes half a second.
+Those whose start matters are started as the orchestrator starts them (`started`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.trainer.launch_environment import launch_environment
+from trainwright.trainer.run import RunDirectory
+
+_spec = importlib.util.spec_from_file_location("start_a_run", Path(__file__).with_name("start_a_run.py"))
+assert _spec is not None
+assert _spec.loader is not None
+start_a_run = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(start_a_run)
+
+MakeRun = Callable[..., RunDirectory]
+Work = Callable[..., int]
+
+
+@pytest.fixture(scope="session")
+def digits() -> dict[str, Any]:
+    """A small configuration that trains well: mlp on digits."""
+    return dict(start_a_run.DIGITS)
+
+
+@pytest.fixture(scope="session")
+def make_run() -> MakeRun:
+    """`make_run(folder, values, **fields)` writes a run directory."""
+    made: MakeRun = start_a_run.make_run
+    return made
+
+
+@pytest.fixture(scope="session")
+def started() -> Callable[..., Any]:
+    """`started(run)` starts a worker as its own fresh process."""
+    start: Callable[..., Any] = start_a_run.start_worker
+    return start
+
+
+@pytest.fixture(scope="session")
+def work() -> Work:
+    """`work(run, before=None)` works on a run in a forked process and returns how it ended (negative: a signal)."""
+    import torch
+
+    torch.set_num_threads(1)  # a pool of threads would not survive the fork
+    import sklearn.datasets  # these two would be imported again in every fork
+    import torch._dynamo
+
+    assert sklearn.datasets
+
+    return _work_in_a_fork
+
+
+def _work_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None) -> int:
+    from trainwright.trainer import worker
+    from trainwright.trainer.user_code.guard import exit_now
+
+    child = os.fork()
+    if child == 0:
+        code = 70
+        try:
+            signal.alarm(0)
+            log = os.open(run.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            sys.stdout = sys.stderr = os.fdopen(log, "w", buffering=1)
+            os.environ.update(launch_environment(run.specification().config))
+            if before is not None:
+                before()
+            code = worker.main([str(run.path)])
+        finally:
+            exit_now(code)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+@pytest.fixture
+def open_session(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
+    """`open_session(values)` assembles a session in this process, as a worker does, without its supervision.
+
+    Its code root is the test's tmp_path.
+    """
+    from trainwright.trainer.assembly.assemble import assemble
+    from trainwright.trainer.supervision.stop import StopRequest
+
+    def opened(values: dict[str, Any], name: str = "run") -> Any:
+        run = make_run(tmp_path / name, values, code_root=str(tmp_path))
+        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
+
+    return opened
+
+
+@pytest.fixture(scope="session")
+def take_steps() -> Callable[[Any, int], None]:
+    """`take_steps(session, number)` trains on, within the present epoch."""
+    from trainwright.trainer.stepping import take_step
+
+    def take(session: Any, number: int) -> None:
+        session.model.train()
+        for _, group in zip(range(number), session.groups(), strict=False):
+            take_step(session, group)
+
+    return take
+
+
+def metrics_of(run: RunDirectory, *keys: str) -> dict[str, list[tuple[int, str]]]:
+    """Return recorded values by key, as text that tells every bit apart."""
+    store = run.metrics()
+    return {key: [(point.step, repr(point.value)) for point in store.series(key)] for key in keys}
+
+
+@pytest.fixture(scope="session")
+def recorded() -> Callable[..., dict[str, list[tuple[int, str]]]]:
+    """`recorded(run, *keys)` returns metric series that can be compared bit by bit."""
+    return metrics_of
+
+
+@pytest.fixture(scope="session")
+def digits_run(tmp_path_factory: pytest.TempPathFactory, digits: dict[str, Any], started: Any) -> RunDirectory:
+    """One whole run of mlp on digits, in a process of its own."""
+    run: RunDirectory = start_a_run.make_run(tmp_path_factory.mktemp("digits") / "run-1", digits)
+    assert started(run).wait(120) == 0, run.log.read_text()
+    return run
+
+
+MINE = """
+import torch
+from torch import nn
+def data(rows=40):
+    x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(0))
+    return torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
+class Net(nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(4, width), nn.ReLU(), nn.Linear(width, 2))
+    def forward(self, x):
+        return self.layers(x)
+"""
+"""A user's own module: data and a model."""
+
+
+@pytest.fixture
+def mine() -> str:
+    """The text of a user's own module."""
+    return MINE
+
+
+@pytest.fixture
+def ended(tmp_path: Path, make_run: Any, work: Any) -> Any:
+    """`ended(code, values)` writes mine.py, works on a run, and returns its directory."""
+
+    def run_it(code: str, values: dict[str, Any] | None = None, **fields: Any) -> RunDirectory:
+        root = tmp_path / "project"
+        root.mkdir(exist_ok=True)
+        (root / "mine.py").write_text(MINE + textwrap.dedent(code))
+        run: RunDirectory = make_run(tmp_path / "run", values or own_parts(), code_root=str(root), **fields)
+        work(run)
+        return run
+
+    return run_it
+
+
+def own_parts() -> dict[str, Any]:
+    """Return a configuration that trains what MINE gives."""
+    return {
+        "model": {"use": "mine:Net"},
+        "data": {"use": "mine:data"},
+        "loader": {"batch_size": 8},
+        "training": {"epochs": 2},
+        "logging": {"tensorboard": False},
+    }
+
+
+@pytest.fixture
+def assert_resumes_exactly(open_session: Any, take_steps: Any) -> Callable[..., Any]:
+    """`assert_resumes_exactly(values)`: saved in mid-epoch and taken up by a fresh session is never interrupted.
+
+    Compares model, optimizers, totals and generators bit for bit; returns the resumed session.
+    """
+    import torch
+
+    from trainwright.trainer.checkpoints.read import load_checkpoint
+    from trainwright.trainer.checkpoints.write import write_checkpoint
+
+    def check(values: dict[str, Any], before: int = 3, after: int = 3) -> Any:
+        whole = open_session(values, "whole")
+        take_steps(whole, before + after)
+        model, state, tensors = whole.state()
+        first = open_session(values, "first")
+        take_steps(first, before)
+        saved, rest, parts = first.state()
+        manifest = {"step": first.progress.step, "epoch": 0, "run_id": "run", "config_digest": ""}
+        written = write_checkpoint(first.run.checkpoints, model=saved, tensors=parts, state=rest, manifest=manifest)
+        resumed = open_session(values, "resumed")
+        resumed.load(load_checkpoint(written))
+        take_steps(resumed, after)
+        model_again, state_again, tensors_again = resumed.state()
+        for ours, theirs in ((model_again, model), (tensors_again, tensors)):
+            assert ours.keys() == theirs.keys()
+            assert all(torch.equal(value, theirs[name]) for name, value in ours.items())
+        assert {**state_again, "progress": None} == {**state, "progress": None}  # which holds times
+        assert resumed.progress.step == before + after
+        return resumed
+
+    return check

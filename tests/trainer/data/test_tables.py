@@ -1,0 +1,104 @@
+"""One table in three kinds of file is the same data; and every way in which such a file can be bad is told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from trainwright.trainer.config.schema import SplitSection
+from trainwright.trainer.data.assemble import from_loaded
+from trainwright.trainer.data.sources import load_table
+from trainwright.trainer.data.sources.tables import READERS
+from trainwright.trainer.errors import DataError
+
+ROWS = [{"width": 0.5 * number, "height": number % 3, "kind": "ab"[number % 2]} for number in range(24)]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow import parquet
+
+    paths = {kind: tmp_path / f"table.{kind}" for kind in READERS}
+    lines = ["width,height,kind", *(",".join(map(str, row.values())) for row in ROWS)]
+    paths["csv"].write_text("\n".join(lines))
+    paths["jsonl"].write_text("\n".join(json.dumps(row) for row in ROWS) + "\n\n")
+    parquet.write_table(pyarrow.Table.from_pylist(ROWS), paths["parquet"])
+    paths["arrow"].mkdir()  # as the Hugging Face library's save_to_disk writes it, in two parts
+    for number, part in enumerate((ROWS[:10], ROWS[10:])):
+        table = pyarrow.Table.from_pylist(part)
+        with pyarrow.ipc.new_stream(str(paths["arrow"] / f"data-{number:05}-of-00002.arrow"), table.schema) as writer:
+            writer.write_table(table)
+    listed = [{"filename": f"data-{number:05}-of-00002.arrow"} for number in (0, 1)]
+    (paths["arrow"] / "state.json").write_text(json.dumps({"_data_files": listed, "_split": None}))
+    return paths
+
+
+@pytest.mark.requirement("TRAIN-1", "REPRO-4")
+def test_a_table_is_the_same_data_in_any_kind_of_file(files: dict[str, Path]) -> None:
+    loaded = {kind: load_table(kind, path, target="kind") for kind, path in files.items()}
+    splits = {kind: from_loaded(table, SplitSection(), source=kind) for kind, table in loaded.items()}
+    for kind, table in loaded.items():
+        assert table.class_names == ["a", "b"]
+        assert table.feature_names == ["width", "height"]
+        assert torch.equal(table.samples.tensors[0], loaded["csv"].samples.tensors[0])
+        prints = {name: record.fingerprint for name, record in splits[kind].records.items()}
+        assert prints == {name: record.fingerprint for name, record in splits["csv"].records.items()}
+
+
+@pytest.mark.requirement("TRAIN-1")
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("a.csv", "x,y,x\n1,2,3\n4,5,6\n", "a.csv has two columns named 'x'"),
+        ("a.csv", "x,y\n1,2\n1,2,3\n", "a.csv line 3 has 3 cells, the header has 2"),
+        ("a.jsonl", '{"x": 1, "y": 2}\n{"x": 1, "y"', "a.jsonl line 2 is no JSON"),
+        ("a.jsonl", '{"x": 1, "y": 2}\n[1, 2]', "line 2 is not an object with the keys x, y, but list"),
+        (
+            "a.jsonl",
+            '{"x": 1, "y": 2}\n{"x": 1, "z": 2}',
+            "line 2 is not an object with the keys x, y, but one with x, z",
+        ),
+        ("a.jsonl", '{"x": null, "y": 2}\n{"x": 1, "y": 0}', "a.jsonl line 1, column 'x': 'None' is not a finite"),
+        ("a.jsonl", '{"x": {"z": 1}, "y": 2}\n', "a.jsonl line 1, column 'x': .* is not a finite number"),
+        ("a.jsonl", '{"x": 1, "y": ""}\n', "a.jsonl line 1: the target 'y' is empty"),
+        ("a.jsonl", "\n\n", "a.jsonl has no line with data"),
+        ("a.jsonl", b"\xff\xfe", "a.jsonl cannot be read"),
+        ("a.parquet", b"PAR1 and no more", "a.parquet cannot be read"),
+        ("a.parquet", b"", "a.parquet cannot be read"),
+    ],
+)
+def test_a_bad_file_is_told_with_its_place(name: str, content: Any, told: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if path.suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    with pytest.raises(DataError, match=told):
+        load_table(path.suffix[1:], path, target="y")
+
+
+@pytest.mark.requirement("TRAIN-1")
+def test_a_folder_of_the_hugging_face_library_that_is_damaged_or_holds_several_splits_is_told(
+    files: dict[str, Path],
+) -> None:
+    part = files["arrow"] / "data-00001-of-00002.arrow"
+    part.write_bytes(part.read_bytes()[:-200])
+    with pytest.raises(DataError, match="table.arrow cannot be read"):
+        load_table("arrow", files["arrow"], target="kind")
+    (files["arrow"] / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    (files["arrow"] / "train").mkdir()
+    with pytest.raises(DataError, match="holds several splits: train") as caught:
+        load_table("arrow", files["arrow"], target="kind")
+    assert "table.arrow/train" in caught.value.remedy
+
+
+@pytest.mark.requirement("TRAIN-1")
+def test_a_parquet_file_that_was_cut_short_is_told(files: dict[str, Path]) -> None:
+    path = files["parquet"]
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(DataError, match="table.parquet cannot be read"):
+        load_table("parquet", path, target="kind")

@@ -1,0 +1,61 @@
+"""Exports of the models by name: the files give what the model gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trainwright.trainer.run import RunKind
+
+GPT: dict[str, Any] = {
+    "model": {"use": "gpt", "args": {"layers": 1, "heads": 2, "width": 8}},
+    "data": {"use": "text", "args": {"path": "sentences.jsonl", "block_size": 16}},
+    "loss": "next_token",
+    "metrics": ["bits_per_byte"],
+}
+RESNET: dict[str, Any] = {
+    "model": {"use": "resnet", "args": {"depth": 8, "width": 4}},
+    "data": {"use": "digits"},
+    "metrics": ["accuracy"],
+}
+SHORT: dict[str, Any] = {"training": {"epochs": 1, "max_steps": 4}, "logging": {"tensorboard": False}}
+
+
+def exported(values: dict[str, Any], project: Path, make_run: Any, work: Any) -> Any:
+    source = make_run(project / "runs" / "source", {**values, **SHORT}, code_root=str(project))
+    assert work(source) == 0, source.log.read_text()
+    run = make_run(
+        project / "runs" / "export", {**values, **SHORT}, code_root=str(project),
+        kind=RunKind.EXPORT, source_run=str(source.path),
+    )  # fmt: skip
+    assert work(run) == 0, run.log.read_text()
+    return run
+
+
+@pytest.mark.requirement("CKPT-5", "TRAIN-1")
+@pytest.mark.parametrize("values", [GPT, RESNET], ids=["gpt", "resnet"])
+def test_a_model_by_name_is_written_as_onnx(values: dict[str, Any], project: Path, make_run: Any, work: Any) -> None:
+    evidence = exported(values, project, make_run, work).evidence("export")
+    assert evidence["onnx"]["passed"]
+    assert evidence["safetensors"]["reloaded_identical"]
+    assert evidence["library"] is None
+
+
+@pytest.mark.requirement("CKPT-5", "TRAIN-1")
+def test_a_library_model_is_written_for_the_library_with_its_adapters_taken_in(
+    project: Path, classify: dict[str, Any], make_run: Any, work: Any
+) -> None:
+    import torch
+    from transformers import pipeline
+
+    run = exported({**classify, "adapter": {"rank": 2}}, project, make_run, work)
+    evidence = run.evidence("export")
+    assert evidence["onnx"]["passed"]
+    assert evidence["library"]["max_abs_difference"] <= 1e-4
+    folder = run.artifacts / "final_model" / "transformers"
+    assert {f"transformers/{path.name}" for path in folder.iterdir()} <= set(evidence["files"])
+    with torch.no_grad():
+        (answer,) = pipeline("text-classification", model=str(folder))("The debugger's prompt is (Pdb).")
+    assert answer["label"] in {"compound", "debugger", "string-methods", "formatstrings"}

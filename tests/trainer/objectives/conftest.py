@@ -1,0 +1,140 @@
+"""Sessions in the test's own process, trained as the loop does it, and what must be equal after a resume."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+OpenSession = Callable[..., Any]
+
+DIGITS = """
+import numpy
+import torch
+from sklearn.datasets import load_digits
+from torch.utils.data import TensorDataset
+
+def digits(rows=900, start=0, labels=True):
+    '''Scans of digits in a fixed mixed order: `rows` to train on out of the first 900, the other 897 to validate.'''
+    found = load_digits()
+    order = numpy.random.default_rng(0).permutation(len(found.target))
+    x = torch.from_numpy(found.images[order].astype("float32") / 16.0).unsqueeze(1)
+    y = torch.from_numpy(found.target[order])
+    return {
+        "train": TensorDataset(x[start:start + rows], y[start:start + rows]),
+        "validation": TensorDataset(x[900:], y[900:]),
+    }
+
+class Net(torch.nn.Module):
+    def __init__(self, width=8):
+        super().__init__()
+        self.layers = torch.nn.Sequential(
+            torch.nn.Flatten(), torch.nn.Linear(64, width), torch.nn.ReLU(), torch.nn.Linear(width, 10))
+    def forward(self, x):
+        return self.layers(x)
+"""
+"""A user's own module, with which a test says exactly what is trained on."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A code root that holds `own.py`."""
+    (tmp_path / "own.py").write_text(DIGITS)
+    return tmp_path
+
+
+@pytest.fixture
+def open_session(root: Path, make_run: Any) -> OpenSession:
+    """`open_session(values)` assembles a session over a run directory of its own."""
+    from trainwright.trainer.assembly.assemble import assemble
+    from trainwright.trainer.supervision.stop import StopRequest
+
+    made = iter(range(1000))
+
+    def opened(values: dict[str, Any]) -> Any:
+        run = make_run(root / f"run-{next(made)}", quiet(values), code_root=str(root))
+        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
+
+    return opened
+
+
+def quiet(values: dict[str, Any]) -> dict[str, Any]:
+    return {"logging": {"tensorboard": False}, **values}
+
+
+@pytest.fixture(scope="session")
+def take_steps() -> Callable[[Any, int], None]:
+    """`take_steps(session, number)` trains on, within the present epoch."""
+    from trainwright.trainer.stepping import take_step
+
+    def take(session: Any, number: int) -> None:
+        session.model.train()
+        for _, group in zip(range(number), session.groups(), strict=False):
+            take_step(session, group)
+
+    return take
+
+
+@pytest.fixture(scope="session")
+def trained(take_steps: Any) -> Callable[[Any], Any]:
+    """`trained(session)` trains all epochs, without validating, and returns the session."""
+
+    def train(session: Any) -> Any:
+        for epoch in range(session.config.training.epochs):
+            take_steps(session, len(session.train_loader))
+            session.progress.epoch, session.progress.batch = epoch + 1, 0
+            session.totals = type(session.totals)()
+        return session
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def judge() -> Callable[[Any], dict[str, float]]:
+    """`judge(session)` measures the validation split."""
+    from trainwright.trainer.evaluation import evaluate_split
+
+    def judged(session: Any) -> dict[str, float]:
+        return evaluate_split(session, session.validation_loader)
+
+    return judged
+
+
+def bits_of(session: Any) -> tuple[Any, dict[str, bytes]]:
+    """Return the whole state of a session but its clocks: plain values, and tensors as bytes."""
+    model, state, tensors = session.state()
+    state["progress"] = {name: value for name, value in state["progress"].items() if "seconds" not in name}
+    return state, {name: value.numpy().tobytes() for name, value in (model | tensors).items()}
+
+
+@pytest.fixture
+def assert_resumes_exactly(open_session: Any, take_steps: Any, judge: Any) -> Callable[[dict[str, Any]], Any]:
+    """`assert_resumes_exactly(values)` compares 9 steps in one go with 4, a checkpoint, and 5 in a new session.
+
+    Returns the session that was resumed.
+    """
+    from trainwright.trainer.checkpoints.read import load_checkpoint
+    from trainwright.trainer.checkpoints.write import write_checkpoint
+
+    def check(values: dict[str, Any]) -> Any:
+        open_session(values)  # what a process imports the first time draws from Python's generator
+        whole = open_session(values)
+        take_steps(whole, 9)
+        expected = judge(whole), bits_of(whole)
+        first = open_session(values)
+        take_steps(first, 4)
+        model, state, kept = first.state()
+        manifest = {"step": 4, "epoch": 0, "run_id": "run", "config_digest": ""}
+        path = write_checkpoint(first.run.checkpoints, model=model, tensors=kept, state=state, manifest=manifest)
+        resumed = open_session(values)
+        torch.rand(7)  # the generators stand anywhere
+        resumed.load(load_checkpoint(path))
+        take_steps(resumed, 5)
+        assert (judge(resumed), bits_of(resumed)) == expected
+        assert resumed.progress.step == 9
+        return resumed
+
+    return check

@@ -1,0 +1,185 @@
+"""Saved, loaded and continued: every optimizer and schedule goes on with the bits it would have had."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from trainwright.trainer.checkpoints.packing import pack
+from trainwright.trainer.checkpoints.read import load_checkpoint
+from trainwright.trainer.checkpoints.write import write_checkpoint
+from trainwright.trainer.evaluation import evaluate_split
+from trainwright.trainer.run import RunDirectory
+
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "sgd": {"name": "sgd", "momentum": 0.9, "nesterov": True},
+    "adam": {"name": "adam"},
+    "adamw": {"name": "adamw"},
+    "lamb": {"name": "lamb"},
+    "lars": {"name": "lars"},
+    "lion": {"name": "lion"},
+    "muon": {"name": "muon"},
+    "adafactor": {"name": "adafactor"},
+    "schedule_free_adamw": {"name": "schedule_free_adamw"},
+    "schedule_free_sgd": {"name": "schedule_free_sgd", "learning_rate": 0.1},
+}
+SCHEDULES: dict[str, dict[str, Any]] = {
+    "constant": {"name": "constant"},
+    "plateau": {"name": "plateau", "patience_epochs": 1, "factor": 0.5},
+    "one_cycle": {"name": "one_cycle", "momentum_range": [0.8, 0.95]},
+}
+PAIRS = [
+    (optimizer, schedule)
+    for optimizer in OPTIMIZERS
+    for schedule in SCHEDULES
+    if not (optimizer.startswith("schedule_free") and schedule != "constant")
+    and not (optimizer == "adafactor" and schedule == "one_cycle")
+]
+
+
+def bits_of(session: Any) -> tuple[Any, dict[str, bytes]]:
+    """Return all that the next step depends on: plain values, and tensors as bytes."""
+    tensors: dict[str, torch.Tensor] = {}
+    whole = {
+        "model": session.model.state_dict(),
+        "optimizers": {name: optimizer.state_dict() for name, optimizer in session.optimizers.items()},
+        "schedule": session.schedule.state_dict(),
+    }
+    plain = pack(whole, "all", tensors)
+    return plain, {name: tensor.numpy().tobytes() for name, tensor in tensors.items()}
+
+
+def saved_and_loaded(session: Any, again: Any) -> Any:
+    """Write a session's checkpoint and take it up in another one."""
+    model, state, tensors = session.state()
+    manifest = {"step": session.progress.step, "epoch": 0, "run_id": "run", "config_digest": ""}
+    folder = session.run.checkpoints
+    again.load(load_checkpoint(write_checkpoint(folder, model=model, tensors=tensors, state=state, manifest=manifest)))
+    return again
+
+
+@pytest.mark.requirement("TRAIN-3", "TRAIN-4", "REPRO-6")
+@pytest.mark.parametrize(("optimizer", "schedule"), PAIRS)
+def test_saved_loaded_and_continued_is_never_interrupted(
+    optimizer: str, schedule: str, iris: dict[str, Any], open_session: Any, take_steps: Any
+) -> None:
+    values = {**iris, "optimizer": OPTIMIZERS[optimizer], "schedule": SCHEDULES[schedule]}
+    whole, first = open_session(values, "whole"), open_session(values, "first")
+    for session in (whole, first):
+        take_steps(session, 5)
+        for epoch in (1, 2):
+            session.schedule.judge(0.5, epoch, minimize=True)
+    resumed = saved_and_loaded(first, open_session(values, "resumed"))
+    assert bits_of(resumed) == bits_of(whole)
+    for session in (whole, resumed):
+        take_steps(session, 6)
+    assert bits_of(resumed) == bits_of(whole)
+    assert whole.progress.step == 11
+
+
+@pytest.mark.requirement("TRAIN-3", "REPRO-6")
+def test_moments_in_8_bits_are_saved_as_they_are(iris: dict[str, Any], open_session: Any, take_steps: Any) -> None:
+    pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
+    model = {"use": "mlp", "args": {"hidden": [80, 80]}}  # below 4096 entries they stay in 32 bits
+    values = {**iris, "model": model, "optimizer": {"name": "adam8bit"}}
+    whole, first = open_session(values, "whole"), open_session(values, "first")
+    for session in (whole, first):
+        take_steps(session, 5)
+    resumed = saved_and_loaded(first, open_session(values, "resumed"))
+    for session in (whole, resumed):
+        take_steps(session, 6)
+    assert bits_of(resumed) == bits_of(whole)
+    states = whole.optimizers["optimizer"].state.values()
+    assert any(state["state1"].dtype == torch.uint8 for state in states)
+
+
+@pytest.mark.requirement("TRAIN-3", "REPRO-6")
+@pytest.mark.parametrize("name", ["schedule_free_adamw", "schedule_free_sgd"])
+def test_schedule_free_is_judged_and_saved_at_the_average_and_trained_where_it_was(
+    name: str, iris: dict[str, Any], open_session: Any, take_steps: Any
+) -> None:
+    values = {**iris, "optimizer": OPTIMIZERS[name], "schedule": {"name": "constant"}}
+    session, other = open_session(values), open_session(values, "other")
+    for each in (session, other):
+        take_steps(each, 8)
+    before = bits_of(session)
+    judged = evaluate_split(session, session.validation_loader)["loss"]
+    saved = session.state()[0]
+    assert bits_of(session) == before == bits_of(other)
+    (optimizer,) = session.optimizers.values()
+    optimizer.eval()
+    for parameter_name, value in session.model.state_dict().items():
+        assert torch.equal(saved[parameter_name], value)
+    assert evaluate_split(session, session.validation_loader)["loss"] == judged
+    session.model.load_state_dict({name: value.clone() for name, value in other.model.state_dict().items()})
+    for group in optimizer.param_groups:  # the training point judged as if it were the average
+        group["train_mode"] = False
+    assert evaluate_split(session, session.validation_loader)["loss"] != judged
+
+
+KILLED: dict[str, dict[str, Any]] = {
+    "plateau": {
+        "optimizer": {"name": "sgd", "learning_rate": 0.3},
+        "schedule": {"name": "plateau", "patience_epochs": 1, "factor": 0.5, "warmup_steps": 3},
+    },
+    "schedule_free": {"optimizer": {"name": "schedule_free_adamw"}, "schedule": {"name": "constant"}},
+    "muon": {"optimizer": {"name": "muon", "learning_rate": 0.01}, "training": {"epochs": 5, "clip_value": 0.1}},
+    "unfreezing": {
+        "freezing": {
+            "patterns": ["layers.1", "*.bias"],
+            "unfreeze": [{"after_epochs": 2, "patterns": ["layers.1"]}, {"after_epochs": 3, "patterns": ["*.bias"]}],
+        },
+    },
+}
+
+
+def kill_in_the_fourth_epoch() -> None:
+    import os
+
+    from trainwright.trainer.observers.recorder import Recorder
+
+    real = Recorder.step
+
+    def step(self: Any, session: Any, result: Any) -> None:
+        if result.epoch == 3 and result.batch == 7:
+            os.kill(os.getpid(), signal.SIGKILL)
+        real(self, session, result)
+
+    Recorder.step = step  # type: ignore[method-assign]
+
+
+ENDS = ("weights_digest", "best", "final", "stop_reason", "epochs", "steps")
+
+
+def assert_the_checkpoints_hold_the_same(run: RunDirectory, other: RunDirectory) -> None:
+    """Optimizer state and training points included; `state.json` tells times, which differ."""
+    names = sorted(path.name for path in other.checkpoints.glob("step-*"))
+    assert sorted(path.name for path in run.checkpoints.glob("step-*")) == names
+    for name in names:
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            assert (run.checkpoints / name / file).read_bytes() == (other.checkpoints / name / file).read_bytes()
+
+
+@pytest.mark.requirement("REPRO-6", "TRAIN-3", "TRAIN-4")
+@pytest.mark.parametrize("what", KILLED)
+def test_a_worker_killed_in_mid_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
+    what: str, tmp_path: Path, iris: dict[str, Any], make_run: Any, work: Any, recorded: Any
+) -> None:
+    values = {**iris, "training": {"epochs": 5}, **KILLED[what]}
+    whole, killed = make_run(tmp_path / "whole", values), make_run(tmp_path / "killed", values)
+    assert work(whole) == 0, whole.log.read_text()
+    assert work(killed, before=kill_in_the_fourth_epoch) == -signal.SIGKILL, killed.log.read_text()
+    assert work(killed) == 0, killed.log.read_text()
+    assert killed.events("resumed")[0].data["step"] == 42
+    if what == "plateau":
+        rates = {rate for _, rate in recorded(whole, "train/learning_rate")["train/learning_rate"][3:]}
+        assert len(rates) > 1, "the rate was lowered on the way"
+    keys = ("train/loss", "train/gradient_norm", "train/learning_rate", "validation/loss")
+    assert recorded(killed, *keys) == recorded(whole, *keys)
+    ours, theirs = killed.evidence("summary"), whole.evidence("summary")
+    assert {key: ours[key] for key in ENDS} == {key: theirs[key] for key in ENDS}
+    assert_the_checkpoints_hold_the_same(killed, whole)

@@ -1,0 +1,83 @@
+"""What a step does around the optimizer: clipping, the rates and the momenta it sets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.stepping import take_step
+
+
+def one_step(session: Any) -> tuple[Any, torch.Tensor]:
+    """Return the result of one step of plain gradient descent at rate 1, and its whole update."""
+    before = [p.detach().clone() for p in session.model.parameters()]
+    session.model.train()
+    result = take_step(session, next(session.groups()))
+    after = session.model.parameters()
+    return result, torch.cat([(old - new.detach()).flatten() for old, new in zip(before, after, strict=True)])
+
+
+PLAIN: dict[str, Any] = {
+    "optimizer": {"name": "sgd", "learning_rate": 1.0, "momentum": 0.0, "weight_decay": 0.0},
+    "schedule": {"name": "constant", "warmup_steps": 0},
+}
+
+
+@pytest.mark.requirement("TRAIN-2")
+def test_clipping_by_norm_scales_and_by_value_cuts(iris: dict[str, Any], open_session: Any) -> None:
+    result, whole = one_step(open_session({**iris, **PLAIN}, "whole"))
+    norm = float(result.gradient_norm)
+    assert float(whole.norm()) == pytest.approx(norm, rel=1e-4)
+    limit = norm / 3
+    scaled, update = one_step(open_session({**iris, **PLAIN, "training": {"clip_norm": limit}}, "norm"))
+    assert float(scaled.gradient_norm) == norm, "the recorded norm is that before clipping"
+    torch.testing.assert_close(update, whole / 3, rtol=1e-3, atol=1e-6)
+    limit = float(whole.abs().median())
+    cut, update = one_step(open_session({**iris, **PLAIN, "training": {"clip_value": limit}}, "value"))
+    assert float(cut.gradient_norm) == norm
+    torch.testing.assert_close(update, whole.clamp(-limit, limit), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.requirement("TRAIN-2", "CONF-1")
+def test_clipping_both_ways_is_refused() -> None:
+    work = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
+    with pytest.raises(ConfigurationError, match="not both"):
+        parse_config({**work, "training": {"clip_norm": 1.0, "clip_value": 1.0}})
+
+
+@pytest.mark.requirement("TRAIN-3", "TRAIN-4")
+def test_each_group_follows_the_schedule_from_its_own_rate_and_the_highest_is_recorded(
+    iris: dict[str, Any], open_session: Any
+) -> None:
+    groups = [{"patterns": ["layers.1"], "learning_rate_factor": 0.1}]
+    session = open_session(
+        {
+            **iris,
+            "optimizer": {"learning_rate": 0.02, "groups": groups},
+            "schedule": {"name": "linear", "warmup_steps": 4},
+        }
+    )
+    session.model.train()
+    for number, batches in zip(range(1, 4), session.groups(), strict=False):
+        result = take_step(session, batches)
+        rates = sorted({group["lr"] for group in session.optimizers["optimizer"].param_groups})
+        assert rates == pytest.approx([0.002 * number / 4, 0.02 * number / 4])
+        assert result.learning_rate == max(rates)
+
+
+@pytest.mark.requirement("TRAIN-4")
+@pytest.mark.parametrize("name", ["sgd", "adamw", "muon"])
+def test_one_cycle_moves_the_momentum_of_every_group(name: str, iris: dict[str, Any], open_session: Any) -> None:
+    schedule = {"name": "one_cycle", "momentum_range": [0.7, 0.9]}
+    session = open_session({**iris, "optimizer": {"name": name}, "schedule": schedule})
+    session.model.train()
+    take_step(session, next(session.groups()))
+    groups = [group for optimizer in session.optimizers.values() for group in optimizer.param_groups]
+    assert {group["momentum"] if "momentum" in group else group["betas"][0] for group in groups} == {0.9}
+    session.progress.step = session.schedule.warmup_steps - 1
+    take_step(session, next(session.groups()))
+    assert {group["momentum"] if "momentum" in group else group["betas"][0] for group in groups} == {0.7}

@@ -1,0 +1,169 @@
+"""A probe run on real data: what it measures, what it suggests, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
+from trainwright.trainer.assembly.assemble import assemble
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.probing import rates, sizes
+from trainwright.trainer.probing.profile import bottleneck
+from trainwright.trainer.probing.run import put_back
+from trainwright.trainer.run import RunKind
+from trainwright.trainer.supervision.stop import StopRequest
+
+DIGITS: dict[str, Any] = {
+    "model": {"use": "mlp", "args": {"hidden": [32], "norm": "batch", "dropout": 0.1}},
+    "data": {"use": "digits"},
+    "optimizer": {"learning_rate": 1e-5},
+    "training": {"epochs": 3},
+    "logging": {"tensorboard": False},
+}
+
+
+@pytest.fixture
+def open_session(tmp_path: Path, make_run: Any) -> Any:
+    def opened(values: dict[str, Any], **fields: Any) -> Any:
+        run = make_run(tmp_path / "run", values, code_root=str(tmp_path), **fields)
+        return assemble(run.specification(), run, StopRequest(run.path / "stop_reason"))
+
+    return opened
+
+
+@pytest.mark.requirement("TRAIN-8", "TUNE-6")
+def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_run: Any, work: Any) -> None:
+    run = make_run(tmp_path / "run", DIGITS, kind=RunKind.PROBE, max_steps=10)
+    assert work(run) == 0, run.log.read_text()
+    found = run.evidence("probe")
+    profile = found["profile"]
+    assert profile["steps"] == 10
+    assert sum(profile["phases_percent"].values()) == pytest.approx(100, abs=1)
+    assert all(profile["phases_ms"][name] > 0 for name in ("data", "forward", "backward", "optimizer", "logging"))
+    assert profile["run_seconds"] == pytest.approx(3 * profile["epoch_seconds"], rel=0.1)
+    assert profile["peak_memory_bytes"] > 2**20
+    rate = found["learning_rate"]["suggested"]
+    assert 1e-3 < rate < 0.5, "trains well at 0.003 to 0.1; it was configured far below"
+    assert found["changes"]["optimizer.learning_rate"] == rate
+    assert (run.artifacts / found["learning_rate"]["plot"]).read_bytes()[:4] == b"\x89PNG"
+    assert (run.artifacts / found["schedule_plot"]).stat().st_size > 1000
+    tried = found["batch_size"]["tried"]
+    assert [one["batch_size"] for one in tried][:2] == [32, 64]
+    assert tried[0]["samples_per_second"] > 0
+    assert not any(run.checkpoints.glob("step-*"))
+    assert run.evidence("summary") is None
+    told = probe_result(found)
+    assert suggested_call("mine", "run", told).arguments["changes"] == found["changes"]
+
+
+@pytest.mark.requirement("TUNE-6")
+def test_the_suggested_rate_trains_better_than_one_far_below_and_far_above(open_session: Any, take: Any) -> None:
+    """Loss after an epoch with the suggestion, and with a thirtieth and thirty times of it."""
+    session = open_session({**DIGITS, "schedule": {"name": "constant"}})
+    with put_back(session):
+        suggested = rates.sweep(session, 100)["suggested"]
+    losses = {}
+    for factor in (1.0, 1 / 30, 30.0):
+        with put_back(session):
+            session.base_rates = {"optimizer": [suggested * factor for _ in session.base_rates["optimizer"]]}
+            losses[factor] = take(session)
+    assert losses[1.0] < losses[1 / 30]
+    assert losses[1.0] < losses[30.0]
+
+
+@pytest.fixture
+def take() -> Any:
+    from trainwright.trainer.evaluation import evaluate_split
+    from trainwright.trainer.probing.profile import endless
+    from trainwright.trainer.stepping import take_step
+
+    def one_epoch(session: Any) -> float:
+        session.model.train()
+        for group in endless(session, 40):
+            take_step(session, group)
+        return evaluate_split(session, session.validation_loader)["loss"]
+
+    return one_epoch
+
+
+@pytest.mark.requirement("TRAIN-8", "TUNE-6")
+def test_everything_is_as_it_was_after_a_sweep_that_diverged(open_session: Any) -> None:
+    session = open_session({**DIGITS, "training": {"precision": "fp16", "epochs": 3}})
+    before = {name: value.clone() for name, value in session.model.state_dict().items()}
+    generator, scaler = torch.get_rng_state(), session.scaler.state_dict()
+    with put_back(session):
+        assert rates.sweep(session, 60)["steps"] > 10
+        assert any(not torch.equal(before[name], value) for name, value in session.model.state_dict().items())
+    assert all(torch.equal(before[name], value) for name, value in session.model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), generator)
+    assert (session.progress.step, session.scaler.state_dict()) == (0, scaler)
+    assert not any(optimizer.state for optimizer in session.optimizers.values())
+
+
+@pytest.mark.requirement("TUNE-6")
+def test_a_loss_that_never_falls_gives_no_suggestion() -> None:
+    flat = [(10.0**-n, 2.3, 2.3) for n in range(20, 0, -1)]
+    assert rates.suggestion(flat)["suggested"] is None
+    assert "did not fall" in rates.suggestion(flat)["why"]
+
+
+@pytest.mark.requirement("TUNE-6", "TRAIN-8")
+def test_memory_that_runs_out_at_one_size_ends_the_search_and_not_the_run(tmp_path: Path, open_session: Any) -> None:
+    (tmp_path / "wide.py").write_text(WIDE)
+    session = open_session({**DIGITS, "model": {"use": "wide:Wide"}, "data": {"use": "wide:data"}})
+    found = sizes.in_a_fork(lambda: sizes._tried(session, 256), memory_bytes=200 * 2**20)
+    assert found == {"failure": "memory ran out"}
+    fitting = sizes.in_a_fork(lambda: sizes._tried(session, 2), memory_bytes=200 * 2**20)
+    assert fitting["samples_per_second"] > 0
+    killed = sizes.in_a_fork(lambda: __import__("os").kill(__import__("os").getpid(), 9), memory_bytes=2**30)  # type: ignore[arg-type,return-value]
+    assert killed == {"failure": "memory ran out"}
+
+
+WIDE = """
+import torch
+from torch import nn
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 500_000), nn.Linear(500_000, 2)
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)))
+def data():
+    x = torch.randn(400, 8, generator=torch.Generator().manual_seed(0))
+    return torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
+"""
+
+SLOW = """
+import time, torch
+class Slow(torch.utils.data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        time.sleep(0.003)
+        return torch.full((4,), float(index)), index % 2
+"""
+
+
+@pytest.mark.requirement("TRAIN-8")
+def test_slow_data_is_named_as_the_bottleneck_with_what_helps(tmp_path: Path, make_run: Any, work: Any) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    values = {**DIGITS, "model": {"use": "mlp"}, "data": {"use": "slow:Slow"}, "loader": {"batch_size": 8}}
+    run = make_run(tmp_path / "run", values, kind=RunKind.PROBE, max_steps=4, code_root=str(tmp_path))
+    assert work(run) == 0, run.log.read_text()
+    slowest = run.evidence("probe")["profile"]["bottleneck"]
+    assert slowest["phase"] == "data"
+    assert slowest["changes"]["loader.num_workers"] >= 1
+    parse_config({**values, "loader": {"num_workers": 1, "persistent_workers": True}})
+
+
+@pytest.mark.requirement("TRAIN-8")
+def test_a_dear_update_changes_no_batch_size(open_session: Any) -> None:
+    session = open_session({**DIGITS, "model": {"use": "mlp"}})
+    found = bottleneck(session, {"data": 5.0, "logging": 1.0, "optimizer": 40.0, "forward": 30.0, "backward": 24.0})
+    assert found["phase"] == "optimizer"
+    assert "larger batch" in found["why"]
+    assert found["changes"] == {}
