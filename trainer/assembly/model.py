@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +73,9 @@ def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None) -> 
     kind = MODELS[entry.use]
     try:
         model: nn.Module = kind(shape, outputs, **entry.args)
-    except (TypeError, KeyError, ValueError) as error:
+    except ValueError as error:  # what only the data can tell; the schema has checked the rest
         raise ConfigurationError(
-            f"`model.args` of {entry.use}: {str(error).partition('() ')[2] or error}.",
-            remedy=f"{entry.use} takes {', '.join(arguments_of(kind))}.",
+            f"`model.args` of {entry.use}: {error}.", remedy="Correct model.args.", document="configs/models.md"
         ) from error
     return model
 
@@ -108,12 +106,6 @@ def _first_sample(entry: Entry, splits: Splits) -> tuple[Tensor, Any]:
 def _target(splits: Splits) -> Any:
     with seeding.preserved():
         return split_batch(splits.samples["train"][0])[2]
-
-
-def arguments_of(kind: Any) -> list[str]:
-    """Return the arguments of a built-in part that a configuration may give."""
-    parameters = inspect.signature(kind).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:
