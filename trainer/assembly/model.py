@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from trainwright.trainer import models
+from trainwright.trainer.assembly.room import require_room
 from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config import Entry, TrainingConfig
+from trainwright.trainer.config.arguments.models import MODELS as ARGUMENTS
 from trainwright.trainer.config.objectives import model_outputs
 from trainwright.trainer.errors import ConfigurationError, DataError
 from trainwright.trainer.losses import Loss
@@ -70,9 +73,11 @@ def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None) -> 
             remedy="Use data text and loss next_token, or another model.",
         )
     outputs = outputs or outputs_of(splits, loss, target)
-    kind = MODELS[entry.use]
+    kind, args = MODELS[entry.use], ARGUMENTS[entry.use].model_validate(entry.args).model_dump()
+    make = partial(kind, shape, outputs)
     try:
-        model: nn.Module = kind(shape, outputs, **entry.args)
+        require_room(entry.use, args, make)
+        model: nn.Module = make(**args)
     except ValueError as error:  # what only the data can tell; the schema has checked the rest
         raise ConfigurationError(
             f"`model.args` of {entry.use}: {error}.", remedy="Correct model.args.", document="configs/models.md"
