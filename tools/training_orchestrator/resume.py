@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools import ledger
+from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.tools.training_orchestrator.follow import follow
@@ -14,7 +14,7 @@ from trainwright.tools.training_orchestrator.stop import STOP_REASON
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
-from trainwright.trainer.errors import ConflictError, IntegrityError, LimitReachedError
+from trainwright.trainer.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ RESUMABLE_FAILURES = frozenset({"limit", "storage"})
 def resume_run(workspace: Workspace, run_id: str) -> RunView:
     """Start a new worker on an interrupted or stopped run; it goes on from the newest whole checkpoint.
 
+    Its share is reserved anew under the limits that hold now, and counts all attempts together (GATE-4).
+
     Raises:
         ConflictError: the run still runs, is completed, was pruned, or failed for a cause that lies in itself.
         GateRefusedError, LimitReachedError: no permit now.
@@ -46,13 +48,16 @@ def resume_run(workspace: Workspace, run_id: str) -> RunView:
         _check_resumable(row, seen)
         _check_unchanged(session, directory, row)
         project = get_project(session, row.project)
-        _check_time_left(directory, permits.effective_limits(workspace, project).run_wall_clock_seconds)
-        permit = permits.permit(session, workspace, project, RunKind(row.kind))
+        kind = RunKind(row.kind)
+        permit = permits.permit(session, workspace, project, kind)
+        share = limits.reserve(session, workspace, project, kind, directory.specification().config, run=row)
+        permit["reserved"] = share.model_dump()
         launch = Launch(attempt=seen.status.attempt + 1)
         body = {"run_id": run_id, "attempt": launch.attempt, "state": seen.state.value, "permit": permit}
         ledger.append(session, row.project, "run_resumed", body)
         row.state, row.sealed, row.ended_at, row.summary = RunState.CREATED.value, False, None, None
         (directory.path / STOP_REASON).unlink(missing_ok=True)
+        directory.write_limits(share.limits)
         write_launch(directory.path, launch)
     launch_worker(directory, launch)
     return view_run(workspace, row)
@@ -73,17 +78,6 @@ def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> Non
         raise IntegrityError(
             f"The record of run {run.id} was changed after it ended ({seal['state']}): {'; '.join(differences[:3])}.",
             remedy=f"start_training(project='{run.project}', kind='{run.kind}') starts a new run.",
-        )
-
-
-def _check_time_left(directory: RunDirectory, allowed_seconds: float) -> None:
-    """Refuse a resume that the worker would end at once: the limit counts all attempts together (GATE-4)."""
-    used_seconds = directory.seconds_worked()
-    if used_seconds >= allowed_seconds:
-        raise LimitReachedError(
-            f"Run {directory.run_id} has used {used_seconds:.0f} of {allowed_seconds:.0f} seconds of wall clock.",
-            remedy="Train with fewer epochs; only the workspace's owner can raise limits.run_wall_clock_seconds.",
-            details={"limit": "run_wall_clock_seconds", "used": used_seconds, "allowed": allowed_seconds},
         )
 
 

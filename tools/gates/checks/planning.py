@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.staleness import changes_of_surroundings
-from trainwright.tools.workspace.settings import ProjectLimits
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.tools.limits import effective_limits, require_room
+from trainwright.trainer.errors import ConfigurationError, LimitReachedError
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -44,12 +44,18 @@ def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.limits_set")
 def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The project's limits are within those of the workspace's owner."""
-    wish = ProjectLimits.model_validate(evidence.project.limits)
-    beyond = evidence.workspace.settings.limits.exceeded_by(wish)
-    measured = f"{wish.project_wall_clock_seconds:.0f} s in all, {wish.trials} trials, {wish.disk_bytes} bytes"
-    remedy = evidence.call("project_status", f"the owner lowered {', '.join(beyond)}: make a new project")
-    return judged(not beyond, measured, "within the owner's settings.yaml", remedy)
+    """The project's limits are within those of the workspace's owner, and leave something to train with."""
+    limits = effective_limits(evidence.session, evidence.workspace, evidence.project)
+    measured = (
+        f"{limits.project_wall_clock_seconds:.0f} s, {limits.gpu_hours:g} GPU hours, {limits.trials} trials, "
+        f"{limits.disk_bytes} bytes in all"
+    )
+    remedy = evidence.call("project_status", "shows what is used and left of each limit")
+    try:
+        require_room(evidence.session, evidence.workspace, evidence.project)
+    except LimitReachedError as error:
+        return failed(error.message, "something left of every limit", remedy)
+    return passed(measured, "within the owner's settings.yaml, and something left of each")
 
 
 @check("planning.smoke_run_passed")
