@@ -98,7 +98,8 @@ class RunEvidence:
         state, status = self.status.state, self.status
         resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
         if resumable:
-            return NextCall(tool="resume_training", arguments={"run_id": self.id}, why=f"the run is {state.value}")
+            own = {"project": self.row.project, "run_id": self.id}
+            return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
         if state.is_ended:
             cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])

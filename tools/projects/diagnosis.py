@@ -12,7 +12,7 @@ from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.ledger import append
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_orchestrator import refresh_project
-from trainwright.tools.workspace.records import get_project, get_run
+from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import RunState, write_atomically
@@ -95,11 +95,8 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
                 document="phases/baseline/workflow.md",
             )
         return evidence.baseline
-    row = get_run(evidence.session, run_id)
-    run = evidence.run(run_id)
-    if run is None:
-        raise ConflictError(f"Run {run_id} belongs to project {row.project}.", remedy=f"project={row.project!r}")
-    return run
+    row = get_run_of(evidence.session, evidence.name, run_id)
+    return RunEvidence(row, evidence.workspace.run_directory(row.project, run_id), evidence.facts)
 
 
 def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment: Assessment) -> list[str]:

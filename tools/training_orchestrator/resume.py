@@ -12,7 +12,7 @@ from trainwright.tools.training_orchestrator.launch import launch_worker
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.stop import STOP_REASON
 from trainwright.tools.training_orchestrator.views import RunView, view_run
-from trainwright.tools.workspace.records import get_project, get_run
+from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
@@ -28,18 +28,22 @@ RESUMABLE_FAILURES = frozenset({"limit", "storage"})
 """Failures whose cause lay outside the run: it goes on once there is room again."""
 
 
-def resume_run(workspace: Workspace, run_id: str) -> RunView:
+def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None) -> RunView:
     """Start a new worker on an interrupted or stopped run; it goes on from the newest whole checkpoint.
 
     Its share is reserved anew under the limits that hold now, and counts all attempts together (GATE-4).
 
+    Args:
+        project: the project that the run must belong to; None for callers that have the run from its own study.
+
     Raises:
-        ConflictError: the run still runs, is completed, was pruned, or failed for a cause that lies in itself.
+        ConflictError: the run is another project's, still runs, is completed, was pruned, or failed for a cause that
+            lies in itself.
         GateRefusedError, LimitReachedError: no permit now.
         NotFoundError: there is no such run.
     """
     with workspace.session() as session:
-        run = get_run(session, run_id)
+        run = get_run(session, run_id) if project is None else get_run_of(session, project, run_id)
     follow(workspace, run)  # seals what has ended, so that the ledger tells the whole story in order
     directory = workspace.run_directory(run.project, run.id)
     with workspace.session() as session:
@@ -47,10 +51,10 @@ def resume_run(workspace: Workspace, run_id: str) -> RunView:
         seen = observe(directory)
         _check_resumable(row, seen)
         _check_unchanged(session, directory, row)
-        project = get_project(session, row.project)
+        owner = get_project(session, row.project)
         kind = RunKind(row.kind)
-        permit = permits.permit(session, workspace, project, kind)
-        share = limits.reserve(session, workspace, project, kind, directory.specification().config, run=row)
+        permit = permits.permit(session, workspace, owner, kind)
+        share = limits.reserve(session, workspace, owner, kind, directory.specification().config, run=row)
         permit["reserved"] = share.model_dump()
         launch = Launch(attempt=seen.status.attempt + 1)
         body = {"run_id": run_id, "attempt": launch.attempt, "state": seen.state.value, "permit": permit}
