@@ -99,6 +99,10 @@ class RunEvidence:
         resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
         if resumable:
             return NextCall(tool="resume_training", arguments={"run_id": self.id}, why=f"the run is {state.value}")
+        if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
+            arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
+            arguments["reason"] = f"{self.id}: {status.failure.category}"
+            return NextCall(tool="configure", arguments=arguments, why="what the failed run measured would fit")
         if state.is_ended:
             cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
