@@ -33,6 +33,8 @@ class Recorder(Observer):
         self.waiting: list[tuple[StepResult, float]] = []
         """Steps whose values have not been read from the device."""
         self.rows: list[Row] = []
+        self.shown: list[tuple[dict[str, float], int, float]] = []
+        """What TensorBoard is to get: values, step and moment."""
         self.flushed_at = self.window_at = time.monotonic()
         self.window = (0, 0.0)
         """Samples trained on and seconds waited for data when the present window began."""
@@ -65,8 +67,11 @@ class Recorder(Observer):
         self.flush()
 
     def stop(self, session: Session, reason: str) -> None:  # noqa: ARG002 - the moment's form
-        """Record what is left."""
+        """Record what is left, and what the machine did in a run that was too short for the sampler's rhythm."""
         self.read(session)
+        if self.sampler.mean("cpu_percent") is None:
+            self.sampler.measure()
+        self._system(session)
         self.flush()
 
     def close(self) -> None:
@@ -99,9 +104,9 @@ class Recorder(Observer):
                 raise divergence(
                     session, result.step, result.epoch, result.batch, result.micro_batches, numbers["loss"], norm
                 )
-        if self.board is not None:
-            for name, value in numbers.items():
-                self.board.add_scalar(f"train/{name}", value, waiting[-1][0].step)
+        self.shown.append(
+            ({f"train/{name}": value for name, value in numbers.items()}, waiting[-1][0].step, waiting[-1][1])
+        )
 
     def note_non_finite(self, session: Session, step: int, loss: float, norm: float) -> None:
         """Record the steps before the one that ended the run, which tell how it came about, and its own values."""
@@ -113,9 +118,20 @@ class Recorder(Observer):
     def flush(self) -> None:
         """Write the rows. Raises sqlite3.Error."""
         rows, self.rows = self.rows, []
+        shown, self.shown = self.shown, []
         self.flushed_at = time.monotonic()
         if rows:
             self.store.write(rows)
+        if self.board is not None:
+            for values, step, moment in shown:
+                self._show(values, step, moment)
+
+    def _show(self, values: dict[str, float], step: int, moment: float) -> None:
+        """Hand TensorBoard the values as one event, of which add_scalar would make several."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        numbers = [Summary.Value(tag=key, simple_value=value) for key, value in values.items()]
+        self.board.file_writer.add_summary(Summary(value=numbers), step, moment)  # type: ignore[union-attr]
 
     def _throughput(self, session: Session) -> None:
         progress, seconds = session.progress, time.monotonic() - self.window_at
@@ -124,9 +140,13 @@ class Recorder(Observer):
             "throughput/samples_per_second": (progress.samples - samples) / max(seconds, 1e-9),
             "throughput/data_wait_fraction": min((progress.data_wait_seconds - waited) / max(seconds, 1e-9), 1.0),
         }
-        values |= {f"system/{name}": value for name, value in self.sampler.take().items()}
         self._add(values, progress.step, time.time(), on_board=False)
+        self._system(session)
         self._open_window(session)
+
+    def _system(self, session: Session) -> None:
+        values = {f"system/{name}": value for name, value in self.sampler.take().items()}
+        self._add(values, session.progress.step, time.time(), on_board=False)
 
     def _open_window(self, session: Session) -> None:
         self.window = (session.progress.samples, session.progress.data_wait_seconds)
@@ -134,9 +154,8 @@ class Recorder(Observer):
 
     def _add(self, values: dict[str, float], step: int, now: float, *, on_board: bool = True) -> None:
         self.rows += [(key, step, value, now) for key, value in values.items()]
-        if self.board is not None and on_board:
-            for key, value in values.items():
-                self.board.add_scalar(key, value, step)
+        if on_board:
+            self.shown.append((values, step, now))
 
 
 def _scalar(value: Tensor) -> Tensor:
