@@ -39,7 +39,7 @@ def ours(kills: int, most: int, seed: int) -> tuple[dict[str, Tally], collection
         for number, name in enumerate(SCENARIOS):
             folder = Path(place, str(number))
             wanted = max(math.ceil(each * SHARE.get(name, 1.0)), 1)
-            tallies[name] = kill_and_resume(folder, name, wanted, most, draw, moments)
+            tallies[name] = kill_and_resume(folder, name, wanted, draw, moments, most=most)
             print(f"{name:<42} {tallies[name].kills:>5} kills {tallies[name].in_identical:>5} identical", flush=True)
     return tallies, moments
 

@@ -85,7 +85,7 @@ def finish(run: RunDirectory) -> None:
 
 
 def kill_and_resume(
-    place: Path, name: str, kills: int, most: int, draw: random.Random, moments: collections.Counter[str]
+    place: Path, name: str, kills: int, draw: random.Random, moments: collections.Counter[str], *, most: int = 4
 ) -> Tally:
     """Kill runs of a scenario until so many kills were made, each run once to `most` times."""
     whole = make_run(place / "whole", name)

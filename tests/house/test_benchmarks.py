@@ -79,7 +79,7 @@ def test_the_resume_benchmark_kills_and_resumes(resume: Any, ended: RunDirectory
 
     assert ended.status().attempt == 1
     moments: collections.Counter[str] = collections.Counter()
-    tally = resume.kill_and_resume(tmp_path, "augmented data, batch norm, dropout", 1, 4, random.Random(0), moments)
+    tally = resume.kill_and_resume(tmp_path, "augmented data, batch norm, dropout", 1, random.Random(0), moments)
     assert tally.kills == moments.total() >= 1
     assert (tally.in_identical, tally.identical_runs) == (tally.kills, tally.runs)
 
