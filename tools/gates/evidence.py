@@ -13,7 +13,7 @@ from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -158,6 +158,14 @@ class Evidence:
         return parse_config(self.version.values)
 
     @cached_property
+    def has_valid_config(self) -> bool:
+        """Whether the version that holds fits the schema; one that an earlier release kept may not any more."""
+        try:
+            return bool(self.config_digest)
+        except ConfigurationError:
+            return False
+
+    @cached_property
     def config_digest(self) -> str:
         """That version's digest, computed anew from its values."""
         return config_digest(self.config)
@@ -195,6 +203,8 @@ class Evidence:
     @cached_property
     def study(self) -> Study | None:
         """The newest study on the configuration that holds; completed ones come first."""
+        if not self.has_valid_config:
+            return None
         query = select(Study).where(Study.project == self.name, Study.base_config_digest == self.config_digest)
         found = list(self.session.scalars(query.order_by(Study.created_at.desc())))
         return next((study for study in found if study.state == "completed"), found[0] if found else None)

@@ -28,7 +28,10 @@ def configuration_valid(evidence: Evidence, line: CheckLine) -> Outcome:
     try:
         digest = evidence.config_digest
     except ConfigurationError as error:
-        return failed(error.message, line.text, evidence.call("configure", "correct the configuration", changes={}))
+        changes = error.details.get("changes") or {}
+        return failed(
+            error.message, line.text, evidence.call("configure", "correct the configuration", changes=changes)
+        )
     return passed(f"version {evidence.version.number}, {digest[:19]}…", "a valid configuration")
 
 
