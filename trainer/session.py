@@ -16,8 +16,9 @@ from trainwright.trainer.acceleration.memory_format import match_layout
 from trainwright.trainer.acceleration.precision import LossScaler, autocast
 from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.checkpoints.hidden import hidden_buffers, restore_hidden_buffers
-from trainwright.trainer.checkpoints.packing import load_into, pack, unpack
+from trainwright.trainer.checkpoints.packing import pack, unpack
 from trainwright.trainer.checkpoints.read import LoadedCheckpoint
+from trainwright.trainer.checkpoints.user_state import Kinds, load_into, require_resumable
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.errors import DataError
@@ -66,6 +67,8 @@ class Session:
     train_loader: BatchLoader
     validation_loader: BatchLoader
     stop: StopRequest
+    built_state: Kinds
+    """What the user's build put into context.state beside plain values."""
     step_bound: int | None
     """Stop after this many optimizer steps: the smaller of the configuration's and the specification's."""
     progress: Progress = field(default_factory=Progress)
@@ -146,6 +149,7 @@ class Session:
         Raises:
             UserCodeError: something in context.state cannot be saved.
         """
+        self.require_resumable()
         tensors: dict[str, Tensor] = {}
         with self.judged_weights():
             own = self.weights()
@@ -176,6 +180,10 @@ class Session:
         if self.parallel is not None:
             self.parallel.add_own_states(packed, tensors, tree)
         return model, packed, tensors
+
+    def require_resumable(self) -> None:
+        """Raise UserCodeError when context.state holds what a resumed run could not take up."""
+        require_resumable(self.context.state, self.built_state)
 
     def load(self, checkpoint: LoadedCheckpoint) -> None:
         """Take up the state of a checkpoint, generators last: nothing may draw between this and the next fetch."""

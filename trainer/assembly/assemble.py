@@ -17,6 +17,7 @@ from trainwright.trainer.assembly.pace import make_loader, make_schedule
 from trainwright.trainer.assembly.trial import require_validation, try_batch, try_validation
 from trainwright.trainer.assembly.untouched import untouched
 from trainwright.trainer.assembly.work import Work
+from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.distributed.group import divide_model
@@ -48,6 +49,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
     work = build_work(config, root, context)
+    built_state = kinds_of(context.state)
     require_validation(config, work)
     train_loader = _train_loader(config, work, root)
     _require_selection(config, work)
@@ -91,6 +93,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         train_loader=train_loader,
         validation_loader=make_loader(config, work, "validation"),
         stop=stop,
+        built_state=built_state,
         scaler=build_scaler(config.training, device, own_updates=work.train_step is not None),
         step_bound=min((n for n in (config.training.max_steps, specification.max_steps) if n), default=None),
     )

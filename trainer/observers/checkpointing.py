@@ -25,6 +25,8 @@ class Checkpointing(Observer):
         self.last: str | None = None
         self.infinite: frozenset[str] = frozenset()
         """Buffers that hold infinities by design, such as the mask of an attention."""
+        self.tried = False
+        """Whether a step of this attempt has shown what user code keeps."""
 
     def start(self, session: Session) -> None:
         """Clear what a killed writer left, and make the tags fit the position that was taken up."""
@@ -38,7 +40,15 @@ class Checkpointing(Observer):
             self._tag(session)
 
     def step(self, session: Session, result: StepResult) -> None:
-        """Renew the last checkpoint within an epoch where the configuration asks for it; at its end `epoch` does."""
+        """Renew the last checkpoint within an epoch where the configuration asks for it; at its end `epoch` does.
+
+        Raises:
+            UserCodeError: after the first step rather than after an epoch, the state that user code keeps has no form
+                that a resumed run could take up.
+        """
+        if not self.tried:
+            session.require_resumable()
+            self.tried = True
         if session.saves_at(result.step):  # the recorder has read and written everything up to here
             self.save(session)
 
