@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,6 +41,8 @@ class Loss:
         """Return how many terms the mean of this batch is over, for weighting micro-batches."""
         numbers = self.task in {"classification", "language_model"} and not self.by_sample
         if numbers and isinstance(target, Tensor) and not target.is_floating_point():
+            if target.is_cpu:  # a third of the time for a small batch
+                return int(np.count_nonzero(target.numpy() != IGNORED))
             return int((target != IGNORED).sum())
         return len(target)
 

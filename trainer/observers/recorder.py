@@ -65,8 +65,11 @@ class Recorder(Observer):
         self.flush()
 
     def stop(self, session: Session, reason: str) -> None:  # noqa: ARG002 - the moment's form
-        """Record what is left."""
+        """Record what is left, and what the machine did in a run that was too short for the sampler's rhythm."""
         self.read(session)
+        if self.sampler.mean("cpu_percent") is None:
+            self.sampler.measure()
+        self._system(session)
         self.flush()
 
     def close(self) -> None:
@@ -124,9 +127,13 @@ class Recorder(Observer):
             "throughput/samples_per_second": (progress.samples - samples) / max(seconds, 1e-9),
             "throughput/data_wait_fraction": min((progress.data_wait_seconds - waited) / max(seconds, 1e-9), 1.0),
         }
-        values |= {f"system/{name}": value for name, value in self.sampler.take().items()}
         self._add(values, progress.step, time.time(), on_board=False)
+        self._system(session)
         self._open_window(session)
+
+    def _system(self, session: Session) -> None:
+        values = {f"system/{name}": value for name, value in self.sampler.take().items()}
+        self._add(values, session.progress.step, time.time(), on_board=False)
 
     def _open_window(self, session: Session) -> None:
         self.window = (session.progress.samples, session.progress.data_wait_seconds)

@@ -20,15 +20,18 @@ class SystemSampler:
         """Prepare to sample the tree of processes under `root`: by default this process."""
         self._values: dict[str, list[float]] = {}
         self._sums: dict[str, tuple[float, int]] = {}
-        self._lock = threading.Lock()
+        self._lock, self._measuring = threading.Lock(), threading.Lock()
         self._done = threading.Event()
         self._root = psutil.Process(root)
         self._cores = allowed_cores()
         self._gpu = _open_gpu()
+        self._last = self._cpu_seconds(), _now()
+        """Seconds that the processors had worked at the last sample, and its moment."""
         self._thread = threading.Thread(target=self._run, name="system-sampler", daemon=True)
 
     def start(self) -> None:
         """Begin to sample."""
+        self._last = self._cpu_seconds(), _now()
         self._thread.start()
 
     def close(self) -> None:
@@ -49,19 +52,22 @@ class SystemSampler:
             total, count = self._sums.get(name, (0.0, 0))
         return total / count if count else None
 
+    def measure(self) -> None:
+        """Take a sample: the thread does so once a second, the recorder at the end of a run too short for that."""
+        with self._measuring:
+            (used_before, clock_before), (used, clock) = self._last, (self._cpu_seconds(), _now())
+            self._last = used, clock
+        share = max(used - used_before, 0.0) / max(clock - clock_before, 1e-9) / self._cores
+        sample = {"cpu_percent": min(100.0 * share, 100.0), "memory_bytes": self._memory_bytes(), **_gpu(self._gpu)}
+        with self._lock:
+            for name, value in sample.items():
+                self._values.setdefault(name, []).append(value)
+                total, count = self._sums.get(name, (0.0, 0))
+                self._sums[name] = (total + value, count + 1)
+
     def _run(self) -> None:
-        used = self._cpu_seconds()
-        clock = _now()
         while not self._done.wait(INTERVAL_SECONDS):
-            used_before, clock_before = used, clock
-            used, clock = self._cpu_seconds(), _now()
-            share = max(used - used_before, 0.0) / max(clock - clock_before, 1e-9) / self._cores
-            sample = {"cpu_percent": min(100.0 * share, 100.0), "memory_bytes": self._memory_bytes(), **_gpu(self._gpu)}
-            with self._lock:
-                for name, value in sample.items():
-                    self._values.setdefault(name, []).append(value)
-                    total, count = self._sums.get(name, (0.0, 0))
-                    self._sums[name] = (total + value, count + 1)
+            self.measure()
 
     def _tree(self) -> list[psutil.Process]:
         with suppress(psutil.Error):
