@@ -21,7 +21,6 @@ from trainwright.trainer.checkpoints.read import LoadedCheckpoint
 from trainwright.trainer.checkpoints.user_state import Kinds, load_into, require_resumable
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
-from trainwright.trainer.errors import DataError
 from trainwright.trainer.objectives import Objective
 from trainwright.trainer.objectives.own import Own
 from trainwright.trainer.optimization.averaging import averaged_weights, restore_training_points, training_points
@@ -117,18 +116,8 @@ class Session:
             group = [batch for _, batch in zip(range(size), batches, strict=False)]
             self.progress.data_wait_seconds += time.perf_counter() - start
             if not group:
-                self._require_whole_epoch()
                 return
             yield group
-
-    def _require_whole_epoch(self) -> None:
-        done, wanted = self.progress.batch, len(self.train_loader)
-        if done < wanted:
-            raise DataError(
-                f"Epoch {self.progress.epoch + 1} of the training data ended after {done} batches; its `__len__` says "
-                f"{wanted}.",
-                remedy="Let `__len__` be the number of samples that one epoch yields, or yield as many as it says.",
-            )
 
     def weights(self) -> dict[str, Any]:
         """Return the state of the model, its tensors whole. Several processes must call it together."""
