@@ -68,6 +68,8 @@ class Session:
     stop: StopRequest
     built_state: Kinds
     """What the user's build put into context.state beside plain values."""
+    infinite_buffers: frozenset[str]
+    """Buffers that hold infinities by design, such as the mask of an attention: they did when the model was built."""
     step_bound: int | None
     """Stop after this many optimizer steps: the smaller of the configuration's and the specification's."""
     progress: Progress = field(default_factory=Progress)

@@ -130,6 +130,7 @@ REFUSED = {
     "context.state['n'] = collections.Counter(a=1)": ("context.state['n'] holds a Counter", "plain dict"),
     "context.state['m'] = Memory(x, x)": ("context.state['m'] holds a Memory", "plain tuple"),
     "context.state['t'] = x.as_subclass(Own)": ("context.state['t'] holds a Own", "as_subclass(torch.Tensor)"),
+    "context.state['z'] = x.to(torch.complex128)": ("holds a tensor of torch.complex128", "complex64"),
     "context.state['s'] = {1, 2}": ("context.state['s'] holds a set", "Keep tensors"),
     "loop = context.state['l'] = []; loop.append(loop)": ("context.state['l'][0] holds the list that", "once"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from trainwright.trainer.acceleration.precision import apply_precision, build_scaler
 from trainwright.trainer.acceleration.prepare import compile_where_asked, lay_out
@@ -17,6 +17,7 @@ from trainwright.trainer.assembly.pace import make_loader, make_schedule
 from trainwright.trainer.assembly.trial import require_validation, try_batch, try_validation
 from trainwright.trainer.assembly.untouched import untouched
 from trainwright.trainer.assembly.work import Work
+from trainwright.trainer.checkpoints.packing import is_storable
 from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
@@ -94,6 +95,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         validation_loader=make_loader(config, work, "validation"),
         stop=stop,
         built_state=built_state,
+        infinite_buffers=frozenset(name for name, b in work.model.named_buffers() if bool(torch.isinf(b).any())),
         scaler=build_scaler(config.training, device, own_updates=work.train_step is not None),
         step_bound=min((n for n in (config.training.max_steps, specification.max_steps) if n), default=None),
     )
@@ -103,7 +105,14 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
 
 
 def _require_kept(parameters: list[nn.Parameter], model: nn.Module, own: Own) -> None:
-    """Refuse optimizers over what no checkpoint would hold."""
+    """Refuse weights that no checkpoint can hold, and optimizers over what none would."""
+    for name, value in model.state_dict().items():
+        if isinstance(value, Tensor) and not is_storable(value.dtype):
+            kind = str(value.dtype).removeprefix("torch.")
+            raise ConfigurationError(
+                f"{name} is {kind}, which no checkpoint can hold (safetensors has no such type).",
+                remedy="Keep it in another type, for example complex64 instead of complex128.",
+            )
     kept = {id(parameter) for parameter in (*model.parameters(), *own.modules.parameters())}
     stray = [parameter for parameter in parameters if id(parameter) not in kept]
     if stray:

@@ -7,10 +7,13 @@ stands in two places is one tensor again; a leaf that wants a gradient has it ag
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from trainwright.trainer.checkpoints.hidden import hidden_buffers
@@ -30,6 +33,15 @@ def has_state(value: Any) -> bool:
     """Tell whether a value is an object that gives and takes a state_dict."""
     methods = getattr(value, "state_dict", None), getattr(value, "load_state_dict", None)
     return not isinstance(value, type) and all(callable(method) for method in methods)
+
+
+@cache
+def is_storable(dtype: torch.dtype) -> bool:
+    """Tell whether safetensors has the type."""
+    try:
+        return bool(save({"x": torch.empty(0, dtype=dtype)}))
+    except (KeyError, ValueError, TypeError, RuntimeError, SafetensorError):
+        return False
 
 
 class _Packing:
@@ -70,6 +82,11 @@ class _Packing:
     def _tensor(self, value: Tensor, path: str) -> Any:
         if id(value) in self.packed:
             return self.packed[id(value)][1]
+        if not is_storable(value.dtype):
+            raise UserCodeError(
+                f"{path} holds a tensor of {value.dtype}, which cannot be checkpointed.",
+                remedy="Keep it in a type that safetensors has, for example torch.complex64.",
+            )
         name = self._keep(value.detach().cpu().contiguous().clone(), path)
         packed: dict[str, Any] = {"$": "tensor", "name": name, "device": value.device.type}
         if isinstance(value, nn.Parameter) or (value.requires_grad and value.is_leaf):

@@ -52,6 +52,7 @@ def _special(value: Any, place: str, seen: dict[int, str]) -> Iterator[tuple[str
         yield place, kind
     elif isinstance(value, Tensor):
         _require_plain_tensor(value, place)
+        pack(value[:0] if value.dim() else value, place, {})  # refuses a type that cannot be stored
     elif isinstance(value, dict | list | tuple):
         if kind not in {dict, list, tuple}:
             yield place, kind
