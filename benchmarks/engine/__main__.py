@@ -31,7 +31,7 @@ from clock import Moment
 from workload import LOG_EVERY, Workload
 
 SMALL = Workload("mlp", hidden=(128, 64), batch_size=32, steps=440, warmup_steps=40)
-LARGE = Workload("large step", hidden=(512, 512), batch_size=2048, steps=34, warmup_steps=4)
+LARGE = Workload("large step", hidden=(512, 512), batch_size=3072, steps=34, warmup_steps=4)
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Of malloc.h."""

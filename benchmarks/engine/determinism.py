@@ -27,7 +27,8 @@ def show() -> None:
                 for deterministic in (True, False):
                     folder = Path(scratch) / f"{name}-{number}-{deterministic}"
                     folder.mkdir()
-                    ends = ours.run(folder, {**values, "reproducibility": {"deterministic": deterministic}})
+                    wanted = {**values, "reproducibility": {"deterministic": deterministic}}
+                    ends = ours.run(folder, wanted, code_root=Path(scratch))
                     steps = [later[1] - earlier[1] for earlier, later in pairwise(ends)][WARMUP_STEPS:]
                     if number:
                         costs[deterministic].append(1e3 * statistics.median(steps))

@@ -37,8 +37,11 @@ def train(workload: Workload, number: int, *, deterministic: bool = False) -> li
         return run(folder, {**values_of(workload, folder, deterministic=deterministic), "seed": number})
 
 
-def run(folder: Path, values: dict[str, Any]) -> list[Moment]:
-    """Assemble and train what the configuration says, with all of a worker's observers."""
+def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> list[Moment]:
+    """Assemble and train what the configuration says, with all of a worker's observers.
+
+    The run is written into `folder`; data and code lie there too unless `code_root` says otherwise.
+    """
     from torch.utils.tensorboard import SummaryWriter
 
     from trainwright.trainer.assembly.assemble import assemble
@@ -65,7 +68,7 @@ def run(folder: Path, values: dict[str, Any]) -> list[Moment]:
     config = parse_config(values)
     specification = RunSpecification(
         run_id="run", project="bench", kind=RunKind.BASELINE, config=config, config_digest=config_digest(config),
-        code_root=str(folder),
+        code_root=str(code_root or folder),
     )  # fmt: skip
     directory = RunDirectory.create(folder / "run", specification)
     stop = StopRequest(directory.path / "stop_reason")

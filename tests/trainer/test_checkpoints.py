@@ -191,7 +191,8 @@ def test_when_no_checkpoint_is_whole_training_starts_over_and_says_so(
 def test_a_checkpoint_with_weights_that_are_not_finite_is_never_written(
     tmp_path: Path, make_run: Any, work: Any
 ) -> None:
-    values = {**PATIENT, "optimizer": {"name": "sgd", "learning_rate": 1e38}, "schedule": {"warmup_steps": 0}}
+    optimizer = {"name": "sgd", "learning_rate": 1e3, "weight_decay": 1e9}
+    values = {**PATIENT, "optimizer": optimizer, "schedule": {"warmup_steps": 0}}
     values["model"] = {"use": "mlp", "args": {"hidden": []}}
     run = make_run(tmp_path / "run", {**values, "loader": {"batch_size": 200}})
     assert work(run) == 1

@@ -29,7 +29,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "negative rate": ({"optimizer.learning_rate": -1.0}, "greater than 0"),
     "infinite rate": ({"optimizer.learning_rate": float("inf")}, "finite"),
     "unknown optimizer": ({"optimizer.name": "admw"}, "`optimizer.name` = 'admw': must be one of adamw, sgd, adam, adam8bit, lamb, lars, lion, muon, adafactor, schedule_free_adamw, schedule_free_sgd; did you mean `adamw`?"),
-    "optimizer that is no section": ({"optimizer": "sgd"}, "`optimizer` = 'sgd': a section is needed, for example {name: adamw}"),
+    "optimizer that is no section": ({"optimizer": "sgd"}, "`optimizer` = 'sgd': a section is needed, for example {name: sgd}; its names: adamw, sgd"),
     "option of another optimizer": ({"optimizer.momentum": 0.5}, "`optimizer.momentum` is not taken by adamw, only by sgd, lars, muon, schedule_free_sgd; adamw takes betas,"),
     "unknown key of an optimizer": ({"optimizer": {"name": "lars", "trust_coeficient": 1.0}}, "unknown key `optimizer.trust_coeficient`; did you mean `optimizer.trust_coefficient`?"),
     "momentum of an optimizer": ({"optimizer": {"name": "muon", "momentum": 1.0}}, "`optimizer.momentum` = 1.0"),

@@ -28,8 +28,21 @@ def test_a_run_leaves_status_metrics_events_and_every_evidence_file(digits_run: 
         assert store.last(key) is not None, key
     kinds = [event.kind for event in digits_run.events()]
     assert kinds == ["started", "probe", *["epoch", "checkpoint"] * 3, "stopping", "ended"]
-    assert list((digits_run.path / "tensorboard").iterdir())
     assert not (digits_run.path / ".ballast").exists()
+
+
+@pytest.mark.requirement("TRAIN-9")
+def test_tensorboard_reads_the_values_that_were_recorded(digits_run: RunDirectory) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    shown = EventAccumulator(str(digits_run.path / "tensorboard"))
+    shown.Reload()
+    store = digits_run.metrics()
+    for key, points in (("train/loss", 12), ("train/learning_rate", 12), ("validation/accuracy", 3)):
+        scalars = shown.Scalars(key)
+        recorded = {point.step: point.value for point in store.series(key)}
+        assert len(scalars) == points
+        assert all(scalar.value == pytest.approx(recorded[scalar.step]) for scalar in scalars)
 
 
 @pytest.mark.requirement("REPRO-1", "REPRO-2")

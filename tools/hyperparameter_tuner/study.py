@@ -13,7 +13,15 @@ from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import Project, Run, Study, Trial
-from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, config_digest, parse_config
+from trainwright.trainer.config import (
+    SearchSection,
+    TrainingConfig,
+    apply_changes,
+    config_digest,
+    in_words,
+    mended_call,
+    parse_config,
+)
 from trainwright.trainer.config.search import Choices
 from trainwright.trainer.errors import ConfigurationError, LimitReachedError
 from trainwright.trainer.run import RunKind
@@ -51,8 +59,7 @@ def start_study(
         row = get_project(session, project)
         values = latest_config(session, project).values
         wanted = values if search is None else apply_changes(values, {"search": search})
-        tuning = f"start_tuning(project={project!r}, search={{…}})"
-        config = parse_config(wanted) if search is None else parse_config(wanted, call=tuning)
+        config = parse_config(wanted, mend=lambda mended: _mended(project, mended, given=search is not None))
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":
             permits.permit(session, workspace, row, RunKind.TRIAL)
@@ -84,6 +91,13 @@ def check_trial_limit(
             document=DOCUMENT,
             details={"limit": "trials", "used": used, "allowed": allowed},
         )
+
+
+def _mended(project: str, mended: dict[str, Any], *, given: bool) -> str:
+    """Word the remedy of a broken configuration: in the search where the call gave one, else in the configuration."""
+    if given:
+        return f"start_tuning(project={project!r}, search={{…}}) as before{in_words(mended)}."
+    return mended_call(mended, f"configure(project={project!r}")
 
 
 def _existing(

@@ -14,7 +14,7 @@ from trainwright.tools.gates.standing import standing
 from trainwright.tools.ledger import append
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, parse_config
+from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ def configure(
         start = _from_template(old, template) if template else old
         new = apply_changes(start, changes)
         _refuse_other_root(old, new)
+        parse_config(new, mend=lambda mended: mended_call(mended, f"configure(project={project!r}", changes))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
             key: [before.get(key), after.get(key)]

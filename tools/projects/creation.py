@@ -16,7 +16,7 @@ from trainwright.tools.projects.status import ProjectStatus, project_status
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.tools.workspace.tables import Project
 from trainwright.tools.workspace.workspace import checked_name
-from trainwright.trainer.config import parse_config
+from trainwright.trainer.config import in_words, parse_config
 from trainwright.trainer.errors import ConfigurationError, ConflictError, LimitReachedError
 from trainwright.trainer.user_code.paths import near_matches
 
@@ -68,7 +68,7 @@ def create_project(
             raise ConflictError(
                 f"There is a project {name!r} already.", remedy=f"project_status(project={name!r}), or another name."
             )
-        parse_config(values, call=f"create_project(name={name!r}, config={{…}}), the same call as before")
+        parse_config(values, mend=lambda mended: f"create_project(name={name!r}, …) as before{in_words(mended)}.")
         project = Project(name=name, intent=intent, goal=goal, limits=own_limits.model_dump(), code_root=str(root))
         session.add(project)
         session.flush()

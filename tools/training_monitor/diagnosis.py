@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
-from trainwright.tools.training_monitor.fixes import Fix, compute_fix
+from trainwright.tools.training_monitor.fixes import Fix, compute_fixes
 from trainwright.tools.training_monitor.record import RunRecord, Sample, mean
 from trainwright.tools.training_monitor.signals import SIGNALS
 from trainwright.trainer.run import RunKind
@@ -114,7 +114,7 @@ def _describe(record: RunRecord, diagnostic: Diagnostic, trigger: Trigger, past:
         epoch=epoch,
         document=diagnostic.path,
         requirement=diagnostic.requirement,
-        fixes=[fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record)) is not None],
+        fixes=compute_fixes(diagnostic, record),
     )
 
 

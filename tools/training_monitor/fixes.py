@@ -13,8 +13,12 @@ from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from trainwright.tools.training_monitor.documents import Change, FixRule
+    from trainwright.tools.training_monitor.documents import Change, Diagnostic, FixRule
     from trainwright.tools.training_monitor.record import RunRecord
+
+
+MEASURED_BY_THE_RUN = frozenset({"out_of_memory", "model_too_large"})
+"""Diagnostics whose failed runs say by themselves what would fit."""
 
 
 class Fix(BaseModel):
@@ -30,6 +34,24 @@ class Fix(BaseModel):
     def call(self, project: str) -> str:
         """Return the exact tool call that applies the fix, or an empty text for advice."""
         return f"configure(project={json.dumps(project)}, changes={json.dumps(self.changes)})" if self.changes else ""
+
+
+def compute_fixes(diagnostic: Diagnostic, record: RunRecord) -> list[Fix]:
+    """Return the document's fixes for one run; first the one that the failed run worked out by measuring, if it did."""
+    found = [fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record)) is not None]
+    measured = worked_out(record) if diagnostic.id in MEASURED_BY_THE_RUN else None
+    if measured is None:
+        return found
+    return [measured, *(fix for fix in found if fix.changes.keys() != measured.changes.keys())]
+
+
+def worked_out(record: RunRecord) -> Fix | None:
+    """Return the changes that a failed run names itself; None where it names none, or they do not fit the schema."""
+    failure = record.status.failure
+    changes = failure.details.get("changes") if failure is not None else None
+    if not changes or not _is_valid(record.config.model_dump(mode="json"), changes):
+        return None
+    return Fix(id="worked_out", text="What the failed run worked out from what it measured.", changes=changes)
 
 
 def compute_fix(rule: FixRule, record: RunRecord) -> Fix | None:

@@ -152,9 +152,19 @@ def training_ended(record: RunRecord) -> list[Sample]:
 
 
 def out_of_memory_failures(record: RunRecord) -> list[Sample]:
-    """1 when the run failed for want of memory, else 0 (one sample)."""
+    """1 when the run failed for want of memory at a step, else 0 (one sample)."""
+    return [Sample(record.status.step, float(_lacked_memory(record, while_building=False)))]
+
+
+def out_of_memory_while_building(record: RunRecord) -> list[Sample]:
+    """1 when the run failed for want of memory before any step, while model or data were built, else 0 (one sample)."""
+    return [Sample(record.status.step, float(_lacked_memory(record, while_building=True)))]
+
+
+def _lacked_memory(record: RunRecord, *, while_building: bool) -> bool:
     failure = record.status.failure
-    return [Sample(record.status.step, float(failure is not None and failure.category == "out_of_memory"))]
+    lacked = failure is not None and failure.category == "out_of_memory"
+    return lacked and failure is not None and ("building" in failure.details) is while_building
 
 
 def _selected_score(record: RunRecord) -> set[str]:
@@ -184,6 +194,7 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         epochs_completed,
         training_ended,
         out_of_memory_failures,
+        out_of_memory_while_building,
     )
 }
 """Every signal by its name."""

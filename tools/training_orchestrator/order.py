@@ -9,7 +9,7 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
-from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, parse_config
+from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, mended_call, parse_config
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -63,7 +63,11 @@ def order(
     if kind not in REPEATING:
         values = base if base is not None else permits.base_values(session, workspace, project, kind)
         _check_seed(project, kind, values, changes)
-        config = parse_config(apply_changes(values, changes if seed is None else {**changes, "seed": seed}))
+        call = f"start_training(project={project.name!r}, kind={kind.value!r}"
+        config = parse_config(
+            apply_changes(values, changes if seed is None else {**changes, "seed": seed}),
+            mend=lambda mended: mended_call(mended, call, changes),
+        )
         bound = SMOKE_STEPS if kind is RunKind.SMOKE and max_steps is None else max_steps
         return Order(config, base_digest, None, bound)
     if changes or seed is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -35,6 +36,17 @@ def clip_to(parameters: list[nn.Parameter], gradients: list[Tensor], largest: fl
         return
     try:
         with torch.no_grad():
-            torch._foreach_mul_(gradients, torch.clamp(largest / (norm + 1e-6), max=1.0))
+            torch._foreach_mul_(gradients, _coefficient(gradients, largest, norm))
     except (RuntimeError, NotImplementedError):  # several devices: nothing has been multiplied yet
         torch.nn.utils.clip_grads_with_norm_(parameters, largest, norm)
+
+
+def _coefficient(gradients: list[Tensor], largest: float, norm: Tensor) -> Tensor | float:
+    """Return largest / norm, at most 1, in the steps of rounding of clip_grads_with_norm_.
+
+    On the CPU without small tensors, which cost more than the arithmetic.
+    """
+    if not norm.is_cpu or any(gradient.dtype is not torch.float32 for gradient in gradients):
+        return torch.clamp(largest / (norm + 1e-6), max=1.0)
+    reciprocal = np.float32(1.0) / (np.float32(norm.item()) + np.float32(1e-6))
+    return float(np.minimum(reciprocal * np.float32(largest), np.float32(1.0)))

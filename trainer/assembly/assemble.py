@@ -14,6 +14,7 @@ from trainwright.trainer.assembly.build import build_work
 from trainwright.trainer.assembly.difficulty import build_curriculum
 from trainwright.trainer.assembly.objective import around, judge, settle, shape
 from trainwright.trainer.assembly.pace import make_loader, make_schedule
+from trainwright.trainer.assembly.room import explained_build
 from trainwright.trainer.assembly.trial import require_validation, try_batch, try_validation
 from trainwright.trainer.assembly.untouched import untouched
 from trainwright.trainer.assembly.work import Work
@@ -54,7 +55,8 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     require_validation(config, work)
     train_loader = _train_loader(config, work, root)
     _require_selection(config, work)
-    work.model.to(device)
+    with explained_build("model"):
+        work.model.to(device)
     work.returns = specification.returns or work.returns
     prepare_work(config.objective, work)
     plain = settle(work, context=context, loader=train_loader, device=device, root=root)

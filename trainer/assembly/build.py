@@ -8,6 +8,7 @@ from typing import Any
 
 from trainwright.trainer.assembly.data import build_data
 from trainwright.trainer.assembly.model import build_model, files_of_model
+from trainwright.trainer.assembly.room import explained_build
 from trainwright.trainer.assembly.task import build_task
 from trainwright.trainer.assembly.work import Splits, Work
 from trainwright.trainer.config import Entry, TrainingConfig
@@ -30,10 +31,13 @@ def build_work(config: TrainingConfig, code_root: Path, context: Context) -> Wor
     loss = build_loss(config, code_root)
     metrics = [build_metric(metric, code_root) for metric in config.metrics]
     if config.task is not None:
-        work = build_task(config, code_root, context, loss, metrics)
+        with explained_build("task"):
+            work = build_task(config, code_root, context, loss, metrics)
     else:
-        splits = build_data(config, code_root)
-        model = build_model(config, code_root, splits, loss)
+        with explained_build("data"):
+            splits = build_data(config, code_root)
+        with explained_build("model"):
+            model = build_model(config, code_root, splits, loss)
         work = Work(model, splits, loss, metrics, config.loader.batch_size, returns=config.returns)
         work.model_files = files_of_model(config, code_root)
     if config.adapter is not None:

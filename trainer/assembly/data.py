@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config import TrainingConfig
@@ -16,7 +15,6 @@ from trainwright.trainer.data.sources.tables import READERS
 from trainwright.trainer.data.sources.text import text_splits
 from trainwright.trainer.data.sources.texts import text_table_splits
 from trainwright.trainer.data.sources.toy import NAMES as TOY_NAMES
-from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
@@ -46,23 +44,16 @@ def build_data(config: TrainingConfig, code_root: Path) -> Splits:
         return _own_data(section, code_root)
     args = dict(section.args)
     if section.use in TOY_NAMES:
-        return from_loaded(_call(section, load_toy, section.use, **args), section.split, source=section.use)
-    if "path" not in args:
-        raise ConfigurationError(
-            f"data {section.use} needs `data.args.path`.",
-            remedy=f'Set data: {{use: {section.use}, args: {{path: "file.{section.use}"}}}}.',
-        )
+        return from_loaded(load_toy(section.use, **args), section.split, source=section.use)
     if section.use in READERS and "text" in args:
-        texts: Splits = _call(section, partial(text_table_splits, section.use), section.split, code_root, **args)
-        return texts
+        return text_table_splits(section.use, section.split, code_root, **args)
     if section.use in SPLIT:
-        splits: Splits = _call(section, SPLIT[section.use], section.split, code_root, **args)
-        return splits
+        return SPLIT[section.use](section.split, code_root, **args)
     if section.use in FOLDERS:
-        return from_loaded(_call(section, FOLDERS[section.use], code_root, **args), section.split, source=section.use)
+        return from_loaded(FOLDERS[section.use](code_root, **args), section.split, source=section.use)
     find = confine_folder if section.use == "arrow" else confine
     path = find(str(args.pop("path")), code_root, key="data.args.path")
-    return from_loaded(_call(section, FILES[section.use], path, **args), section.split, source=section.use)
+    return from_loaded(FILES[section.use](path, **args), section.split, source=section.use)
 
 
 def _own_data(section: DataSection, code_root: Path) -> Splits:
@@ -73,13 +64,3 @@ def _own_data(section: DataSection, code_root: Path) -> Splits:
         data = call_entry(function, section.args, what, code_root)
     with user_code(f"Reading samples of {what}", code_root):
         return from_user(data, section.split, source=section.use, seed=section.split.seed)
-
-
-def _call(section: DataSection, source: Callable[..., Any], *given: Any, **args: Any) -> Any:
-    try:
-        return source(*given, **args)
-    except TypeError as error:
-        raise ConfigurationError(
-            f"`data.args` of {section.use}: {str(error).partition('() ')[2] or error}.",
-            remedy="Correct data.args; configs/data.md lists the arguments of each source.",
-        ) from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,10 @@ from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
 from trainwright.trainer import models
+from trainwright.trainer.assembly.room import require_room
 from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config import Entry, TrainingConfig
+from trainwright.trainer.config.arguments.models import MODELS as ARGUMENTS
 from trainwright.trainer.config.objectives import model_outputs
 from trainwright.trainer.data.first_sample import first_sample
 from trainwright.trainer.errors import ConfigurationError, DataError
@@ -72,13 +74,14 @@ def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None) -> 
             remedy="Use data text and loss next_token, or another model.",
         )
     outputs = outputs or outputs_of(splits, loss, target)
-    kind = MODELS[entry.use]
+    kind, args = MODELS[entry.use], ARGUMENTS[entry.use].model_validate(entry.args).model_dump()
+    make = partial(kind, shape, outputs)
     try:
-        model: nn.Module = kind(shape, outputs, **entry.args)
-    except (TypeError, KeyError, ValueError) as error:
+        require_room(entry.use, args, make)
+        model: nn.Module = make(**args)
+    except ValueError as error:  # what only the data can tell; the schema has checked the rest
         raise ConfigurationError(
-            f"`model.args` of {entry.use}: {str(error).partition('() ')[2] or error}.",
-            remedy=f"{entry.use} takes {', '.join(arguments_of(kind))}.",
+            f"`model.args` of {entry.use}: {error}.", remedy="Correct model.args.", document="configs/models.md"
         ) from error
     return model
 
@@ -107,12 +110,6 @@ def _first_sample(entry: Entry, splits: Splits) -> tuple[Tensor, Any]:
 
 def _target(splits: Splits) -> Any:
     return split_batch(first_sample(splits.samples["train"]))[2]
-
-
-def arguments_of(kind: Any) -> list[str]:
-    """Return the arguments of a built-in part that a configuration may give."""
-    parameters = inspect.signature(kind).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:

@@ -9,6 +9,7 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.averaging import SwaSection
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.distributed.group import share_of
+from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.optimization.schedules import Schedule, build_schedule
 from trainwright.trainer.optimization.swa_rate import SwaRate
 
@@ -43,8 +44,14 @@ def steps_per_epoch(config: TrainingConfig, loader: BatchLoader) -> int:
 
 
 def make_schedule(config: TrainingConfig, loader: BatchLoader) -> Schedule:
-    """Return the schedule of the learning rate over the whole run; SWA bends its end."""
-    schedule, section = build_schedule(config.schedule, total_steps(config, loader)), config.weight_averaging
+    """Return the schedule of the learning rate over the whole run; SWA bends its end.
+
+    Raises:
+        ConfigurationError: the run is over before the warmup is.
+    """
+    total = total_steps(config, loader)
+    _require_end(config, total)
+    schedule, section = build_schedule(config.schedule, total), config.weight_averaging
     if not isinstance(section, SwaSection):
         return schedule
     steps = steps_per_epoch(config, loader)
@@ -53,3 +60,14 @@ def make_schedule(config: TrainingConfig, loader: BatchLoader) -> Schedule:
         schedule.section, schedule.total_steps, schedule.warmup_steps, schedule, start, anneal,
         section.learning_rate_factor,
     )  # fmt: skip
+
+
+def _require_end(config: TrainingConfig, total: int) -> None:
+    warmup = config.schedule.warmup_steps or 0
+    if warmup >= max(total, 1):
+        raise ConfigurationError(
+            f"`schedule.warmup_steps` = {warmup} never ends: the whole run has {total} steps.",
+            remedy=f"Set it below {total} (a twentieth is usual), take it out (null) so that "
+            "schedule.warmup_fraction holds, or train longer: training.epochs.",
+            document="configs/schedules.md",
+        )

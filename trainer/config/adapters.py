@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from trainwright.trainer.config.section import Patterns, PositiveFloat, PositiveInt, Probability, Section
+from pydantic import Field
+
+from trainwright.trainer.config.section import Patterns, PositiveFloat, Probability, Section
 
 
 class AdapterSection(Section):
     """Low-rank adaptation (Hu et al. 2021): the model's weights stay, a product of two thin matrices is learned."""
 
     name: Literal["lora"] = "lora"
-    rank: PositiveInt = 8
+    rank: Annotated[int, Field(ge=1, le=2**14)] = 8
     alpha: PositiveFloat = 16.0
     """The learned product is scaled by alpha / rank."""
     dropout: Probability = 0.0

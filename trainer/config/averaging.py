@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from trainwright.trainer.config.section import PositiveFloat, Probability, Section, name_of
+from trainwright.trainer.config.section import NonNegativeInt, PositiveFloat, Probability, Section, name_of
 
 
 class EmaSection(Section):
@@ -26,11 +26,11 @@ class SwaSection(Section):
     name: Literal["swa"] = "swa"
     after_fraction: Probability = 0.75
     """Share of the epochs that are over when averaging begins."""
-    after_epochs: Annotated[int, Field(ge=0)] | None = None
+    after_epochs: NonNegativeInt | None = None
     """Epochs that are over when averaging begins; replaces after_fraction."""
     learning_rate_factor: PositiveFloat = 0.5
     """Constant rate from then on, as a share of the peak."""
-    anneal_epochs: Annotated[int, Field(ge=0)] = 1
+    anneal_epochs: NonNegativeInt = 1
     """Epochs in which the rate goes over to it."""
 
     def start(self, epochs: int) -> int:

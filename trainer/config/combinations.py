@@ -39,6 +39,12 @@ def _schedule_that_the_optimizer_can_follow(config: TrainingConfig) -> None:
         raise ValueError(f"schedule.momentum_range needs an optimizer with momentum or betas, not {optimizer}")
 
 
+def _warmup_that_ends(config: TrainingConfig) -> None:
+    warmup, steps = config.schedule.warmup_steps, config.training.max_steps
+    if warmup is not None and steps is not None and warmup >= steps:
+        raise ValueError(f"schedule.warmup_steps {warmup} never ends: training.max_steps is {steps}")
+
+
 def _compiled_the_same_way_twice(config: TrainingConfig) -> None:
     compiled = config.training.compile
     if compiled is not None and compiled.mode == "max-autotune" and config.reproducibility.deterministic:
@@ -56,7 +62,7 @@ def _averaging_that_happens_once(config: TrainingConfig) -> None:
     averaging, epochs = config.weight_averaging, config.training.epochs
     if averaging is not None and config.optimizer.name.startswith("schedule_free"):
         raise ValueError(
-            f"optimizer.name {config.optimizer.name} averages the weights itconfig: take weight_averaging out (null), "
+            f"optimizer.name {config.optimizer.name} averages the weights itself: take weight_averaging out (null), "
             "or choose another optimizer, for example adamw"
         )
     if isinstance(averaging, SwaSection) and (averaging.after_epochs or 0) >= epochs:
@@ -102,6 +108,7 @@ def _unfreezing_happens(config: TrainingConfig) -> None:
 RULES = (
     _objective_that_fits,
     _schedule_that_the_optimizer_can_follow,
+    _warmup_that_ends,
     _compiled_the_same_way_twice,
     _work_that_processes_can_share,
     _averaging_that_happens_once,

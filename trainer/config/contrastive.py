@@ -10,9 +10,9 @@ from trainwright.trainer.config.section import (
     Fraction,
     NonNegativeFloat,
     PositiveFloat,
-    PositiveInt,
     Probability,
     Section,
+    Width,
 )
 
 
@@ -39,15 +39,15 @@ class ContrastiveSection(Section):
     name: Literal["contrastive"] = "contrastive"
     temperature: PositiveFloat = 0.5
     augmentation: AugmentationSection = Field(default_factory=AugmentationSection)
-    projection: Annotated[list[PositiveInt], Field(min_length=1)] = Field(default_factory=lambda: [64, 32])
+    projection: Annotated[list[Width], Field(min_length=1)] = Field(default_factory=lambda: [64, 32])
     """Widths of the head between features and loss; it is trained with the model and not part of it."""
     features: Annotated[str, Field(min_length=1)] | None = None
     """Module whose output are the features; left out: the model's output."""
-    outputs: PositiveInt = 64
+    outputs: Width = 64
     """Width of a built-in model's output."""
     linear_probe: bool = True
     """Measure linear_probe_accuracy on validation, where there are labels."""
-    probe_samples: Annotated[int, Field(ge=10)] = 10_000
+    probe_samples: Annotated[int, Field(ge=10, le=2**40)] = 10_000
     """The most training samples that the probe is fitted on."""
     input: Annotated[str, Field(min_length=1)] | None = None
     """Key of the input that is augmented, in batches that are mappings."""

@@ -34,7 +34,7 @@ class CurriculumSection(PacedSection):
     """How the share of samples grows with the epochs."""
     initial_fraction: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.3
     """Share of the samples in the first epoch."""
-    stages: Annotated[int, Field(ge=2)] = 4
+    stages: Annotated[int, Field(ge=2, le=1_000_000)] = 4
     """Of pacing step: equal steps up to all samples."""
     hardest_first: bool = False
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from trainwright.trainer.config.section import PositiveFloat, Section
+from trainwright.trainer.config.section import Section
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
@@ -35,7 +35,7 @@ class DistributedSection(Section):
     """first: the first process's rows give the statistics that are kept; synchronized: the whole batch's rows do."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 3
     """How often the group is started again from the last checkpoint after one of its processes was killed."""
-    timeout_seconds: PositiveFloat = 1800.0
+    timeout_seconds: Annotated[float, Field(gt=0.0, le=1e6)] = 1800.0
     """Longest that a process waits for the others at one exchange."""
 
 

@@ -3,110 +3,146 @@
 from __future__ import annotations
 
 import difflib
-from typing import Any, get_args
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from trainwright.trainer.config.averaging import DEFAULT_AVERAGING
-from trainwright.trainer.config.mixing import DEFAULT_MIXING
-from trainwright.trainer.config.objectives import DEFAULT_OBJECTIVE
-from trainwright.trainer.config.optimizers import DEFAULT_OPTIMIZER
-from trainwright.trainer.config.schedules import DEFAULT_SCHEDULE
-from trainwright.trainer.config.schema import TrainingConfig
+from trainwright.trainer.config.layout import DEFAULT_FORMS, Layout
 
-_UNION_TAGS = {"str", "int", "float", "bool", "categorical", "Entry", "FloatRange", "IntRange", "Choices"}
-_DEFAULT_FORMS = {
-    "objective": DEFAULT_OBJECTIVE,
-    "optimizer": DEFAULT_OPTIMIZER,
-    "schedule": DEFAULT_SCHEDULE,
-    "weight_averaging": DEFAULT_AVERAGING,
-    "mixing": DEFAULT_MIXING,
-}
+_SECTION_NEEDED = {"model_type", "model_attributes_type", "dict_type", "union_tag_not_found"}
+UNTOLD = "…"
+_OF_A_UNION = {"string_type", "model_type", "int_type", "float_type", "list_type", "literal_error"}
+"""Complaints of a union's member that the value does not even resemble."""
 
 
-def explain_all(found: list[Any]) -> list[str]:
-    """Return one text per broken key: of a union's complaints, those of the member that was meant."""
-    keys = [".".join(_location(problem["loc"])) for problem in found]
-    texts: dict[str, str] = {}
+@dataclass(frozen=True)
+class Problem:
+    """One broken key."""
+
+    key: str
+    """Dotted; empty for a rule between sections."""
+    text: str
+    """Key, value, rule, and the nearest valid key."""
+    changes: dict[str, Any] = field(default_factory=dict)
+    """Dotted changes that would mend it, where some are at hand; None takes a key out."""
+
+
+def explain_all(found: list[Any], values: dict[str, Any]) -> list[Problem]:
+    """Return one problem per broken key: of a union's complaints, those of the member that was meant.
+
+    Args:
+        found: the errors of pydantic; unknown keys first read best.
+        values: the configuration that they were found in.
+    """
+    layout = Layout(values)
+    keys = [".".join(layout.location(problem["loc"])) for problem in found]
+    problems: dict[str, Problem] = {}
     for problem, key in zip(found, keys, strict=True):
         deeper = any(other.startswith(f"{key}.") for other in keys)
-        meant_other = deeper and problem["type"] in {"string_type", "model_type", "int_type", "float_type"}
-        if not meant_other:
-            texts.setdefault(key, _explain(problem))
-    return list(texts.values())
+        if not (deeper and problem["type"] in _OF_A_UNION):
+            rivals = [other for other, its in zip(found, keys, strict=True) if its == key and other is not problem]
+            problems.setdefault(key or str(problem["msg"]), _explain(problem, rivals, layout))
+    return list(problems.values())
 
 
-def _location(parts: tuple[int | str, ...]) -> list[str]:
-    """Return the path of keys as it is written in YAML: without the tags that pydantic adds for union members."""
-    location: list[str] = []
-    for part in map(str, parts):
-        tags = _UNION_TAGS | _forms(location).keys()
-        is_tag = part in tags and part not in _known_keys(location) and location[-1:] != ["space"]
-        if not is_tag and not part.startswith(("function-", "is-instance", "constrained-", "tagged-union")):
-            location.append(part)
-    return location
+def _explain(problem: Any, rivals: list[Any], layout: Layout) -> Problem:
+    location, given, kind = layout.location(problem["loc"]), problem.get("input"), problem["type"]
+    key = ".".join(location)
+    if kind == "extra_forbidden":
+        return _unknown_key(location, given, layout, tags=[str(part) for part in problem["loc"]])
+    if kind == "missing":
+        return Problem(key, f"`{key}` is required, and missing")
+    if kind.startswith("union_tag") and key in DEFAULT_FORMS and isinstance(given, dict):
+        return _unknown_form(key, given, layout)
+    if kind in _SECTION_NEEDED and layout.models_at(location) and not isinstance(given, dict):
+        return _no_section(location, given, layout)
+    return _broken_rule(problem, rivals, key, layout)
 
 
-def _explain(problem: Any) -> str:
-    location = _location(problem["loc"])
-    key = ".".join(location) or "(whole)"
-    if problem["type"] == "extra_forbidden":
-        return _explain_unknown_key(location, key, tags=[str(part) for part in problem["loc"]])
-    if problem["type"].startswith("union_tag") and key in _DEFAULT_FORMS:
-        return _explain_unknown_form(key, problem["input"])
-    value = repr(problem.get("input"))
-    shown = value if len(value) <= 60 else value[:57] + "..."
-    reason = str(problem["msg"]).removeprefix("Value error, ")
-    return f"`{key}` = {shown}: {reason}" if location else reason
+def _broken_rule(problem: Any, rivals: list[Any], key: str, layout: Layout) -> Problem:
+    reason, given = str(problem["msg"]).removeprefix("Value error, "), problem.get("input")
+    if not key:
+        return Problem("", reason)
+    if problem["type"] == "list_type" and not rivals and isinstance(given, str | int | float):
+        return Problem(key, f"`{key}` = {_shown(given)}: a list is needed", {key: [given]})
+    if rivals and problem["type"] in _OF_A_UNION:
+        reason = " or ".join(dict.fromkeys([reason, *(str(other["msg"]) for other in rivals)]))
+    default = layout.default_at(key.split("."))
+    return Problem(key, f"`{key}` = {_shown(given)}: {_plain(reason)}", {} if default is None else {key: default})
 
 
-def _explain_unknown_key(location: list[str], key: str, tags: list[str]) -> str:
-    """Return what is known instead; of a section of several forms, the keys of the form that was chosen."""
+def _plain(reason: str) -> str:
+    """Return pydantic's wording without the names of our classes and of Python's types."""
+    words = re.sub(r"a valid dictionary or instance of \w+|a valid dictionary", "a section of keys", reason)
+    return words.replace("valid tuple", "valid list").replace(" or Input should be ", " or ")
+
+
+def _unknown_key(location: list[str], given: Any, layout: Layout, tags: list[str]) -> Problem:
+    """Tell what is known instead; of a section of several forms, the keys of the form that was chosen."""
     *parents, last = location
-    forms = _forms(parents)
+    key, forms = ".".join(location), layout.forms(parents)
     chosen = next((tag for tag in tags if tag in forms), None)
-    known = sorted(forms[chosen].model_fields) if chosen is not None else _known_keys(parents)
+    known = sorted(forms[chosen].model_fields) if chosen is not None else layout.known_keys(parents)
     owners = [form for form, model in forms.items() if last in model.model_fields]
     if chosen is not None and owners:
-        return f"`{key}` is not taken by {chosen}, only by {', '.join(owners)}; {chosen} takes {', '.join(known)}"
+        taken = f"`{key}` is not taken by {chosen}, only by {', '.join(owners)}; {chosen} takes {', '.join(known)}"
+        return Problem(key, taken, {key: None})
     near = difflib.get_close_matches(last, known, n=1, cutoff=0.5)
-    hint = f"did you mean `{'.'.join([*parents, near[0]])}`?" if near else f"known: {', '.join(known)}"
-    return f"unknown key `{key}`; {hint}"
+    if near:
+        meant = ".".join([*parents, near[0]])
+        return Problem(key, f"unknown key `{key}`; did you mean `{meant}`?", {key: None, meant: given})
+    return Problem(key, f"unknown key `{key}`; known: {', '.join(known) or 'none'}", {key: None})
 
 
-def _explain_unknown_form(key: str, value: Any) -> str:
+def _unknown_form(key: str, given: dict[str, Any], layout: Layout) -> Problem:
     """Return the names among which a section is chosen, for one that names none of them."""
-    known = list(_forms([key]))
-    if not isinstance(value, dict):
-        return f"`{key}` = {value!r:.60}: a section is needed, for example {{name: {_DEFAULT_FORMS[key]}}}"
-    name = value.get("name")
+    known, name = list(layout.forms([key])), given.get("name")
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
     hint = f"; did you mean `{near[0]}`?" if near else ""
-    return f"`{key}.name` = {name!r:.60}: must be one of {', '.join(known)}{hint}"
+    text = f"`{key}.name` = {_shown(name)}: must be one of {', '.join(known)}{hint}"
+    return Problem(key, text, {f"{key}.name": near[0] if near else DEFAULT_FORMS[key]})
 
 
-def _forms(path: list[str]) -> dict[str, type[BaseModel]]:
-    """Return the forms of the section at `path` by the name that chooses each; none for a section of one form."""
-    named = {model.model_fields["name"].default: model for model in _models_at(path) if "name" in model.model_fields}
-    return named if len(named) > 1 else {}
+def _no_section(location: list[str], given: Any, layout: Layout) -> Problem:
+    """Say how a section is written: switched on by its keys, and off by null."""
+    key, forms = ".".join(location), layout.forms(location)
+    if layout.is_mapping(location):
+        return Problem(key, f"`{key}` = {_shown(given)}: a mapping of names to sections is needed")
+    example = _example(key, given, layout.models_at(location), list(forms))
+    written = ", ".join(f"{name}: {_yaml(value)}" for name, value in example.items())
+    text = f"`{key}` = {_shown(given)}: a section is needed, for example {{{written}}}"
+    if layout.may_be_null(location):
+        text += ", or null for none" if example else " for the defaults, or null for none"
+        if given is False:
+            return Problem(key, text, {key: None})
+    known = f"its names: {', '.join(forms)}" if forms else f"its keys: {', '.join(layout.known_keys(location))}"
+    return Problem(key, f"{text}; {known}", {} if UNTOLD in example.values() else {key: example})
 
 
-def _known_keys(path: list[str]) -> list[str]:
-    """Keys of the section at `path`, union members included."""
-    return sorted({name for model in _models_at(path) for name in model.model_fields})
+def _example(key: str, given: Any, models: list[type[BaseModel]], forms: list[str]) -> dict[str, Any]:
+    """Return a small section: what was meant by a bare name or flag, else its form's name or what it cannot lack."""
+    if key in DEFAULT_FORMS:
+        return {"name": given if given in forms else DEFAULT_FORMS[key]}
+    fields = models[0].model_fields
+    if isinstance(given, bool) and "enabled" in fields:
+        return {"enabled": given}
+    if isinstance(given, str) and "use" in fields:
+        return {"use": given}
+    return {name: _first(about.annotation) for name, about in fields.items() if about.is_required()}
 
 
-def _models_at(path: list[str]) -> list[type[BaseModel]]:
-    models: list[type[BaseModel]] = [TrainingConfig]
-    for part in path:
-        found = [
-            m for model in models if part in model.model_fields for m in _models_in(model.model_fields[part].annotation)
-        ]
-        models = found or models  # an index, or a union tag, names no field
-    return models
+def _first(annotation: Any) -> Any:
+    """Return the first of a key's fixed values, where it has some."""
+    return get_args(annotation)[0] if get_origin(annotation) is Literal else UNTOLD
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [model for argument in get_args(annotation) for model in _models_in(argument)]
+def _yaml(value: Any) -> str:
+    return {True: "true", False: "false", None: "null"}.get(value, str(value))
+
+
+def _shown(value: Any) -> str:
+    """Return a value as it is written in YAML, cut to 60 characters."""
+    text = _yaml(value) if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

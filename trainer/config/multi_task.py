@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from trainwright.trainer.config.arguments.check import with_arguments
 from trainwright.trainer.config.names import require_known
-from trainwright.trainer.config.section import Entry, PositiveFloat, PositiveInt, Section
+from trainwright.trainer.config.section import Entry, NonNegativeInt, PositiveFloat, Section, Width
 
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,40}$")]
 LOSSES = ("cross_entropy", "focal", "bce_with_logits", "mse", "mae", "huber")
@@ -19,10 +20,10 @@ TAKEN = ("epoch", "robust", "linear_probe")
 class TaskPartSection(Section):
     """One of several tasks: which output, which target, which loss."""
 
-    outputs: PositiveInt
+    outputs: Width
     """Values per sample: the classes of cross_entropy, else the numbers to predict."""
-    loss: str | Entry = "cross_entropy"
-    target: Annotated[int, Field(ge=0)] | Annotated[str, Field(min_length=1)] | None = None
+    loss: Annotated[str | Entry, AfterValidator(with_arguments("loss"))] = "cross_entropy"
+    target: NonNegativeInt | Annotated[str, Field(min_length=1)] | None = None
     """First column in a target tensor, or key in the batch; left out: the next columns, or the task's name."""
     weight: PositiveFloat = 1.0
     metrics: list[str] = Field(default_factory=list)

@@ -1,6 +1,6 @@
 """The bare names that a configuration may give: built-in models, data, losses and metrics. Everything else is an entry.
 
-The parts themselves need torch; this list does not, and a test holds it to them.
+The parts themselves need torch; these tables do not, and a test holds them to the parts.
 """
 
 from __future__ import annotations
@@ -8,27 +8,21 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-BUILT_IN: dict[str, tuple[str, ...]] = {
-    "model.use": ("mlp", "cnn", "resnet", "gpt", "transformers", "timm"),
-    "data.use": (
-        *("digits", "iris", "wine", "breast_cancer", "diabetes"),
-        *("csv", "jsonl", "parquet", "arrow", "npz", "text", "images"),
+from trainwright.trainer.config.arguments.data import DATA, WITH_TEXT
+from trainwright.trainer.config.arguments.losses import LOSSES, NoArgs
+from trainwright.trainer.config.arguments.models import MODELS
+from trainwright.trainer.config.section import Section
+
+BUILT_IN: dict[str, dict[str, type[Section]]] = {
+    "model.use": MODELS,
+    "data.use": DATA,
+    "loss": LOSSES,
+    "curriculum.use": dict.fromkeys(("centroid", "length"), NoArgs),
+    "metrics": dict.fromkeys(
+        ("accuracy", "balanced_accuracy", "f1", "auc", "mean_iou", "mae", "r2", "perplexity", "bits_per_byte"), NoArgs
     ),
-    "loss": (
-        "cross_entropy",
-        "focal",
-        "class_balanced",
-        "next_token",
-        "bce_with_logits",
-        "mse",
-        "mae",
-        "huber",
-        "dice",
-        "dice_cross_entropy",
-    ),
-    "curriculum.use": ("centroid", "length"),
-    "metrics": ("accuracy", "balanced_accuracy", "f1", "auc", "mean_iou", "mae", "r2", "perplexity", "bits_per_byte"),
 }
+"""Key to its names, each with the section that its `args` must fit."""
 
 
 def require_known(key: str, given: Any, place: str | None = None) -> None:
@@ -49,3 +43,10 @@ def require_known(key: str, given: Any, place: str | None = None) -> None:
         f'`{place or key}` = {name[:60]!r} is no built-in name; {hint} Your own is written "module:callable" or '
         '"path/file.py:callable"'
     )
+
+
+def arguments_of(key: str, name: str, args: dict[str, Any]) -> type[Section] | None:
+    """Return the section that the arguments of a built-in part must fit; None for an entry, which takes its own."""
+    if key == "data.use" and "text" in args and name in WITH_TEXT:
+        return WITH_TEXT[name]
+    return BUILT_IN[key].get(name)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from trainwright.trainer.config.arguments.check import require_arguments
 from trainwright.trainer.config.contrastive import ContrastiveSection
 from trainwright.trainer.config.multi_task import MultiTaskSection
 from trainwright.trainer.config.names import require_known
@@ -16,12 +17,13 @@ from trainwright.trainer.config.section import (
     Fraction,
     NonNegativeFloat,
     PositiveFloat,
-    PositiveInt,
     Section,
     name_of,
 )
 
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,40}$")]
+AttackSteps = Annotated[int, Field(ge=1, le=1000)]
+"""Each costs a forward and a backward pass."""
 ClipRange = Annotated[tuple[float, float], Field(strict=False)]
 
 
@@ -46,6 +48,7 @@ class TeacherSection(Section):
             raise ValueError("objective.teacher needs `weights` (the folder of an export is enough), or `use`")
         if self.use is not None:
             require_known("model.use", self.use, "objective.teacher.use")
+            require_arguments("model.use", self)
             if ":" not in self.use and self.weights is None:
                 raise ValueError("a built-in teacher without objective.teacher.weights knows nothing: name its weights")
         if self.use is None and self.args:
@@ -93,7 +96,7 @@ class AdversarialSection(Section):
     """fgsm: one step of size epsilon (Goodfellow et al. 2015, arXiv:1412.6572)."""
     epsilon: PositiveFloat
     """Largest change of an input value."""
-    steps: PositiveInt = 7
+    steps: AttackSteps = 7
     """Of pgd."""
     step_size: PositiveFloat | None = None
     """Of pgd; left out: 2.5 * epsilon / steps."""
@@ -103,7 +106,7 @@ class AdversarialSection(Section):
     """Lowest and highest value that an input may have."""
     clean_weight: Fraction = 0.0
     """Share of the loss on the inputs as they are."""
-    evaluation_steps: PositiveInt = 20
+    evaluation_steps: AttackSteps = 20
     """Of the pgd attack that measures validation."""
     input: Annotated[str, Field(min_length=1)] | None = None
     """Key of the attacked input in batches that are mappings; left out: the one input of floating point."""

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from trainwright.trainer.config.section import (
+    LearningRate,
     NonNegativeFloat,
     Patterns,
     PositiveFloat,
@@ -27,7 +28,7 @@ class GroupSection(Section):
     """Parameters with a rate or a decay of their own. Of several groups that match a name, the first holds."""
 
     patterns: Patterns
-    learning_rate: PositiveFloat | None = None
+    learning_rate: LearningRate | None = None
     learning_rate_factor: PositiveFloat | None = None
     """Share of optimizer.learning_rate."""
     weight_decay: NonNegativeFloat | None = None
@@ -45,7 +46,7 @@ class GroupSection(Section):
 class OptimizerBase(Section):
     """What every optimizer takes."""
 
-    learning_rate: PositiveFloat = 1e-3
+    learning_rate: LearningRate = 1e-3
     weight_decay: NonNegativeFloat = 0.01
     decay_norms_and_biases: bool = False
     """Apply weight decay to one-dimensional parameters too (normalisation weights and biases)."""
@@ -113,7 +114,7 @@ class LarsSection(OptimizerBase):
     """SGD whose rate is scaled for each tensor by the norms of weights and gradient."""
 
     name: Literal["lars"] = "lars"
-    learning_rate: PositiveFloat = 0.3
+    learning_rate: LearningRate = 0.3
     weight_decay: NonNegativeFloat = 1e-4
     momentum: Probability = 0.9
     nesterov: bool = False
@@ -124,7 +125,7 @@ class LionSection(OptimizerBase):
     """The sign of an interpolated momentum."""
 
     name: Literal["lion"] = "lion"
-    learning_rate: PositiveFloat = 1e-4
+    learning_rate: LearningRate = 1e-4
     weight_decay: NonNegativeFloat = 0.1
     betas: Betas = (0.9, 0.99)
 
@@ -138,7 +139,7 @@ class MuonSection(OptimizerBase):
     newton_schulz_steps: Annotated[int, Field(ge=1, lt=100)] = 5
     rate_adjustment: Literal["match_rms_adamw", "original"] = "match_rms_adamw"
     """How a matrix's shape scales its rate; match_rms_adamw lets both parts share one learning rate."""
-    adamw_learning_rate: PositiveFloat | None = None
+    adamw_learning_rate: LearningRate | None = None
     """Rate of the AdamW part; learning_rate where it is left out."""
     adamw_patterns: Patterns | None = None
     """Matrices for AdamW; left out: embeddings and the output layer's."""
@@ -150,10 +151,10 @@ class AdafactorSection(OptimizerBase):
     """Second moments held as rows and columns; the rate is relative to the size of the weights."""
 
     name: Literal["adafactor"] = "adafactor"
-    learning_rate: PositiveFloat = 1e-2
+    learning_rate: LearningRate = 1e-2
     weight_decay: NonNegativeFloat = 0.0
-    beta2_decay: Annotated[float, Field(le=0.0)] = -0.8
-    clip_threshold: Annotated[float, Field(ge=1.0)] = 1.0
+    beta2_decay: Annotated[float, Field(ge=-10.0, le=0.0)] = -0.8
+    clip_threshold: Annotated[float, Field(ge=1.0, le=1e9)] = 1.0
     minimum_scale: PositiveFloat = 1e-3
     """Least size (root mean square) that a tensor counts with when its rate is scaled."""
 
@@ -162,7 +163,7 @@ class ScheduleFreeAdamwSection(OptimizerBase):
     """AdamW whose weights are averaged on the way, in place of a decaying rate."""
 
     name: Literal["schedule_free_adamw"] = "schedule_free_adamw"
-    learning_rate: PositiveFloat = 2.5e-3
+    learning_rate: LearningRate = 2.5e-3
     weight_decay: NonNegativeFloat = 0.0
     betas: Annotated[tuple[InnerProbability, Probability], Field(strict=False)] = (0.9, 0.999)
     eps: PositiveFloat = 1e-8
@@ -172,7 +173,7 @@ class ScheduleFreeSgdSection(OptimizerBase):
     """SGD whose weights are averaged on the way, in place of a decaying rate."""
 
     name: Literal["schedule_free_sgd"] = "schedule_free_sgd"
-    learning_rate: PositiveFloat = 1.0
+    learning_rate: LearningRate = 1.0
     weight_decay: NonNegativeFloat = 0.0
     momentum: InnerProbability = 0.9
 

@@ -8,12 +8,12 @@ from itertools import islice
 from typing import Any
 
 from trainwright.trainer.canonical import canonical_json
+from trainwright.trainer.config.documents import OVERVIEW, document_for
 from trainwright.trainer.errors import ConfigurationError
 
 MAX_BYTES = 256 * 1024
 """Of a whole configuration, as canonical JSON."""
 MAX_DEPTH = 32
-DOCUMENT = "configs/README.md"
 _MAX_PROBLEMS = 8
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -27,11 +27,12 @@ def require_plain(values: dict[str, Any]) -> None:
     """
     problems = list(islice(_problems(values, (), 1), _MAX_PROBLEMS))
     if problems:
+        key = problems[0].split("`")[1]
         raise ConfigurationError(
             "The configuration holds values that it cannot keep: " + "; ".join(problems) + ".",
-            remedy="Give finite numbers, text, true, false, lists and mappings, for example with "
-            'configure(project, changes={"dotted.key": value}).',
-            document=DOCUMENT,
+            remedy="Give finite numbers, text, true, false, lists and mappings for these keys, for example with "
+            f"configure(project='…', changes={{'{key}': …}}).",
+            document=document_for([key]),
             details={"problems": problems},
         )
     sizes = {key: _bytes(value) for key, value in values.items()}
@@ -41,7 +42,7 @@ def require_plain(values: dict[str, Any]) -> None:
             f"The configuration is longer than {MAX_BYTES} bytes of JSON: {sum(sizes.values())}, of which "
             f"`{largest[:80]}` takes {sizes[largest]}.",
             remedy="Put what is long into a file under code_root, and its path into the configuration.",
-            document=DOCUMENT,
+            document=OVERVIEW,
         )
 
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
 from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.config.documents import OVERVIEW, document_for
 from trainwright.trainer.config.explanation import explain_all
 from trainwright.trainer.config.plain import require_plain
 from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.errors import ConfigurationError
 
 MAX_YAML_BYTES = 256 * 1024
-DOCUMENT = "configs/README.md"
+MOST_PROBLEMS = 8
+MOST_CHARACTERS = 600
 
 
 class _NoAliasLoader(yaml.SafeLoader):
@@ -50,15 +54,15 @@ def load_yaml(text: str, *, source: str = "the configuration") -> dict[str, Any]
     """
     remedy = "Send a plain YAML mapping; read_document('configs/README.md') shows one."
     if len(text.encode()) > MAX_YAML_BYTES:
-        raise ConfigurationError(f"{source} is longer than {MAX_YAML_BYTES} bytes.", remedy=remedy, document=DOCUMENT)
+        raise ConfigurationError(f"{source} is longer than {MAX_YAML_BYTES} bytes.", remedy=remedy, document=OVERVIEW)
     try:
         value = yaml.load(text, Loader=_NoAliasLoader)  # noqa: S506 - a subclass of SafeLoader
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        raise ConfigurationError(f"{source} is not valid YAML: {reason}", remedy=remedy, document=DOCUMENT) from error
+        raise ConfigurationError(f"{source} is not valid YAML: {reason}", remedy=remedy, document=OVERVIEW) from error
     if not isinstance(value, dict):
         raise ConfigurationError(
-            f"{source} is a {type(value).__name__}; it must be a mapping.", remedy=remedy, document=DOCUMENT
+            f"{source} is a {type(value).__name__}; it must be a mapping.", remedy=remedy, document=OVERVIEW
         )
     return value
 
@@ -73,11 +77,12 @@ def config_digest(config: TrainingConfig) -> str:
     return digest_json(config.model_dump(mode="json", exclude={"search"}))
 
 
-CONFIGURE = 'configure(project, changes={"dotted.key": value})'
+Mend = Callable[[dict[str, Any]], str]
+"""Makes the remedy of a broken configuration from the dotted changes that would mend it (None takes a key out)."""
 
 
-def parse_config(values: dict[str, Any], *, call: str = CONFIGURE) -> TrainingConfig:
-    """Check the values against the schema; `call` is the one that gives them, named in the remedy.
+def parse_config(values: dict[str, Any], *, mend: Mend | None = None) -> TrainingConfig:
+    """Check the values against the schema; `mend` words the call that gave them, mended.
 
     Raises:
         ConfigurationError: every broken key with its value, the rule and the nearest valid key; or what `require_plain`
@@ -88,14 +93,46 @@ def parse_config(values: dict[str, Any], *, call: str = CONFIGURE) -> TrainingCo
         return TrainingConfig.model_validate(values)
     except ValidationError as error:
         found = sorted(error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
-        problems = explain_all(found)
-        told = "; ".join(problems[:8])
+        problems = explain_all(found, values)
+        texts = [problem.text for problem in problems]
+        told = "; ".join(texts[:MOST_PROBLEMS])
+        changes = {
+            key: value
+            for problem in problems[:MOST_PROBLEMS]
+            for key, value in problem.changes.items()
+            if not any(part.isdigit() for part in key.split("."))  # a list is changed as a whole
+        }
         raise ConfigurationError(
             f"The configuration breaks the schema: {told}{'' if told.endswith('?') else '.'}",
-            remedy=f"Correct these keys with {call}.",
-            document=DOCUMENT,
-            details={"problems": problems},
+            remedy=(mend or mended_call)(changes),
+            document=document_for([problem.key for problem in problems]),
+            details={"problems": texts},
         ) from None
+
+
+def mended_call(
+    mended: dict[str, Any], call: str = "configure(project='…'", given: dict[str, Any] | None = None
+) -> str:
+    """Return the remedy that corrects the changes `given` to a call: the whole call, as far as it can be told.
+
+    Args:
+        mended: the changes that would mend what is broken.
+        call: its beginning, up to where `changes` come.
+    """
+    if not mended:
+        return f"Follow that rule: {call}, changes={{…}})."
+    given = given or {}
+    changes = {key: value for key, value in {**given, **mended}.items() if value is not None or key not in given}
+    text = json.dumps(changes)
+    if len(text) > MOST_CHARACTERS:
+        return f"The same call with these in its changes: {json.dumps(mended)[:MOST_CHARACTERS]}."
+    return f"For example {call}, changes={text})."
+
+
+def in_words(mended: dict[str, Any]) -> str:
+    """Return changes as words, for a call that takes a configuration as a whole."""
+    parts = [f"`{key}` {'left out' if value is None else json.dumps(value)}" for key, value in mended.items()]
+    return f" with {', '.join(parts)[:MOST_CHARACTERS]}" if parts else ""
 
 
 def apply_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -118,7 +155,7 @@ def apply_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
                 raise ConfigurationError(
                     f"`{key}` goes through `{parent}`, which holds a single value.",
                     remedy=f'Set `{parent}` as a whole, for example {{"{parent}": {{...}}}}.',
-                    document=DOCUMENT,
+                    document=OVERVIEW,
                 )
         if value is None:
             section.pop(last, None)
@@ -143,7 +180,7 @@ def parse_dotted_key(key: str) -> list[str]:
         raise ConfigurationError(
             f"`{key[:80]}` is not a dotted key.",
             remedy="Name the key from the top, for example `optimizer.learning_rate`.",
-            document=DOCUMENT,
+            document=OVERVIEW,
         )
     return parts
 

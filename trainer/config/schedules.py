@@ -9,6 +9,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 from trainwright.trainer.config.section import (
     Fraction,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
     PositiveInt,
     Probability,
@@ -22,7 +23,7 @@ class ScheduleBase(Section):
 
     warmup_fraction: Probability = 0.05
     """Share of all steps in which the rate rises linearly from near zero."""
-    warmup_steps: Annotated[int, Field(ge=0)] | None = None
+    warmup_steps: NonNegativeInt | None = None
     """Exact number of warmup steps; replaces warmup_fraction."""
 
 
@@ -94,9 +95,9 @@ class CosineRestartsSection(ScheduleBase):
 
     name: Literal["cosine_restarts"] = "cosine_restarts"
     final_fraction: Fraction = 0.0
-    cycles: PositiveInt = 3
+    cycles: Annotated[int, Field(ge=1, le=10_000)] = 3
     """Cosines after the warmup; together they fill the run."""
-    cycle_growth: Annotated[float, Field(ge=1.0)] = 1.0
+    cycle_growth: Annotated[float, Field(ge=1.0, le=1000.0)] = 1.0
     """How much longer each cycle is than the one before."""
 
 
@@ -107,7 +108,7 @@ class PlateauSection(ScheduleBase):
     factor: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.1
     patience_epochs: PositiveInt = 3
     """Epochs without improvement before the rate is lowered."""
-    cooldown_epochs: Annotated[int, Field(ge=0)] = 0
+    cooldown_epochs: NonNegativeInt = 0
     """Epochs after a lowering that do not count."""
     min_delta: NonNegativeFloat = 0.0
     """Smallest change of the selection metric that counts as an improvement."""

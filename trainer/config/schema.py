@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from trainwright.trainer.config.adapters import AdapterSection
+from trainwright.trainer.config.arguments.check import with_arguments
 from trainwright.trainer.config.averaging import WeightAveragingSection
 from trainwright.trainer.config.combinations import check_combinations
 from trainwright.trainer.config.curriculum import CurriculumSection, ProgressiveResizingSection
@@ -22,7 +23,15 @@ from trainwright.trainer.config.optimizers import AdamwSection, FreezingSection,
 from trainwright.trainer.config.performance import CompileSection, GradientCheckpointingSection, Precision
 from trainwright.trainer.config.schedules import CosineSection, ScheduleSection
 from trainwright.trainer.config.search import SearchSection
-from trainwright.trainer.config.section import Entry, PositiveFloat, PositiveInt, Probability, Section, Seed
+from trainwright.trainer.config.section import (
+    Entry,
+    NonNegativeFloat,
+    PositiveFloat,
+    PositiveInt,
+    Probability,
+    Section,
+    Seed,
+)
 
 
 class SplitSection(Section):
@@ -51,7 +60,7 @@ class LoaderSection(Section):
 
     batch_size: Annotated[int, Field(ge=1, le=2**20)] = 32
     num_workers: Annotated[int, Field(ge=0, le=64)] = 0
-    prefetch_factor: PositiveInt | None = None
+    prefetch_factor: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Batches that each worker keeps ready; None: torch's two."""
     persistent_workers: bool = False
     """Keep the workers from one epoch to the next."""
@@ -83,7 +92,7 @@ class TrainingSection(Section):
     channels_last: bool = False
     """Keep images with the channels innermost in memory, which convolutions may be faster with."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    accumulation_steps: PositiveInt = 1
+    accumulation_steps: Annotated[int, Field(ge=1, le=2**20)] = 1
     clip_norm: PositiveFloat | None = None
     """Largest total gradient norm; larger gradients are scaled down to it."""
     clip_value: PositiveFloat | None = None
@@ -109,7 +118,7 @@ class EarlyStoppingSection(Section):
 
     enabled: bool = True
     patience_epochs: PositiveInt = 10
-    min_delta: Annotated[float, Field(ge=0.0)] = 0.0
+    min_delta: NonNegativeFloat = 0.0
 
 
 class CheckpointsSection(Section):
@@ -140,7 +149,7 @@ class ReproducibilitySection(Section):
     """What makes two runs identical (REPRO-1, REPRO-2)."""
 
     deterministic: bool = True
-    threads: PositiveInt = 1
+    threads: Annotated[int, Field(ge=1, le=1024)] = 1
     """CPU threads of one worker. The number changes the result's last bits, so it is part of the record."""
 
 
@@ -160,11 +169,11 @@ class TrainingConfig(Section):
     seed: Seed = 42
     code_root: str = "."
     """Folder of the user's own code and data, inside a root that the workspace's owner allowed."""
-    model: Entry | None = None
+    model: Annotated[Entry, AfterValidator(with_arguments("model.use"))] | None = None
     adapter: AdapterSection | None = None
-    data: DataSection | None = None
-    loss: str | Entry = "cross_entropy"
-    metrics: list[str | Entry] = Field(default_factory=list)
+    data: Annotated[DataSection, AfterValidator(with_arguments("data.use"))] | None = None
+    loss: Annotated[str | Entry, AfterValidator(with_arguments("loss"))] = "cross_entropy"
+    metrics: list[Annotated[str | Entry, AfterValidator(with_arguments("metrics"))]] = Field(default_factory=list)
     task: TaskSection | None = None
     returns: Returns | None = None
     """How to read the model's output; settled by the smoke run on a real batch when it is left out."""
@@ -175,7 +184,7 @@ class TrainingConfig(Section):
     freezing: FreezingSection | None = None
     weight_averaging: WeightAveragingSection | None = None
     mixing: MixingSection | None = None
-    curriculum: CurriculumSection | None = None
+    curriculum: Annotated[CurriculumSection, AfterValidator(with_arguments("curriculum.use"))] | None = None
     progressive_resizing: ProgressiveResizingSection | None = None
     training: TrainingSection = Field(default_factory=TrainingSection)
     selection: SelectionSection = Field(default_factory=SelectionSection)

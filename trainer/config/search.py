@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainwright.trainer.config.section import PositiveInt, Section, Seed
+from trainwright.trainer.config.section import NonNegativeInt, Section, Seed
 
 
 class FloatRange(Section):
@@ -53,15 +53,15 @@ class PruningSection(Section):
     """Stop trials early that do worse than the others did at the same epoch."""
 
     name: Literal["none", "median", "hyperband", "successive_halving"] = "median"
-    startup_trials: Annotated[int, Field(ge=0)] = 4
-    warmup_epochs: Annotated[int, Field(ge=0)] = 3
+    startup_trials: NonNegativeInt = 4
+    warmup_epochs: NonNegativeInt = 3
 
 
 class SearchSection(Section):
     """A hyperparameter search (TUNE-1): dotted configuration keys to ranges."""
 
     method: Literal["tpe", "random"] = "tpe"
-    trials: PositiveInt = 20
+    trials: Annotated[int, Field(ge=1, le=100_000)] = 20
     seed: Seed = 42
     space: Annotated[dict[str, Range], Field(min_length=1)]
     pruning: PruningSection = Field(default_factory=PruningSection)

@@ -8,9 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
-NonNegativeFloat = Annotated[float, Field(ge=0.0)]
-PositiveInt = Annotated[int, Field(ge=1)]
-PositiveFloat = Annotated[float, Field(gt=0.0)]
+NonNegativeFloat = Annotated[float, Field(ge=0.0, le=1e9)]
+PositiveFloat = Annotated[float, Field(gt=0.0, le=1e9)]
+LearningRate = Annotated[float, Field(gt=0.0, le=1000.0)]
+"""Before any schedule; of the field's optimizers none is used above 100."""
+NonNegativeInt = Annotated[int, Field(ge=0, le=2**40)]
+PositiveInt = Annotated[int, Field(ge=1, le=2**40)]
+Width = Annotated[int, Field(ge=1, le=2**20)]
+"""Values side by side: of a layer, a batch, a vocabulary."""
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Patterns = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
 """Shell patterns over parameter names (`encoder.*`, `*.bias`); `re:` before one makes it a regular expression."""

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -41,8 +40,8 @@ class Loss:
         """Return how many terms the mean of this batch is over, for weighting micro-batches."""
         numbers = self.task in {"classification", "language_model"} and not self.by_sample
         if numbers and isinstance(target, Tensor) and not target.is_floating_point():
-            if target.is_cpu:  # a third of the time for a small batch
-                return int(np.count_nonzero(target.numpy() != IGNORED))
+            if target.is_cpu and target.numel() and target.min().item() > IGNORED:  # half the time of counting
+                return target.numel()
             return int((target != IGNORED).sum())
         return len(target)
 

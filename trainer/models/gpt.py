@@ -35,8 +35,6 @@ class GPT(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if width % heads:
-            raise ValueError(f"width must be a multiple of heads, and {width} is none of {heads}")
         self.context = context if context is not None else input_shape[0]
         if input_shape[0] > self.context:
             raise ValueError(f"context {self.context} is shorter than the data's blocks of {input_shape[0]} tokens")

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, ValidationError
 from torch import nn
 
-from trainwright.trainer.config.section import Section
+from trainwright.trainer.config.arguments.models import TimmArgs
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.user_code.paths import near_matches
-
-
-class TimmArgs(Section):
-    """`model.args` of `use: timm`."""
-
-    model: str = Field(min_length=1)
-    """Name in timm, for example resnet18 or vit_tiny_patch16_224."""
-    pretrained: bool = False
-    """Start from the published weights; needs a network the first time."""
-    options: dict[str, Any] = Field(default_factory=dict)
-    """What that model takes besides, for example drop_rate or img_size."""
 
 
 def build_timm(args: dict[str, Any], channels: int, outputs: int) -> nn.Module:
@@ -29,14 +17,7 @@ def build_timm(args: dict[str, Any], channels: int, outputs: int) -> nn.Module:
     Raises:
         ConfigurationError: timm is missing or cannot be imported, no such model, or an option that it does not take.
     """
-    try:
-        given = TimmArgs.model_validate(args)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise ConfigurationError(
-            f"`model.args.{'.'.join(map(str, first['loc']))}` of timm: {first['msg']}.",
-            remedy="timm takes model, pretrained, options: model: {use: timm, args: {model: resnet18}}.",
-        ) from error
+    given = TimmArgs.model_validate(args)
     timm = import_timm()
     known = timm.list_models()
     if given.model.partition(".")[0] not in known:

@@ -38,10 +38,6 @@ class ResNet(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if depth < 8 or (depth - 2) % (2 * STAGES):
-            raise ValueError(f"depth is 6n + 2 (8, 14, 20, 32, 44, 56, 110), not {depth}")
-        if norm not in NORMS:
-            raise ValueError(f"norm is one of {', '.join(NORMS)}, not {norm!r}")
         self.stem = nn.Sequential(_convolution(input_shape[0], width), NORMS[norm](width), nn.ReLU())
         channels = width
         blocks: list[nn.Module] = []

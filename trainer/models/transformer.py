@@ -8,11 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError, model_validator
 from torch import nn
 
 from trainwright.trainer.assembly.work import Splits
-from trainwright.trainer.config.section import Section
+from trainwright.trainer.config.arguments.models import TransformersArgs
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss
 from trainwright.trainer.user_code.paths import confine_folder
@@ -23,51 +22,13 @@ _REMEDY = (
 )
 
 
-class TransformerArgs(Section):
-    """`model.args` of `use: transformers`."""
-
-    path: str | None = Field(default=None, min_length=1)
-    """Folder under the code root, written by save_pretrained."""
-    hub: str | None = Field(default=None, min_length=1)
-    """Id on the library's hub; needs a network the first time."""
-    revision: str | None = None
-    """Commit or tag of the hub's model: without it another day may bring other weights."""
-    config: dict[str, Any] | None = None
-    """`model_type` and sizes of a model with random weights."""
-    overrides: dict[str, Any] = Field(default_factory=dict)
-    """Keys of the model's own configuration to change, for example dropout."""
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> TransformerArgs:
-        if sum(value is not None for value in (self.path, self.hub, self.config)) != 1:
-            raise ValueError("exactly one of path, hub and config is needed")
-        if self.revision is not None and self.hub is None:
-            raise ValueError("revision is for hub")
-        if self.config is not None and "model_type" not in self.config:
-            raise ValueError("config needs model_type, for example bert or gpt2")
-        return self
-
-
-def read_args(args: dict[str, Any]) -> TransformerArgs:
-    """Check `model.args`. Raises ConfigurationError."""
-    try:
-        return TransformerArgs.model_validate(args)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        told = str(first["msg"]).removeprefix("Value error, ")
-        raise ConfigurationError(
-            f"`model.args{'.' + key if key else ''}` of transformers: {told}.", remedy=_REMEDY
-        ) from error
-
-
 def build_transformer(args: dict[str, Any], splits: Splits, loss: Loss, outputs: int, code_root: Path) -> nn.Module:
     """Return the model for what the loss asks: next tokens of a causal model, else outputs of a sequence.
 
     Raises:
         ConfigurationError: arguments that mean nothing, no such model, or one too small for the data.
     """
-    given = read_args(args)
+    given = TransformersArgs.model_validate(args)
     import transformers
 
     transformers.logging.set_verbosity_error()
@@ -97,7 +58,7 @@ def build_transformer(args: dict[str, Any], splits: Splits, loss: Loss, outputs:
     return result
 
 
-def _configuration(given: TransformerArgs, folder: Path | None, splits: Splits) -> Any:
+def _configuration(given: TransformersArgs, folder: Path | None, splits: Splits) -> Any:
     from transformers import AutoConfig
 
     if given.config is not None:
@@ -146,7 +107,7 @@ def _fit(config: Any, splits: Splits, outputs: int | None, loss: Loss) -> None:
 
 def model_files(args: dict[str, Any], code_root: Path) -> list[Path]:
     """Return the files of a model in a folder, for the evidence; none for the other origins."""
-    given = read_args(args)
+    given = TransformersArgs.model_validate(args)
     if given.path is None:
         return []
     return sorted(

@@ -33,6 +33,8 @@ class Recorder(Observer):
         self.waiting: list[tuple[StepResult, float]] = []
         """Steps whose values have not been read from the device."""
         self.rows: list[Row] = []
+        self.shown: list[tuple[dict[str, float], int, float]] = []
+        """What TensorBoard is to get: values, step and moment."""
         self.flushed_at = self.window_at = time.monotonic()
         self.window = (0, 0.0)
         """Samples trained on and seconds waited for data when the present window began."""
@@ -102,9 +104,9 @@ class Recorder(Observer):
                 raise divergence(
                     session, result.step, result.epoch, result.batch, result.micro_batches, numbers["loss"], norm
                 )
-        if self.board is not None:
-            for name, value in numbers.items():
-                self.board.add_scalar(f"train/{name}", value, waiting[-1][0].step)
+        self.shown.append(
+            ({f"train/{name}": value for name, value in numbers.items()}, waiting[-1][0].step, waiting[-1][1])
+        )
 
     def note_non_finite(self, session: Session, step: int, loss: float, norm: float) -> None:
         """Record the steps before the one that ended the run, which tell how it came about, and its own values."""
@@ -116,9 +118,20 @@ class Recorder(Observer):
     def flush(self) -> None:
         """Write the rows. Raises sqlite3.Error."""
         rows, self.rows = self.rows, []
+        shown, self.shown = self.shown, []
         self.flushed_at = time.monotonic()
         if rows:
             self.store.write(rows)
+        if self.board is not None:
+            for values, step, moment in shown:
+                self._show(values, step, moment)
+
+    def _show(self, values: dict[str, float], step: int, moment: float) -> None:
+        """Hand TensorBoard the values as one event, of which add_scalar would make several."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        numbers = [Summary.Value(tag=key, simple_value=value) for key, value in values.items()]
+        self.board.file_writer.add_summary(Summary(value=numbers), step, moment)  # type: ignore[union-attr]
 
     def _throughput(self, session: Session) -> None:
         progress, seconds = session.progress, time.monotonic() - self.window_at
@@ -141,9 +154,8 @@ class Recorder(Observer):
 
     def _add(self, values: dict[str, float], step: int, now: float, *, on_board: bool = True) -> None:
         self.rows += [(key, step, value, now) for key, value in values.items()]
-        if self.board is not None and on_board:
-            for key, value in values.items():
-                self.board.add_scalar(key, value, step)
+        if on_board:
+            self.shown.append((values, step, now))
 
 
 def _scalar(value: Tensor) -> Tensor:

@@ -214,6 +214,15 @@ def test_out_of_memory_is_read_from_the_failure(make_run):
 
 
 @pytest.mark.requirement("DIAG-7")
+def test_what_the_failed_run_worked_out_itself_comes_before_the_documents_rule(make_run):
+    changes = {"loader.batch_size": 4, "training.accumulation_steps": 8}
+    failure = Failure(category="out_of_memory", message="Out of memory.", remedy="…", details={"changes": changes})
+    alert = alert_of(make_run().ended(RunState.FAILED, failure=failure, step=3), "out_of_memory")
+    assert alert.fixes[0].changes == changes
+    assert all(fix.changes.keys() != changes.keys() for fix in alert.fixes[1:])
+
+
+@pytest.mark.requirement("DIAG-7")
 @pytest.mark.parametrize(("last", "fires"), [(0.95, False), (0.9, True)])
 def test_a_run_that_ends_while_it_improves_was_too_short(make_run, last, fires):
     recorder = make_run(selection={}).epochs(train_loss=[1.0] * 5, validation_loss=[1.2, 1.0, 0.99, 0.98, last])

@@ -32,5 +32,19 @@ def test_norm_and_clipping_are_torchs_own(form: str, largest: float) -> None:
 
 
 @pytest.mark.requirement("TRAIN-2")
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e4, float("inf"), float("nan")])
+def test_clipping_rounds_as_torch_does_at_any_limit(scale: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    for largest in torch.logspace(-4, 2, 200).tolist():
+        own = [torch.randn(5, generator=generator) * scale]
+        parameter = torch.nn.Parameter(torch.zeros(5))
+        parameter.grad = own[0].clone()
+        norm = total_norm(own)
+        clip_to([], own, largest, norm)
+        torch.nn.utils.clip_grads_with_norm_([parameter], largest, norm)
+        assert torch.equal(own[0].nan_to_num(7.0), parameter.grad.nan_to_num(7.0))
+
+
+@pytest.mark.requirement("TRAIN-2")
 def test_no_gradients_have_norm_zero() -> None:
     assert total_norm([]) == 0

@@ -80,3 +80,70 @@ def test_where_no_batch_fits_recomputing_is_named_with_the_modules(tmp_path: Pat
     run = make_run(tmp_path / "run", values, code_root=str(tmp_path))
     assert work(run, before=give_little_memory) == 1
     assert run.status().failure.details["changes"] == {"training.gradient_checkpointing.modules": ["blocks.*"]}
+
+
+BIG = """
+from torch import nn
+def data():
+    import torch
+    x = torch.randn(400, 8, generator=torch.Generator().manual_seed(0))
+    return torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
+class Big(nn.Sequential):
+    def __init__(self):
+        super().__init__(nn.Linear(8, 30_000), nn.Linear(30_000, 30_000), nn.Linear(30_000, 2))
+def too_much():
+    import torch
+    return torch.zeros(10**10)
+"""
+PLAIN = {"training": {"epochs": 1}, "logging": {"tensorboard": False}}
+TOO_WIDE = {
+    "model.args.hidden": {"model": {"use": "mlp", "args": {"hidden": [20_000, 20_000]}}, "data": {"use": "iris"}},
+    "model.args.width": {"model": {"use": "resnet", "args": {"depth": 8, "width": 4096}}, "data": {"use": "digits"}},
+}
+
+
+@pytest.mark.requirement("TRAIN-8", "CONF-1")
+@pytest.mark.parametrize("size", TOO_WIDE)
+def test_a_built_in_model_beyond_memory_is_refused_with_sizes_that_train(
+    size: str, tmp_path: Path, make_run: Any, work: Any
+) -> None:
+    from trainwright.trainer.config import apply_changes
+
+    values = {**TOO_WIDE[size], **PLAIN}
+    run = make_run(tmp_path / "large", values)
+    assert work(run, before=give_little_memory) == 1
+    failure = run.status().failure
+    assert failure.category == "out_of_memory"
+    assert re.search(r"The weights of this (mlp|resnet) take [\d,]+ MiB, and \d+ MiB are free", failure.message)
+    assert failure.details["changes"].keys() == {size}
+    assert "batch_size" not in failure.remedy
+    assert f"configure(project, changes={{'{size}': " in failure.remedy
+    smaller = make_run(tmp_path / "smaller", apply_changes(values, failure.details["changes"]), max_steps=2)
+    assert work(smaller, before=give_little_memory) == 0, smaller.log.read_text()
+
+
+OWN = {
+    "model": ({"model": {"use": "big:Big"}, "data": {"use": "big:data"}}, "Take a smaller model"),
+    "data": ({"model": {"use": "mlp"}, "data": {"use": "big:too_much"}}, "Read less into memory"),
+}
+
+
+@pytest.mark.requirement("TRAIN-8")
+@pytest.mark.parametrize("part", OWN)
+def test_memory_that_runs_out_before_any_step_is_no_matter_of_the_batch(
+    part: str, tmp_path: Path, make_run: Any, work: Any
+) -> None:
+    from trainwright.tools.training_monitor import diagnose
+
+    values, remedy = OWN[part]
+    (tmp_path / "big.py").write_text(BIG)
+    run = make_run(tmp_path / "run", {**values, **PLAIN}, code_root=str(tmp_path))
+    assert work(run, before=give_little_memory) == 1
+    failure = run.status().failure
+    assert failure.category == "out_of_memory"
+    assert f"while the {part} was built, before any step" in failure.message
+    assert failure.remedy.startswith(remedy)
+    assert "Halve" not in failure.remedy
+    (alert,) = diagnose(run)
+    assert (alert.id, failure.document) == ("model_too_large", "diagnostics/model_too_large.md")
+    assert all("loader.batch_size" not in fix.changes for fix in alert.fixes)

@@ -71,8 +71,6 @@ def test_a_small_resnet_learns_them(folder: Path, open_session: Any, take_steps:
     [
         ({"path": "digts"}, ConfigurationError, "no folder at .* Near: digits"),
         ({"path": "digits/class 0"}, DataError, "has 0 folder"),
-        ({"path": "digits", "channels": 4}, ConfigurationError, "must be 1 or 3"),
-        ({"path": "digits", "size": [0, 3]}, ConfigurationError, "must be .height, width."),
         ({"path": "torn"}, DataError, "The image a/1.png cannot be read"),
         ({"path": "uneven"}, DataError, "b/1.png is 4 x 5 pixels high and wide, the first image 3 x 3"),
         ({"path": "linked"}, ConfigurationError, "leads outside the code root"),

@@ -120,11 +120,8 @@ def test_accumulated_blocks_of_uneven_length_make_the_update_of_the_large_batch(
         ({"path": "shrot.txt"}, ConfigurationError, "no file at .* Near: short.txt"),
         ({"path": "*.doc"}, ConfigurationError, "matches no file"),
         ({"path": "../x.txt"}, ConfigurationError, "outside the code root"),
-        ({"path": []}, ConfigurationError, "names no file"),
         ({"path": "short.txt", "tokenizer": "byte"}, ConfigurationError, "no built-in tokenizer. Near: bytes"),
         ({"path": "short.txt", "tokenizer": "folder"}, ConfigurationError, "no folder at"),
-        ({"path": "short.txt", "block_size": 0}, ConfigurationError, "must be a whole number of tokens"),
-        ({"path": "short.txt", "split_by": "line"}, ConfigurationError, "must be one of document, position"),
     ],
 )
 def test_bad_text_and_bad_arguments_are_told(

@@ -48,23 +48,6 @@ def test_digits_are_learned_in_three_epochs(open_session: Any, take_steps: Any) 
 
 
 @pytest.mark.requirement("TRAIN-1", "CONF-1")
-@pytest.mark.parametrize(
-    ("args", "told"),
-    [
-        ({"depth": 21}, "depth is 6n \\+ 2"),
-        ({"norm": "layer"}, "norm is one of batch, group, none"),
-        ({"deep": 20}, "unexpected keyword argument 'deep'"),
-    ],
-)
-def test_an_argument_that_means_nothing_is_refused_with_those_that_do(
-    args: dict[str, Any], told: str, open_session: Any
-) -> None:
-    with pytest.raises(ConfigurationError, match=told) as caught:
-        open_session({**DIGITS, "model": {"use": "resnet", "args": args}})
-    assert caught.value.remedy == "resnet takes depth, width, norm, dropout."
-
-
-@pytest.mark.requirement("TRAIN-1", "CONF-1")
 def test_a_table_is_no_image(open_session: Any) -> None:
     with pytest.raises(ConfigurationError, match="resnet needs images"):
         open_session({**DIGITS, "data": {"use": "iris"}})

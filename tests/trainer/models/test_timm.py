@@ -53,11 +53,3 @@ def test_a_timm_that_cannot_be_imported_is_told_with_the_way_out(
     with pytest.raises(ConfigurationError, match=told) as caught:
         open_session(VALUES)
     assert "built-in resnet" in caught.value.remedy
-
-
-@pytest.mark.requirement("TRAIN-1", "CONF-1")
-@pytest.mark.parametrize("args", [{}, {"model": "resnet10t", "pretained": True}])
-def test_other_arguments_are_refused(args: dict[str, Any], open_session: Any) -> None:
-    with pytest.raises(ConfigurationError, match="`model.args.* of timm") as caught:
-        open_session({**VALUES, "model": {"use": "timm", "args": args}})
-    assert caught.value.remedy.startswith("timm takes model, pretrained, options")

@@ -81,3 +81,11 @@ def test_one_cycle_moves_the_momentum_of_every_group(name: str, iris: dict[str, 
     session.progress.step = session.schedule.warmup_steps - 1
     take_step(session, next(session.groups()))
     assert {group["momentum"] if "momentum" in group else group["betas"][0] for group in groups} == {0.7}
+
+
+@pytest.mark.requirement("CONF-1", "TRAIN-4")
+def test_a_warmup_that_outlasts_the_run_is_refused_before_training(iris: dict[str, Any], open_session: Any) -> None:
+    steps = open_session(iris).total_steps
+    assert open_session({**iris, "schedule": {"warmup_steps": steps - 1}}, "fits").schedule.warmup_steps == steps - 1
+    with pytest.raises(ConfigurationError, match=f"never ends: the whole run has {steps} steps"):
+        open_session({**iris, "schedule": {"warmup_steps": steps}}, "never")

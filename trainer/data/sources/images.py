@@ -35,13 +35,11 @@ def load_images(
         standardize: bring each channel to mean 0 and deviation 1, measured on the train split; else values in [0, 1].
 
     Raises:
-        ConfigurationError: an argument that means nothing.
+        ConfigurationError: no such folder, or an image outside the code root.
         DataError: fewer than two classes, an image that cannot be read, or images of several sizes without `size`.
     """
     folder = confine_folder(path, code_root, key="data.args.path")
-    if channels not in MODES:
-        raise ConfigurationError(f"`data.args.channels` = {channels!r}: must be 1 or 3.", remedy="Set it to 1 or 3.")
-    wanted = _size(size)
+    wanted = (size, size) if isinstance(size, int) else None if size is None else (size[0], size[1])
     classes = sorted(child.name for child in folder.iterdir() if child.is_dir() and _files(child))
     if len(classes) < 2:
         raise DataError(
@@ -66,18 +64,6 @@ def load_images(
     inputs = pixels_NHWC.permute(0, 3, 1, 2).float().div_(255.0).contiguous()
     samples = TensorSamples(inputs, torch.tensor(labels))
     return Loaded(samples, classes, standardize=standardize, by_channel=True)
-
-
-def _size(size: int | Sequence[int] | None) -> tuple[int, int] | None:
-    if size is None:
-        return None
-    both = [size, size] if isinstance(size, int) else list(size) if isinstance(size, list | tuple) else []
-    if len(both) != 2 or not all(isinstance(side, int) and 1 <= side <= 4096 for side in both):
-        raise ConfigurationError(
-            f"`data.args.size` = {size!r}: must be (height, width) in pixels, 1 to 4096.",
-            remedy="Write size: [32, 32].",
-        )
-    return both[0], both[1]
 
 
 def _files(folder: Path) -> list[Path]:

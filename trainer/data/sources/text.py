@@ -7,7 +7,7 @@ from pathlib import Path
 
 from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config.schema import SplitSection
-from trainwright.trainer.data.text.documents import WAYS, read_documents
+from trainwright.trainer.data.text.documents import read_documents
 from trainwright.trainer.data.text.language import language_splits
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.user_code.paths import confine, confine_folder, near_matches
@@ -36,10 +36,9 @@ def text_splits(
         separator: what stands between two documents of one file; a file is one document without it.
 
     Raises:
-        ConfigurationError: an argument that means nothing, or a path that is not there.
+        ConfigurationError: a path or a tokenizer that is not there.
         DataError: no readable text, or too little for the split.
     """
-    require_language_args(tokenizer, block_size, split_by)
     files = _files(path, code_root)
     return language_splits(
         read_documents(files, separator),
@@ -50,25 +49,6 @@ def text_splits(
         split_by=split_by,
         files=files,
     )
-
-
-def require_language_args(tokenizer: object, block_size: object, split_by: object) -> None:
-    """Check the arguments that every source of text takes. Raises ConfigurationError."""
-    if not isinstance(tokenizer, str):
-        raise ConfigurationError(
-            f"`data.args.tokenizer` = {tokenizer!r:.60} is no name.",
-            remedy=f"Use {', '.join(BUILT_IN_TOKENIZERS)}, or the folder of a tokenizer.",
-        )
-    if not isinstance(block_size, int) or isinstance(block_size, bool) or not 1 <= block_size <= 2**20:
-        raise ConfigurationError(
-            f"`data.args.block_size` = {block_size!r:.60}: must be a whole number of tokens from 1 to {2**20}.",
-            remedy="Set it to what the model is to see at once, for example 128.",
-        )
-    if split_by is not None and split_by not in WAYS:
-        raise ConfigurationError(
-            f"`data.args.split_by` = {split_by!r:.60}: must be one of {', '.join(WAYS)}.",
-            remedy="Leave it out to let the number of documents decide.",
-        )
 
 
 def find_tokenizer(tokenizer: str, code_root: Path) -> str | Path:
@@ -97,6 +77,4 @@ def _files(path: str | Sequence[str], code_root: Path) -> list[Path]:
                     remedy="Patterns are relative to code_root; `**/` stands for any folders.",
                 )
         found += [confine(name, code_root, key="data.args.path") for name in names]
-    if not found:
-        raise ConfigurationError("`data.args.path` names no file.", remedy='Set it to "file.txt" or ["docs/*.md"].')
     return list(dict.fromkeys(found))

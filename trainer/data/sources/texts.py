@@ -16,12 +16,12 @@ from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.fingerprint import record_split, sample_digest
 from trainwright.trainer.data.sources.numbers import read_targets
 from trainwright.trainer.data.sources.tables import READERS, Table, files_of
-from trainwright.trainer.data.sources.text import find_tokenizer, require_language_args
+from trainwright.trainer.data.sources.text import find_tokenizer
 from trainwright.trainer.data.split import split_indices
 from trainwright.trainer.data.text.language import TextRecord, language_splits
 from trainwright.trainer.data.text.rows import tokenize_rows
 from trainwright.trainer.data.text.tokenizers import build_tokenizer
-from trainwright.trainer.errors import ConfigurationError, DataError
+from trainwright.trainer.errors import DataError
 from trainwright.trainer.user_code.paths import confine, confine_folder
 
 
@@ -51,12 +51,6 @@ def text_table_splits(
     Raises:
         ConfigurationError, DataError: as what is wrong deserves.
     """
-    require_language_args(tokenizer, block_size, split_by)
-    if not isinstance(max_length, int) or isinstance(max_length, bool) or not 1 <= max_length <= 2**20:
-        raise ConfigurationError(
-            f"`data.args.max_length` = {max_length!r:.60}: must be a whole number of tokens from 1 to {2**20}.",
-            remedy="Set it to the tokens of a long text, for example 128.",
-        )
     file = (confine_folder if kind == "arrow" else confine)(path, code_root, key="data.args.path")
     table = READERS[kind](file, **reading)
     texts = _texts(table, text)

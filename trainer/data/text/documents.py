@@ -13,7 +13,6 @@ from trainwright.trainer.errors import DataError
 
 DOCUMENTS_TO_SPLIT_BY = 20
 """With fewer, whole documents are too coarse a measure for the shares of a split."""
-WAYS = ("document", "position")
 
 
 def read_documents(paths: Sequence[Path], separator: str | None) -> list[str]:

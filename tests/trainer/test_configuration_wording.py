@@ -1,0 +1,167 @@
+"""What a broken configuration is answered with: words of its own keys, a call that mends it, the document that fits."""
+
+# ruff: noqa: E501 - tables of one case a line read better than wrapped ones
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, get_args, get_origin
+
+import pytest
+from annotated_types import BaseMetadata
+from pydantic import BaseModel
+
+from trainwright.trainer.config import TrainingConfig, apply_changes, mended_call, parse_config
+from trainwright.trainer.config.documents import EXPLAINED_IN, OVERVIEW, document_for
+from trainwright.trainer.config.names import BUILT_IN
+from trainwright.trainer.errors import ConfigurationError
+
+BASE: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
+SKILL = Path(__file__).parents[2] / "skills" / "ml-trainer"
+
+MENDED: dict[str, tuple[dict[str, Any], str, dict[str, Any] | None]] = {
+    "a flag for a section": ({"training.compile": True}, "`training.compile` = true: a section is needed, for example {} for the defaults, or null for none; its keys: dynamic, mode", {"training.compile": {}}),
+    "a flag that says no": ({"training.compile": False}, "or null for none", {}),
+    "a flag for checkpointing": ({"training.gradient_checkpointing": True}, "its keys: modules", {"training.gradient_checkpointing": {}}),
+    "a flag for a section with a switch": ({"early_stopping": False}, "for example {enabled: false}", {"early_stopping": {"enabled": False}}),
+    "a flag for a choice": ({"mixing": True}, "for example {name: mixup}, or null for none; its names: mixup, cutmix", {"mixing": {"name": "mixup"}}),
+    "a name for a choice": ({"weight_averaging": "swa"}, "for example {name: swa}", {"weight_averaging": {"name": "swa"}}),
+    "a name for an entry": ({"curriculum": "length"}, "for example {use: length}", {"curriculum": {"use": "length"}}),
+    "a name for a list": ({"metrics": "accuracy"}, "`metrics` = 'accuracy': a list is needed", {"metrics": ["accuracy"]}),
+    "a number for a choice of forms": ({"loss": 3}, "`loss` = 3: Input should be a valid string or a section of keys", {"loss": "cross_entropy"}),
+    "a number for ranges": ({"search": {"space": 3}}, "a mapping of names to sections is needed", None),
+    "a near key": ({"optimizer.learning_rat": 0.5}, "did you mean `optimizer.learning_rate`?", {"optimizer.learning_rate": 0.5}),
+    "a near argument": ({"model.args": {"hiden": [8]}}, "did you mean `model.args.hidden`?", {"model.args": {"hiden": [8]}, "model.args.hiden": None, "model.args.hidden": [8]}),
+    "beside good ones": ({"training.epochs": 0, "seed": 3}, "`training.epochs` = 0", {"training.epochs": 20, "seed": 3}),
+    "an option of the old form": ({"optimizer": {"name": "sgd", "betas": [0.9, 0.9]}}, "is not taken by sgd", {"optimizer": {"name": "sgd", "betas": [0.9, 0.9]}, "optimizer.betas": None}),
+    "what is missing": ({"objective.name": "adversarial"}, "`objective.epsilon` is required, and missing", None),
+    "a rule between sections": ({"schedule.warmup_steps": 50, "training.max_steps": 50}, "schedule.warmup_steps 50 never ends: training.max_steps is 50", None),
+}  # fmt: skip
+
+
+@pytest.mark.requirement("CONF-1", "GATE-2")
+@pytest.mark.parametrize("fault", MENDED)
+def test_a_broken_key_is_answered_with_the_call_that_mends_it(fault: str) -> None:
+    given, told, mended = MENDED[fault]
+    with pytest.raises(ConfigurationError) as caught:
+        parse_config(apply_changes(BASE, given), mend=lambda changes: mended_call(changes, "configure('p'", given))
+    assert told in caught.value.message
+    if mended is None:
+        assert caught.value.remedy == "Follow that rule: configure('p', changes={…})."
+        return
+    said = re.fullmatch(r"For example configure\('p', changes=(.*)\)\.", caught.value.remedy)
+    assert said is not None, caught.value.remedy
+    assert json.loads(said[1]) == mended
+    parse_config(apply_changes(BASE, mended))
+
+
+def _fields(model: type[BaseModel], path: str = "", forms: dict[str, Any] | None = None) -> Iterator[Any]:
+    """Yield (dotted key, annotation with its rules, names of the forms that it belongs to) of every key."""
+    named = model.model_fields["name"].default if "name" in model.model_fields else None
+    forms = {**(forms or {}), **({f"{path}name": named} if isinstance(named, str) else {})}
+    for name, about in model.model_fields.items():
+        annotation = Annotated[about.annotation, *about.metadata] if about.metadata else about.annotation
+        yield f"{path}{name}", annotation, forms
+        for inner in _sections(about.annotation):
+            yield from _fields(inner, f"{path}{name}.", forms)
+
+
+def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _sections(argument)
+
+
+KEYS = list(_fields(TrainingConfig))
+ODD: tuple[Any, ...] = (True, False, "x", -1, 2**60, 1.5, [], [True], {"zz": 1}, [[1]])
+
+
+@pytest.mark.requirement("CONF-1")
+def test_no_answer_shows_our_class_names_or_python_types() -> None:
+    """Every key of the schema gets every odd value."""
+    refused = 0
+    for key, _, forms in KEYS:
+        for value in ODD:
+            told = _refusal({**forms, key: value})
+            refused += told is not None
+            assert not OF_OURS.search(told or ""), told
+            assert told is None or re.search(r"configure\(|Put what", told), told
+    assert refused > 2 * len(KEYS)
+
+
+OF_OURS = re.compile(r"Section|instance of|dictionary|tuple|Args\b|function-|Entry\b|tagged")
+
+
+def _refusal(changes: dict[str, Any]) -> str | None:
+    try:
+        parse_config(apply_changes(BASE, changes))
+    except ConfigurationError as error:
+        return f"{error.message} {error.remedy}"
+    return None
+
+
+def _numbers(annotation: Any, rules: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the rules of every number in an annotation."""
+    if get_origin(annotation) is Annotated:
+        inner, *own = get_args(annotation)
+        yield from _numbers(inner, (*rules, *own))
+    elif annotation in {int, float}:
+        yield rules
+    elif not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        for argument in get_args(annotation):
+            yield from _numbers(argument, rules)
+
+
+def _bounds(rules: tuple[Any, ...]) -> set[str]:
+    flat = [part for rule in rules for part in (getattr(rule, "metadata", None) or [rule])]
+    names = {"ge": "low", "gt": "low", "le": "high", "lt": "high"}
+    return {names[name] for rule in flat if isinstance(rule, BaseMetadata) for name in names if hasattr(rule, name)}
+
+
+FREE = {"search.space.low", "search.space.high", "objective.clip_range"}
+"""Ends of a range are held against the key's own bounds; inputs may have any scale."""
+
+
+@pytest.mark.requirement("CONF-1")
+def test_every_number_has_a_lowest_and_a_highest_value() -> None:
+    arguments = [field for parts in BUILT_IN.values() for section in parts.values() for field in _fields(section)]
+    unbounded = {
+        key
+        for key, annotation, _ in KEYS + arguments
+        for rules in _numbers(annotation)
+        if _bounds(rules) != {"low", "high"}
+    }
+    assert unbounded == FREE
+
+
+@pytest.mark.requirement("CONF-1")
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "optimizer.learning_rate",
+        "optimizer.weight_decay",
+        "objective.clip_range",
+        "model.args.dropout",
+        "search.space.a.high",
+    ],
+)
+def test_a_number_that_is_not_finite_is_refused_anywhere(key: str, value: float) -> None:
+    with pytest.raises(ConfigurationError, match="a number must be finite") as caught:
+        parse_config(apply_changes(BASE, {key: [value] if key.endswith("range") else value}))
+    assert f"`{key}" in caught.value.message
+
+
+@pytest.mark.requirement("CONF-1")
+def test_the_document_of_a_key_tells_of_it() -> None:
+    for key, _, _ in KEYS:
+        text = (SKILL / document_for([key])).read_text()
+        section = key.partition(".")[0]
+        assert f"`{section}" in text or f"{section}:" in text or f"{section}." in text, key
+    assert all((SKILL / document).is_file() for document in EXPLAINED_IN.values())
+    assert document_for(["training.compile.mode"]) == "configs/performance.md"
+    assert document_for([]) == document_for(["seed"]) == OVERVIEW
