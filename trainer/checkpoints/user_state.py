@@ -59,7 +59,8 @@ def _special(value: Any, place: str, seen: dict[int, str]) -> Iterator[tuple[str
         if not isinstance(value, tuple):
             _require_once(value, place, seen)
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-            pack(key, f"a key of {place}", {})
+            if not isinstance(key, str | int):
+                pack(key, f"a key of {place}", {})
             yield from _special(item, f"{place}[{key!r}]", seen)
     elif value is not None and not isinstance(value, bool | int | float | str):
         pack(value, place, {})  # refuses what is no array
