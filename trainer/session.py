@@ -36,6 +36,7 @@ from trainwright.trainer.user_code.context import Context
 
 if TYPE_CHECKING:
     from trainwright.trainer.distributed.parallel import Parallel
+    from trainwright.trainer.distributed.zero import Zero
 
 
 @dataclass
@@ -86,6 +87,11 @@ class Session:
     def at_bound(self) -> bool:
         """Whether the last permitted step has been made; a run that is taken up there makes no further one."""
         return self.step_bound is not None and self.progress.step >= self.step_bound
+
+    @property
+    def zero(self) -> Zero | None:
+        """DeepSpeed's engine, where it makes the updates."""
+        return None if self.parallel is None else self.parallel.zero
 
     def saves_at(self, step: int) -> bool:
         """Whether a checkpoint is due after this step, within an epoch; at its end the epoch's own is."""
@@ -199,6 +205,8 @@ class Session:
             self.averaging.load_state_dict(state["averaging"])
         for name, parameter in self.model.named_parameters():
             parameter.grad = state["gradients"].get(name)
+        if self.zero is not None:
+            self.zero.follow_weights()
         self.schedule.load_state_dict(state["schedule"])
         load_into(self.context.state, state["context"])
         self.progress = Progress.from_dict(state["progress"])

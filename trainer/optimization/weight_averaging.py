@@ -22,7 +22,8 @@ class WeightAveraging:
     """Averages of what the optimizers update and of the model's floating-point buffers.
 
     Buffers are averaged like weights (the statistics of batch normalisation belong to the weights that made them);
-    integer ones are left to the model, and so are those that begin with infinities: a mask has no mean.
+    integer ones are left to the model, and so are those that begin with infinities: a mask has no mean. So are those
+    that are not persistent: each process of a group may hold its own, and the averages must be the same in all.
     """
 
     def __init__(self, model: nn.Module, parameters: list[nn.Parameter]) -> None:
@@ -31,7 +32,9 @@ class WeightAveraging:
             (module._buffers, name)
             for module in model.modules()
             for name, buffer in module.named_buffers(recurse=False)
-            if buffer.is_floating_point() and not bool(torch.isinf(buffer).any())
+            if name not in module._non_persistent_buffers_set
+            and buffer.is_floating_point()
+            and not bool(torch.isinf(buffer).any())
         ]
         self.averages: list[Tensor] = []
         """Empty before the first update; at least float32, for a small share of a short number is nothing."""
