@@ -213,14 +213,9 @@ def peak_memory_bytes(device: torch.device) -> int:
 def _by_keywords(samples: Any) -> bool:
     from collections.abc import Mapping
 
-    from torch.utils.data import IterableDataset
+    from trainwright.trainer.data.first_sample import first_sample
 
-    from trainwright.trainer.reproducibility import seeding
-
-    if isinstance(samples, IterableDataset):
-        return False
-    with seeding.preserved():
-        return isinstance(samples[0], Mapping)
+    return isinstance(first_sample(samples), Mapping)
 
 
 def _is_set(dumped: dict[str, Any], key: str) -> bool:
