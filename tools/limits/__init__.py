@@ -1,6 +1,6 @@
 """What projects may use, what they have used, and what runs under way have reserved (GATE-4)."""
 
-from trainwright.tools.limits.allowed import effective_limits
+from trainwright.tools.limits.allowed import effective_limits, limits_under
 from trainwright.tools.limits.amounts import Amounts, Reservation
 from trainwright.tools.limits.lines import limit_lines
 from trainwright.tools.limits.reservation import require_room, reserve
@@ -14,6 +14,7 @@ __all__ = [
     "count_trials",
     "effective_limits",
     "limit_lines",
+    "limits_under",
     "project_usage",
     "require_room",
     "require_trials",

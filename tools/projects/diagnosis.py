@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
@@ -12,6 +12,7 @@ from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.ledger import append
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.training_orchestrator.views import FailureView, failure_of
 from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import ConflictError
@@ -44,7 +45,8 @@ class DiagnosisAnswer(Answer):
     run_id: str
     kind: str
     state: str
-    failure: dict[str, Any] | None = None
+    failure: FailureView | None = None
+    """Why it failed, or was interrupted, and the remedy."""
     fit: str
     recommendation: str
     reasons: list[str]
@@ -62,11 +64,11 @@ class DiagnosisAnswer(Answer):
 
 
 def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> DiagnosisAnswer:
-    """Assess a run (default: the baseline of the configuration that holds).
+    """Assess a run (default: the baseline of the configuration that holds, or before it the run that failed last).
 
     Raises:
-        NotFoundError: no such project or run, or no baseline yet.
-        ConflictError: the run belongs to another project, or the baseline has not ended.
+        NotFoundError: no such project or run.
+        ConflictError: the run belongs to another project, or there is no baseline yet and nothing has failed.
     """
     with workspace.session() as session:
         get_project(session, project)
@@ -88,15 +90,27 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
 
 def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
     if run_id is None:
-        if evidence.baseline is None:
+        chosen = evidence.baseline or _broken(evidence)
+        if chosen is None:
             raise ConflictError(
-                f"Project {evidence.name} has no baseline run of the configuration that holds.",
+                f"Project {evidence.name} has no baseline run of its present configuration, and no run of it failed.",
                 remedy=str(next_call(evidence.session, evidence.workspace, evidence.name)),
                 document="phases/baseline/workflow.md",
             )
-        return evidence.baseline
-    row = get_run_of(evidence.session, evidence.name, run_id)
-    return RunEvidence(row, evidence.workspace.run_directory(row.project, run_id), evidence.facts)
+        return chosen
+    get_run_of(evidence.session, evidence.name, run_id)
+    run = evidence.run(run_id)
+    assert run is not None  # noqa: S101 - it is a run of this project
+    return run
+
+
+def _broken(evidence: Evidence) -> RunEvidence | None:
+    """Return the newest run of the configuration that holds where it failed or vanished: what keeps the baseline."""
+    started = [
+        run_id for run_id, body in evidence.facts.started.items() if body["config_digest"] == evidence.config_digest
+    ]
+    run = evidence.run(started[-1]) if started else None
+    return run if run is not None and run.status.state in {RunState.FAILED, RunState.INTERRUPTED} else None
 
 
 def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment: Assessment) -> list[str]:
@@ -142,13 +156,12 @@ def _answer(project: str, run: RunEvidence, assessment: Assessment) -> Diagnosis
         )
         for alert in assessment.alerts
     ]
-    failure = run.status.failure
     return DiagnosisAnswer(
         project=project,
         run_id=run.id,
         kind=run.row.kind,
         state=run.status.state.value,
-        failure=failure.model_dump(exclude={"details"}) if failure and run.status.state is RunState.FAILED else None,
+        failure=failure_of(run.directory),
         fit=assessment.fit,
         recommendation=assessment.recommendation,
         reasons=assessment.reasons,

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
-from trainwright.tools.gates.staleness import changes_of_surroundings
-from trainwright.tools.limits import effective_limits, require_room
-from trainwright.trainer.errors import ConfigurationError, LimitReachedError
+from trainwright.tools.limits import limits_under
+from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -28,7 +27,10 @@ def configuration_valid(evidence: Evidence, line: CheckLine) -> Outcome:
     try:
         digest = evidence.config_digest
     except ConfigurationError as error:
-        return failed(error.message, line.text, evidence.call("configure", "correct the configuration", changes={}))
+        changes = error.details.get("changes") or {}
+        return failed(
+            error.message, line.text, evidence.call("configure", "correct the configuration", changes=changes)
+        )
     return passed(f"version {evidence.version.number}, {digest[:19]}…", "a valid configuration")
 
 
@@ -44,18 +46,16 @@ def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.limits_set")
 def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The project's limits are within those of the workspace's owner, and leave something to train with."""
-    limits = effective_limits(evidence.session, evidence.workspace, evidence.project)
+    """The project's limits are within those of the workspace's owner, and what ended runs used leaves some time."""
+    limits = limits_under(evidence.settings, evidence.project.limits)
+    used = sum(seal.get("used", {}).get("wall_clock_seconds", 0.0) for seal in evidence.facts.seals.values())
     measured = (
-        f"{limits.project_wall_clock_seconds:.0f} s, {limits.gpu_hours:g} GPU hours, {limits.trials} trials, "
-        f"{limits.disk_bytes} bytes in all"
+        f"{used:.0f} of {limits.project_wall_clock_seconds:.0f} s used; at most {limits.gpu_hours:g} GPU hours, "
+        f"{limits.trials} trials, {limits.disk_bytes} bytes"
     )
-    remedy = evidence.call("project_status", "shows what is used and left of each limit")
-    try:
-        require_room(evidence.session, evidence.workspace, evidence.project)
-    except LimitReachedError as error:
-        return failed(error.message, "something left of every limit", remedy)
-    return passed(measured, "within the owner's settings.yaml, and something left of each")
+    remedy = evidence.call("project_status", "shows what is used and left; only the owner raises a limit")
+    required = "within the owner's settings.yaml, and time left"
+    return judged(used < limits.project_wall_clock_seconds, measured, required, remedy)
 
 
 @check("planning.smoke_run_passed")
@@ -66,7 +66,7 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
     if run is None:
         return failed("no smoke run of this configuration", required, evidence.start(RunKind.SMOKE))
     steps = int(run.summary.get("steps", 0))
-    against = [*run.differences, *changes_of_surroundings(evidence, run)]
+    against = [*run.differences, *evidence.surroundings(run)]
     enough = run.is_complete and steps >= (line.threshold or 1) and not against
     measured = "; ".join([f"{run.status.state.value}, {steps} steps", *against[:2]])
     remedy = _again(evidence) if run.is_complete else run.next_call()
