@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from sqlalchemy import select, text
 
+from trainwright.tools.gates.publication import publish
 from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.facts import ProjectFacts
 from trainwright.tools.ledger.seals import seal_differences
@@ -69,7 +70,7 @@ class _Facts:
 
 
 def verify_workspace(path: Path) -> VerificationReport:
-    """Compare everything with the ledger. Changes nothing.
+    """Compare everything with the ledger. Changes nothing, but finishes what a killed server had recorded.
 
     Raises:
         NotFoundError: the folder is not a workspace.
@@ -193,8 +194,10 @@ def _checkpoints(session: Session, workspace: Workspace, _: _Facts) -> tuple[int
     return count, problems
 
 
-def _artifacts(_: Session, workspace: Workspace, facts: _Facts) -> tuple[int, list[str]]:
+def _artifacts(session: Session, workspace: Workspace, facts: _Facts) -> tuple[int, list[str]]:
     """Compare the newest recorded digest of every artifact; older ones were replaced by the server itself."""
+    for project in session.scalars(select(Project.name)):
+        publish(session, project, workspace.project_folder(project))
     newest: dict[tuple[str, str], dict[str, str]] = {}
     for entry, body in facts.bodies:
         if entry.project is None or entry.kind not in {"gate", "diagnosis"} or not body.get("artifacts"):
