@@ -9,7 +9,6 @@ from pydantic import BaseModel, ConfigDict
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.publication import publish
 from trainwright.tools.gates.staleness import changes_since
-from trainwright.tools.ledger import entries
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
@@ -46,7 +45,7 @@ class Standing(BaseModel):
 def accepted_decisions(evidence: Evidence) -> dict[Phase, tuple[int, dict[str, Any]]]:
     """Return the latest accepted decision of each phase as (ledger sequence, body)."""
     found: dict[Phase, tuple[int, dict[str, Any]]] = {}
-    for sequence, body in entries(evidence.session, evidence.name, "gate"):
+    for sequence, body in evidence.entries("gate"):
         if body["outcome"] != "refused":
             found[Phase(body["phase"])] = (sequence, body)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
@@ -15,6 +15,7 @@ from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.ledger import append
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.training_orchestrator.views import FailureView, failure_of
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import RunState, write_atomically
@@ -44,7 +45,8 @@ class DiagnosisAnswer(Answer):
     run_id: str
     kind: str
     state: str
-    failure: dict[str, Any] | None = None
+    failure: FailureView | None = None
+    """Why it failed, or was interrupted, and the remedy."""
     fit: str
     recommendation: str
     reasons: list[str]
@@ -62,11 +64,11 @@ class DiagnosisAnswer(Answer):
 
 
 def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> DiagnosisAnswer:
-    """Assess a run (default: the baseline of the configuration that holds).
+    """Assess a run (default: the baseline of the configuration that holds, or before it the run that failed last).
 
     Raises:
-        NotFoundError: no such project or run, or no baseline yet.
-        ConflictError: the run belongs to another project, or the baseline has not ended.
+        NotFoundError: no such project or run.
+        ConflictError: the run belongs to another project, or there is no baseline yet and nothing has failed.
     """
     with workspace.session() as session:
         get_project(session, project)
@@ -88,18 +90,28 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
 
 def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
     if run_id is None:
-        if evidence.baseline is None:
+        chosen = evidence.baseline or _broken(evidence)
+        if chosen is None:
             raise ConflictError(
-                f"Project {evidence.name} has no baseline run of the configuration that holds.",
+                f"Project {evidence.name} has no baseline run of its present configuration, and no run of it failed.",
                 remedy=str(next_call(evidence.session, evidence.workspace, evidence.name)),
                 document="phases/baseline/workflow.md",
             )
-        return evidence.baseline
+        return chosen
     row = get_run(evidence.session, run_id)
     run = evidence.run(run_id)
     if run is None:
         raise ConflictError(f"Run {run_id} belongs to project {row.project}.", remedy=f"project={row.project!r}")
     return run
+
+
+def _broken(evidence: Evidence) -> RunEvidence | None:
+    """Return the newest run of the configuration that holds where it failed or vanished: what keeps the baseline."""
+    started = [
+        run_id for run_id, body in evidence.facts.started.items() if body["config_digest"] == evidence.config_digest
+    ]
+    run = evidence.run(started[-1]) if started else None
+    return run if run is not None and run.status.state in {RunState.FAILED, RunState.INTERRUPTED} else None
 
 
 def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment: Assessment) -> list[str]:
@@ -147,13 +159,12 @@ def _answer(project: str, run: RunEvidence, assessment: Assessment) -> Diagnosis
         )
         for alert in assessment.alerts
     ]
-    failure = run.status.failure
     return DiagnosisAnswer(
         project=project,
         run_id=run.id,
         kind=run.row.kind,
         state=run.status.state.value,
-        failure=failure.model_dump(exclude={"details"}) if failure and run.status.state is RunState.FAILED else None,
+        failure=failure_of(run.directory),
         fit=assessment.fit,
         recommendation=assessment.recommendation,
         reasons=assessment.reasons,
