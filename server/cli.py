@@ -1,4 +1,4 @@
-"""`trainwright`: serve, doctor, status, verify, demo."""
+"""`trainwright`: serve, doctor, status, verify, approve, demo."""
 
 from __future__ import annotations
 
@@ -124,6 +124,18 @@ def verify(
         terminal.marked("fail" if report.problems else "ok", f"checked {checked}: {len(report.problems)} problems")
     if report.problems:
         raise typer.Exit(1)
+
+
+@app.command()
+def approve(
+    workspace: WorkspaceOption = None,
+    yes: Annotated[list[str] | None, typer.Option("--yes", help="Grant this request without being asked.")] = None,
+    deny: Annotated[list[str] | None, typer.Option("--deny", help="Deny this request.")] = None,
+) -> None:
+    """Answer, as the workspace's owner, what agents ask for."""
+    from trainwright.server.approve import approve as answer
+
+    answer(_existing(workspace_path(workspace)), yes=yes or [], deny=deny or [])
 
 
 @app.command()

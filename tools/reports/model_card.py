@@ -38,7 +38,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: int, files: dict[s
         _origin(evidence),
         _use(evidence, found, files),
         _limits(evidence, looks),
-        checks_section(report),
+        checks_section(evidence, report),
     ]
     return "\n\n".join(parts) + "\n"
 
