@@ -13,6 +13,7 @@ from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate, record
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.ledger import copy_all_forward
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
@@ -50,6 +51,8 @@ def rewrite(workspace: Workspace, phase: str, edit: Callable[[dict[str, Any]], N
             previous = digest
         for _, sql in triggers:
             connection.execute(sql)
+    (workspace.project_folder(NAME) / "ledger.jsonl").unlink()
+    copy_all_forward(workspace)
 
 
 def check_of(body: dict[str, Any], name: str) -> dict[str, Any]:
