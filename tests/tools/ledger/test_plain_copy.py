@@ -101,7 +101,7 @@ def test_a_removed_copy_is_named(workspace: Workspace) -> None:
 
 
 @pytest.mark.requirement("GATE-3", "GATE-5")
-def test_a_ledger_whose_end_was_cut_off_is_named_through_the_copy_and_stops_the_project(workspace: Workspace) -> None:
+def test_a_ledger_whose_end_was_cut_off_is_named_through_the_copy(workspace: Workspace) -> None:
     in_database(workspace, "DELETE FROM ledger WHERE sequence >= 5")
     found = copy_findings(verify_workspace(workspace.path))
     removed = [what for what in found if "was removed from the database" in what]

@@ -47,11 +47,7 @@ def _compare(path: Path, entries: dict[int, LedgerEntry], case: Case) -> tuple[i
     missing = sorted(entries.keys() - seen)
     if missing:
         named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
-        why = (
-            "removed"
-            if missing[0] < last
-            else "cut off, or not copied before a crash (the server's next start adds it)"
-        )
+        why = "removed" if missing[0] < last else "cut off, or left out by a crash (a server that starts adds it)"
         findings.append(Finding(where="JSONL", what=f"{name} lacks ledger entry {named}: {why}"))
     return number, findings
 
@@ -66,10 +62,10 @@ def _line(line: bytes, entries: dict[int, LedgerEntry], what: str) -> tuple[int,
     if entry is not None and line == line_of(entry):
         return sequence, None
     if digest_json(found["entry"]) != found["digest"]:
-        return sequence, Finding(
-            where="JSONL", what=f"{what} (ledger entry {sequence}) was changed after it was written"
-        )
-    if entry is None:
-        what = f"ledger entry {sequence} was removed from the database; {what} still has it"
-        return sequence, Finding(where="ledger", what=what)
-    return sequence, Finding(where="JSONL", what=f"{what} tells ledger entry {sequence} otherwise than the database")
+        told = f"{what} (ledger entry {sequence}) was changed after it was written"
+    elif entry is not None:
+        told = f"{what} tells ledger entry {sequence} otherwise than the database"
+    else:
+        told = f"ledger entry {sequence} was removed from the database; {what} still has it"
+        return sequence, Finding(where="ledger", what=told)
+    return sequence, Finding(where="JSONL", what=told)
