@@ -98,6 +98,7 @@ def ignored_keys(config: TrainingConfig, session: Session) -> list[str]:
         "schedule.warmup_fraction": config.schedule.warmup_steps is not None,
         "loader.batch_size": work.batch_size != config.loader.batch_size,
         "loader.pin_memory": session.device.type != "cuda",
+        "loader.num_workers": session.train_loader.is_stream and config.loader.num_workers > 1,  # one reads ahead
         "loader.prefetch_factor": config.loader.num_workers == 0,
         "loader.persistent_workers": config.loader.num_workers == 0,
         "training.initial_loss_scale": session.scaler is None,

@@ -14,7 +14,7 @@ from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -100,7 +100,12 @@ class RunEvidence:
         state, status = self.status.state, self.status
         resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
         if resumable:
-            return NextCall(tool="resume_training", arguments={"run_id": self.id}, why=f"the run is {state.value}")
+            own = {"project": self.row.project, "run_id": self.id}
+            return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
+        if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
+            arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
+            arguments["reason"] = f"{self.id}: {status.failure.category}"
+            return NextCall(tool="configure", arguments=arguments, why="what the failed run measured would fit")
         if state.is_ended:
             cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
@@ -184,6 +189,14 @@ class Evidence:
         return parse_config(self.version.values)
 
     @cached_property
+    def has_valid_config(self) -> bool:
+        """Whether the version that holds fits the schema; one that an earlier release kept may not any more."""
+        try:
+            return bool(self.config_digest)
+        except ConfigurationError:
+            return False
+
+    @cached_property
     def config_digest(self) -> str:
         """That version's digest, computed anew from its values."""
         return config_digest(self.config)
@@ -221,6 +234,8 @@ class Evidence:
     @cached_property
     def study(self) -> Study | None:
         """The newest study on the configuration that holds; completed ones come first."""
+        if not self.has_valid_config:
+            return None
         query = select(Study).where(Study.project == self.name, Study.base_config_digest == self.config_digest)
         found = list(self.session.scalars(query.order_by(Study.created_at.desc())))
         return next((study for study in found if study.state == "completed"), found[0] if found else None)

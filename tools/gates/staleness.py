@@ -39,6 +39,8 @@ def changes_of_surroundings(code_root: str, run: RunEvidence) -> list[str]:
 
 def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
     """Return the keys by which the configuration that holds differs from the one a decision rested on."""
+    if not evidence.has_valid_config:
+        return ["configuration: an earlier release took it, and this one refuses it"]
     if evidence.config_digest == rested_on["configuration"]:
         return []
     old, new = flatten(rested_on.get("values", {})), flatten(_whole(evidence.version.values))

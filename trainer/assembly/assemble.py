@@ -57,11 +57,11 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     _require_selection(config, work)
     with explained_build("model"):
         work.model.to(device)
-    work.returns = specification.returns or work.returns
-    prepare_work(config.objective, work)
-    plain = settle(work, context=context, loader=train_loader, device=device, root=root)
-    lay_out(work.model, specification)
-    built = shape(specification, work, plain, context=context, loader=train_loader, device=device)
+        work.returns = specification.returns or work.returns
+        prepare_work(config.objective, work)
+        plain = settle(work, context=context, loader=train_loader, device=device, root=root)
+        lay_out(work.model, specification)
+        built = shape(specification, work, plain, context=context, loader=train_loader, device=device)
     objective, own = (built.training, built.own) if built is not None else (None, Own())
     freezing = Freezing.build(work.model, config.freezing)
     freezing.apply(work.model, finished_epochs=0)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from trainwright.tools import projects
-from trainwright.tools.ledger import entries
+from trainwright.tools.ledger import append, entries
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.errors import ConfigurationError, ConflictError, LimitReachedError, NotFoundError
 
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
@@ -37,6 +38,27 @@ def test_a_project_begins_in_planning_with_the_template_and_its_goal(workspace: 
     assert version["values"]["selection"] == {"metric": "accuracy", "direction": "maximize"}
     assert version["values"]["metrics"] == ["accuracy"]
     assert version["values"]["training"]["epochs"] == 20
+
+
+@pytest.mark.requirement("CONF-1", "GATE-2")
+def test_a_configuration_that_an_earlier_release_took_is_mended_by_the_call_that_is_next(workspace: Workspace) -> None:
+    create(workspace)
+    with workspace.session() as session:
+        kept = entries(session, "one", "config_version")[0][1]
+        values = {**kept["values"], "model": {"use": "mlp", "args": {"hiden": [4]}}}
+        row = ConfigVersion(project="one", number=2, values=values, digest=kept["digest"], reason="an earlier release")
+        session.add(row)
+        session.flush()
+        append(session, "one", "config_version", {"number": 2, "digest": row.digest, "values": values})
+    status = projects.project_status(workspace, "one")
+    assert isinstance(status, projects.ProjectStatus)
+    assert status.next is not None
+    assert status.next.tool == "configure"
+    assert status.next.arguments["changes"] == {"model.args.hiden": None, "model.args.hidden": [4]}
+    answer = projects.configure(workspace, **status.next.arguments)
+    assert answer.version == 3
+    assert answer.next is not None
+    assert answer.next.tool == "start_training"
 
 
 TASKS = {"digit": {"outputs": 10, "metrics": ["accuracy"]}, "rest": {"loss": "mse", "outputs": 2}}
@@ -123,7 +145,7 @@ def test_the_newest_projects_are_listed_first(workspace: Workspace) -> None:
 def test_an_agent_cannot_ask_for_more_than_the_owner_allows(workspace: Workspace) -> None:
     with pytest.raises(LimitReachedError, match="trials"):
         create(workspace, limits={"trials": 10_000})
-    assert create(workspace, limits={"trials": 3}).limits["trials"] == "0 of 3"
+    assert create(workspace, limits={"trials": 3}).limits["trials"] == "0 of 3, 3 left"
 
 
 @pytest.mark.requirement("GATE-4")
@@ -133,7 +155,20 @@ def test_the_owner_lowers_a_limit_and_it_holds_from_the_next_call(workspace: Wor
     path.write_text(path.read_text().replace("trials: 200", "trials: 5"))
     status = projects.project_status(workspace.refreshed(), "one")
     assert isinstance(status, projects.ProjectStatus)
-    assert status.limits["trials"] == "0 of 5"
+    assert status.limits["trials"] == "0 of 5, 5 left"
+
+
+@pytest.mark.requirement("GATE-4")
+def test_the_owner_raises_a_limit_and_projects_that_exist_have_it(workspace: Workspace) -> None:
+    create(workspace, limits={"runs_at_once": 1})
+    path = workspace.path / "settings.yaml"
+    path.write_text(
+        path.read_text().replace("trials: 200", "trials: 300").replace("runs_at_once: 2", "runs_at_once: 3")
+    )
+    status = projects.project_status(workspace.refreshed(), "one")
+    assert isinstance(status, projects.ProjectStatus)
+    assert status.limits["trials"] == "0 of 300, 300 left"
+    assert status.limits["runs_at_once"] == "0 of 1, 1 left", "a project's own wish to use less stays"
 
 
 @pytest.mark.requirement("GATE-4")

@@ -15,6 +15,7 @@ from torch.utils.data import IterableDataset, get_worker_info
 from trainwright.trainer.data import fingerprint
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.errors import DataError
+from trainwright.trainer.evidence import ignored_keys
 
 
 class Noisy(IterableDataset[Any]):
@@ -61,8 +62,8 @@ def streams():
 """
 
 
-@pytest.mark.requirement("REPRO-6")
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.requirement("REPRO-6", "CONF-1")
+@pytest.mark.parametrize("workers", [0, 1, 2])
 def test_training_on_a_stream_resumes_to_the_bit(
     workers: int, tmp_path: Path, mine: str, assert_resumes_exactly: Any
 ) -> None:
@@ -73,7 +74,9 @@ def test_training_on_a_stream_resumes_to_the_bit(
         "loader": {"batch_size": 4, "num_workers": workers},
         "logging": {"tensorboard": False},
     }
-    assert_resumes_exactly(values)
+    resumed = assert_resumes_exactly(values)
+    one_reads_ahead = ["loader.num_workers"] if workers > 1 else []
+    assert ignored_keys(resumed.config, resumed) == one_reads_ahead, "more workers than one are not silently left out"
 
 
 OF_LENGTH = """

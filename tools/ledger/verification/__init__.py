@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, computed_field
+from sqlalchemy import select
 
+from trainwright.tools.gates.publication import publish
 from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
@@ -20,6 +22,7 @@ from trainwright.tools.ledger.verification.rows import (
 )
 from trainwright.tools.ledger.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -57,7 +60,7 @@ class VerificationReport(BaseModel):
 
 
 def verify_workspace(path: Path) -> VerificationReport:
-    """Compare everything with the ledger. Changes nothing.
+    """Compare everything with the ledger. Changes nothing, but finishes what a killed server had recorded.
 
     Raises:
         NotFoundError: the folder is not a workspace.
@@ -68,6 +71,8 @@ def verify_workspace(path: Path) -> VerificationReport:
     workspace = Workspace.open(path)
     try:
         with workspace.session() as session:
+            for project in session.scalars(select(Project.name)):
+                publish(session, project, workspace.project_folder(project))
             case = Case(session, workspace)
             findings = found("ledger", broken_links(session))
             checked = {"ledger_entries": len(case.entries)}
