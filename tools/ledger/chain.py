@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
-from trainwright.tools.ledger.plain import copy_forward, hashed_content
+from trainwright.tools.ledger.plain import announce, copy_forward, hashed_content
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.tools.workspace.workspace import AFTER_COMMIT
+from trainwright.tools.workspace.workspace import AFTER_COMMIT, BEFORE_COMMIT
 from trainwright.trainer.canonical import canonical_json, digest_json
 
 if TYPE_CHECKING:
@@ -37,6 +37,8 @@ def append(session: Session, project: str | None, kind: str, body: dict[str, Any
     entry.digest = _digest(entry)
     session.add(entry)
     session.flush()
+    announced = partial(announce, project=project, sequence=entry.sequence)
+    session.info.setdefault(BEFORE_COMMIT, {}).setdefault((announce, project), announced)
     session.info.setdefault(AFTER_COMMIT, {})[copy_forward, project] = partial(copy_forward, project=project)
     return entry
 

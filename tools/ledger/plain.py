@@ -1,8 +1,9 @@
 """The ledger once more, as plain text beside each project: `ledger.jsonl`, one line an entry, only ever appended to.
 
 A line is `{"digest": …, "entry": […]}`, in which `entry` is, byte for byte, what was hashed. Lines are written after
-the commit, so the file never knows more than the database; what a crash left out is added by the next write or by the
-next start of a server.
+the commit, so the file never knows more than the database. A marker names the first entry to come before the commit, and
+goes when its line stands: it tells what a crash left out, which the next write or the next start of a server adds, from
+what somebody cut off.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sqlalchemy import select
 
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.canonical import canonical_json
+from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 NAME = "ledger.jsonl"
+MARKER = ".ledger.pending"
 READ_BYTES = 1 << 16
 log = logging.getLogger("trainwright")
 
@@ -57,6 +60,22 @@ def read_line(line: bytes) -> dict[str, Any] | None:
     return value if whole else None
 
 
+def announce(workspace: Workspace, project: str | None, sequence: int) -> None:
+    """Mark, within the transaction, that the copy is behind from this entry on. Raises StorageError."""
+    path = plain_path(workspace, project).with_name(MARKER)
+    if pending_from(path.parent) is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, f"{sequence}\n".encode())
+
+
+def pending_from(folder: Path) -> int | None:
+    """Return the first entry whose line may be missing after a crash, or None when no write was interrupted."""
+    try:
+        return int((folder / MARKER).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
 def copy_forward(workspace: Workspace, project: str | None) -> None:
     """Append the entries that the plain copy lacks. Raises nothing: what cannot be written now, a later call writes."""
     path = plain_path(workspace, project)
@@ -64,10 +83,10 @@ def copy_forward(workspace: Workspace, project: str | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as file:
             last, torn = _end(file)
-            with workspace.session() as session:
+            with workspace.session() as session:  # its lock keeps others from marking before the marker goes
                 missing = b"".join(line_of(entry) for entry in _entries_after(session, project, last))
-            rest = missing.removeprefix(torn) if missing.startswith(torn) else b"\n" + missing
-            _write(file, rest)
+                _write(file, missing.removeprefix(torn) if missing.startswith(torn) else b"\n" + missing)
+                path.with_name(MARKER).unlink(missing_ok=True)
     except Exception as error:  # noqa: BLE001 - the entry stands in the database: what was decided is decided
         log.warning("%s could not be continued: %s", path, error)
 

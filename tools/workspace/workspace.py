@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 DATABASE = "workspace.sqlite"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 BUSY_MILLISECONDS = 30_000
-AFTER_COMMIT = "after_commit"
-"""Key in a session's `info`: functions of the workspace, to be called once the session has committed."""
+BEFORE_COMMIT, AFTER_COMMIT = "before_commit", "after_commit"
+"""Keys in a session's `info`: {key: function of the workspace} to call at the end of the session, and after it."""
 
 
 class Workspace:
@@ -70,6 +70,8 @@ class Workspace:
         try:
             with self._sessions() as session, session.begin():
                 yield session
+                for act in session.info.pop(BEFORE_COMMIT, {}).values():
+                    act(self)
             for act in session.info.pop(AFTER_COMMIT, {}).values():
                 act(self)
         except OperationalError as error:

@@ -32,6 +32,19 @@ for number in range(15):
         append(session, "p", "note", {"writer": sys.argv[2], "number": number})
 """
 
+CRASH = """
+import os, sys
+from pathlib import Path
+from trainwright.tools.ledger import append
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.workspace import AFTER_COMMIT
+
+with Workspace.open(Path(sys.argv[1])).session() as session:
+    session.info[AFTER_COMMIT] = {"crash": lambda workspace: os._exit(9)}
+    append(session, "p", "note", {"number": 7})
+    append(session, "p", "note", {"number": 8})
+"""
+
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
@@ -78,8 +91,8 @@ def test_every_entry_has_one_line_that_holds_the_bytes_that_were_hashed(workspac
 @pytest.mark.parametrize(
     ("edit", "named"),
     [
-        (lambda lines: lines[:-1], "lacks ledger entry 6: cut off"),
-        (lambda lines: lines[:1] + lines[3:], "lacks ledger entry 2, 4: removed"),
+        (lambda lines: lines[:-1], "lacks ledger entry 6: it was removed"),
+        (lambda lines: lines[:1] + lines[3:], "lacks ledger entry 2, 4: it was removed"),
         (lambda lines: [*lines[:2], lines[2].replace(b"number", b"nomber"), *lines[3:]], "line 3 (ledger entry 4) was"),
         (lambda lines: [lines[1], lines[0], *lines[2:]], "line 2 stands out of order"),
         (lambda lines: [*lines, lines[-1]], "line 6 stands out of order"),
@@ -137,6 +150,21 @@ def test_what_a_crash_left_out_is_added_and_no_byte_is_rewritten(workspace: Work
     assert path.read_bytes() == whole
     assert path.stat().st_ino == inode
     assert verify_workspace(workspace.path).findings == []
+
+
+@pytest.mark.requirement("GATE-3")
+def test_a_crash_between_commit_and_copy_is_told_from_a_cut_and_made_good(workspace: Workspace) -> None:
+    assert subprocess.run([sys.executable, "-P", "-c", CRASH, str(workspace.path)], check=False).returncode == 9
+    report = verify_workspace(workspace.path)
+    assert report.problems == []
+    assert [finding.what for finding in report.findings] == [
+        "projects/p/ledger.jsonl lacks ledger entry 7, 8: a crash left it out, and a server that starts adds it"
+    ]
+    copy_all_forward(workspace)
+    assert verify_workspace(workspace.path).findings == []
+    path = copy_of(workspace)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    assert verify_workspace(workspace.path).problems == ["projects/p/ledger.jsonl lacks ledger entry 8: it was removed"]
 
 
 @pytest.mark.requirement("GATE-3")

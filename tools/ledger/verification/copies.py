@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.ledger.plain import NAME, line_of, plain_path, read_line
+from trainwright.tools.ledger.plain import NAME, line_of, pending_from, plain_path, read_line
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found
 from trainwright.trainer.canonical import digest_json
 
@@ -47,8 +47,10 @@ def _compare(path: Path, entries: dict[int, LedgerEntry], case: Case) -> tuple[i
     missing = sorted(entries.keys() - seen)
     if missing:
         named = ", ".join(map(str, missing[:MOST_NAMED])) + (" …" if len(missing) > MOST_NAMED else "")
-        why = "removed" if missing[0] < last else "cut off, or left out by a crash (a server that starts adds it)"
-        findings.append(Finding(where="JSONL", what=f"{name} lacks ledger entry {named}: {why}"))
+        pending = pending_from(path.parent)
+        by_crash = missing[0] > last and pending is not None and missing[0] >= pending
+        why = "a crash left it out, and a server that starts adds it" if by_crash else "it was removed"
+        findings.append(Finding(where="JSONL", what=f"{name} lacks ledger entry {named}: {why}", counts=not by_crash))
     return number, findings
 
 
