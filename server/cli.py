@@ -115,11 +115,11 @@ def verify(
 
     report = verify_workspace(_existing(workspace_path(workspace)))
     if as_json:
-        typer.echo(json.dumps({"problems": report.problems, "checked": report.checked}, indent=2))
+        typer.echo(json.dumps(report.model_dump(), indent=2))
     else:
         terminal = Terminal()
-        for problem in report.problems:
-            terminal.marked("fail", problem)
+        for finding in report.findings:
+            terminal.marked("fail" if finding.counts else "warn", f"{finding.where}: {finding.what}")
         checked = ", ".join(f"{count} {what}" for what, count in report.checked.items())
         terminal.marked("fail" if report.problems else "ok", f"checked {checked}: {len(report.problems)} problems")
     if report.problems:

@@ -13,12 +13,14 @@ from torch import Tensor
 from trainwright.trainer.assembly.pace import steps_per_epoch
 from trainwright.trainer.canonical import digest_file, digest_json
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.deepspeed import deepspeed_configuration
+from trainwright.trainer.distributed.group import present
 from trainwright.trainer.errors import ReproducibilityError
 from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.session import Session
 from trainwright.trainer.supervision.sampling import SystemSampler
 
-_OF_SEVERAL = tuple(f"distributed.{key}" for key in ("strategy", "backend", "batch_norm", "restarts"))
+_OF_SEVERAL = tuple(f"distributed.{key}" for key in ("strategy", "deepspeed", "backend", "batch_norm", "restarts"))
 _KEEP_DATA = "Data must not depend on context.seed, which differs between runs: draw it from context.data_seed. "
 
 
@@ -46,7 +48,16 @@ def resolved_evidence(session: Session) -> dict[str, Any]:
         "loss": session.work.loss.name if session.work.loss is not None else None,
         "metrics": [{"name": metric.name, "user_defined": metric.user_defined} for metric in session.work.metrics],
         "ignored_keys": ignored_keys(config, session),
+        **_deepspeed(session),
     }
+
+
+def _deepspeed(session: Session) -> dict[str, Any]:
+    """Return what DeepSpeed is given, where it makes the updates."""
+    if session.config.distributed.strategy != "deepspeed" or present() is None:
+        return {}
+    trained = sum(parameter.numel() for parameter in session.parameters if parameter.requires_grad)
+    return {"deepspeed": deepspeed_configuration(session.config, trained)}
 
 
 def _objective_of(session: Session) -> str:
@@ -87,6 +98,7 @@ def ignored_keys(config: TrainingConfig, session: Session) -> list[str]:
         "schedule.warmup_fraction": config.schedule.warmup_steps is not None,
         "loader.batch_size": work.batch_size != config.loader.batch_size,
         "loader.pin_memory": session.device.type != "cuda",
+        "loader.num_workers": session.train_loader.is_stream and config.loader.num_workers > 1,  # one reads ahead
         "loader.prefetch_factor": config.loader.num_workers == 0,
         "loader.persistent_workers": config.loader.num_workers == 0,
         "training.initial_loss_scale": session.scaler is None,
@@ -202,14 +214,9 @@ def peak_memory_bytes(device: torch.device) -> int:
 def _by_keywords(samples: Any) -> bool:
     from collections.abc import Mapping
 
-    from torch.utils.data import IterableDataset
+    from trainwright.trainer.data.first_sample import first_sample
 
-    from trainwright.trainer.reproducibility import seeding
-
-    if isinstance(samples, IterableDataset):
-        return False
-    with seeding.preserved():
-        return isinstance(samples[0], Mapping)
+    return isinstance(first_sample(samples), Mapping)
 
 
 def _is_set(dumped: dict[str, Any], key: str) -> bool:

@@ -16,11 +16,11 @@ from trainwright.trainer.acceleration.memory_format import match_layout
 from trainwright.trainer.acceleration.precision import LossScaler, autocast
 from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.checkpoints.hidden import hidden_buffers, restore_hidden_buffers
-from trainwright.trainer.checkpoints.packing import load_into, pack, unpack
+from trainwright.trainer.checkpoints.packing import pack, unpack
 from trainwright.trainer.checkpoints.read import LoadedCheckpoint
+from trainwright.trainer.checkpoints.user_state import Kinds, load_into, require_resumable
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
-from trainwright.trainer.errors import DataError
 from trainwright.trainer.objectives import Objective
 from trainwright.trainer.objectives.own import Own
 from trainwright.trainer.optimization.averaging import averaged_weights, restore_training_points, training_points
@@ -36,6 +36,7 @@ from trainwright.trainer.user_code.context import Context
 
 if TYPE_CHECKING:
     from trainwright.trainer.distributed.parallel import Parallel
+    from trainwright.trainer.distributed.zero import Zero
 
 
 @dataclass
@@ -66,6 +67,10 @@ class Session:
     train_loader: BatchLoader
     validation_loader: BatchLoader
     stop: StopRequest
+    built_state: Kinds
+    """What the user's build put into context.state beside plain values."""
+    infinite_buffers: frozenset[str]
+    """Buffers that hold infinities by design, such as the mask of an attention: they did when the model was built."""
     step_bound: int | None
     """Stop after this many optimizer steps: the smaller of the configuration's and the specification's."""
     progress: Progress = field(default_factory=Progress)
@@ -86,6 +91,11 @@ class Session:
     def at_bound(self) -> bool:
         """Whether the last permitted step has been made; a run that is taken up there makes no further one."""
         return self.step_bound is not None and self.progress.step >= self.step_bound
+
+    @property
+    def zero(self) -> Zero | None:
+        """DeepSpeed's engine, where it makes the updates."""
+        return None if self.parallel is None else self.parallel.zero
 
     def saves_at(self, step: int) -> bool:
         """Whether a checkpoint is due after this step, within an epoch; at its end the epoch's own is."""
@@ -114,18 +124,8 @@ class Session:
             group = [batch for _, batch in zip(range(size), batches, strict=False)]
             self.progress.data_wait_seconds += time.perf_counter() - start
             if not group:
-                self._require_whole_epoch()
                 return
             yield group
-
-    def _require_whole_epoch(self) -> None:
-        done, wanted = self.progress.batch, len(self.train_loader)
-        if done < wanted:
-            raise DataError(
-                f"Epoch {self.progress.epoch + 1} of the training data ended after {done} batches; its `__len__` says "
-                f"{wanted}.",
-                remedy="Let `__len__` be the number of samples that one epoch yields, or yield as many as it says.",
-            )
 
     def weights(self) -> dict[str, Any]:
         """Return the state of the model, its tensors whole. Several processes must call it together."""
@@ -146,6 +146,7 @@ class Session:
         Raises:
             UserCodeError: something in context.state cannot be saved.
         """
+        self.require_resumable()
         tensors: dict[str, Tensor] = {}
         with self.judged_weights():
             own = self.weights()
@@ -177,6 +178,10 @@ class Session:
             self.parallel.add_own_states(packed, tensors, tree)
         return model, packed, tensors
 
+    def require_resumable(self) -> None:
+        """Raise UserCodeError when context.state holds what a resumed run could not take up."""
+        require_resumable(self.context.state, self.built_state)
+
     def load(self, checkpoint: LoadedCheckpoint) -> None:
         """Take up the state of a checkpoint, generators last: nothing may draw between this and the next fetch."""
         state = {name: unpack(value, checkpoint.tensors, self.device) for name, value in checkpoint.state.items()}
@@ -199,6 +204,8 @@ class Session:
             self.averaging.load_state_dict(state["averaging"])
         for name, parameter in self.model.named_parameters():
             parameter.grad = state["gradients"].get(name)
+        if self.zero is not None:
+            self.zero.follow_weights()
         self.schedule.load_state_dict(state["schedule"])
         load_into(self.context.state, state["context"])
         self.progress = Progress.from_dict(state["progress"])

@@ -77,7 +77,7 @@ def _standard_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, 
             outcome = objective(session.model, moved)
         share = count / total if total else 1.0  # so that the update is that of the one large batch
         weighted = outcome.loss if count == total else outcome.loss * share
-        (weighted if scaler is None else scaler.scaled(weighted)).backward()  # type: ignore[no-untyped-call]
+        _backward(session, weighted)
         losses.append(weighted.detach())
         session.totals.add(outcome, count, gather=session.work.gathers)
         values = outcome.values
@@ -88,15 +88,32 @@ def _standard_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, 
         scaler.unscale(session.optimizers.values())
     norm = _clip(session)
     if _may_update(session, loss, norm, len(group)):
-        for optimizer in session.optimizers.values():
-            optimizer.step()
+        _update(session)
     for parameter in session.parameters:  # what zero_grad does, without its bookkeeping
         parameter.grad = None
     return loss, norm, values
 
 
+def _backward(session: Session, loss: Tensor) -> None:
+    scaled = loss if session.scaler is None else session.scaler.scaled(loss)
+    if session.parallel is not None:
+        session.parallel.backward(scaled)
+    else:
+        scaled.backward()  # type: ignore[no-untyped-call]
+
+
+def _update(session: Session) -> None:
+    if session.zero is not None:
+        session.zero.update()
+        return
+    for optimizer in session.optimizers.values():
+        optimizer.step()
+
+
 def _clip(session: Session) -> Tensor:
     """Return the total gradient norm before clipping, having clipped where the configuration says so."""
+    if session.zero is not None:
+        return session.zero.norm()  # it clips when it updates
     gradients = [p.grad for p in session.parameters if p.grad is not None]
     norm = total_norm(gradients)
     if session.parallel is not None:
@@ -114,10 +131,13 @@ def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int
 
     A gradient that overflowed under a scaled loss is left out; it is no divergence.
     """
-    if session.device.type == "cpu" or not all(o.defaults.get("fused") for o in session.optimizers.values()):
+    fused = all(optimizer.defaults.get("fused") for optimizer in session.optimizers.values())
+    if session.device.type == "cpu" or session.zero is not None or not fused:
         finite = math.isfinite(norm.item())
         if not (math.isfinite(loss.item()) and (finite or session.scaler is not None)):
             progress = session.progress
+            if session.zero is not None:
+                session.zero.show_gradients()
             raise divergence(session, progress.step + 1, progress.epoch, progress.batch, micro_batches, loss, norm)
         return finite
     judged = torch.isfinite(loss) if session.scaler is not None else torch.isfinite(loss) & torch.isfinite(norm)

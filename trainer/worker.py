@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NoReturn, cast
 
+from trainwright.trainer.checkpoints.index import put_back_replaced
 from trainwright.trainer.distributed.leader import Leader
 from trainwright.trainer.distributed.lost import LOST_PEER, Failures, is_lost_peer
 from trainwright.trainer.distributed.placement import Placement, configuration_of, processes_of, take_launch_environment
@@ -109,6 +110,7 @@ def _work(
         heartbeat.start()
         run.append_event("started", attempt=attempt, pid=heartbeat.pid)
         ballast.hold()
+        put_back_replaced(run.checkpoints)  # before any other process of the run reads them
         _prepare(specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
     except BaseException as error:  # noqa: BLE001 - the last record must be written whatever it was

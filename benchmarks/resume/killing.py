@@ -85,16 +85,16 @@ def finish(run: RunDirectory) -> None:
 
 
 def kill_and_resume(
-    place: Path, name: str, kills: int, draw: random.Random, moments: collections.Counter[str]
+    place: Path, name: str, kills: int, draw: random.Random, moments: collections.Counter[str], *, most: int = 4
 ) -> Tally:
-    """Kill runs of a scenario until so many kills were made, each run once to four times."""
+    """Kill runs of a scenario until so many kills were made, each run once to `most` times."""
     whole = make_run(place / "whole", name)
     began = time.monotonic()
     finish(whole)
     duration, tally = time.monotonic() - began, Tally()
     while tally.kills < kills:
         run, mine = make_run(place / f"run{tally.runs}", name), 0
-        for _ in range(draw.randint(1, 4)):
+        for _ in range(draw.randint(1, most)):
             if not run_until(run, draw.uniform(0.05, duration)):
                 break
             mine += 1

@@ -39,14 +39,16 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "fp16 with loss scaling": {"training": {"epochs": 3, "precision": "fp16"}},
     "EMA of the weights": {"weight_averaging": {"name": "ema"}},
     "SWA, cosine restarts": {"weight_averaging": {"name": "swa"}, "schedule": {"name": "cosine_restarts"}},
+    "curriculum": {"curriculum": {"use": "centroid", "full_after_fraction": 0.7}},
     "mixup": {"mixing": {"name": "mixup"}},
     "adversarial (PGD)": {"objective": {"name": "adversarial", "epsilon": 0.1, "steps": 3}},
     "contrastive, linear probe": {"objective": {"name": "contrastive"}, "metrics": []},
     "distillation": {"objective": {"name": "distillation", "teacher": {"use": "project.py:network"}}},
     "two processes (DDP)": {"distributed": {"processes": 2}},
+    "two processes (FSDP2)": {"distributed": {"processes": 2, "strategy": "fsdp2"}},
 }
 
-SHARE = {"two processes (DDP)": 0.4}
+SHARE = {"two processes (DDP)": 0.4, "two processes (FSDP2)": 0.4}
 """Of the kills that other scenarios get: these start slowly, for each process imports torch again."""
 
 

@@ -18,12 +18,15 @@ from trainwright.server.surface.arguments import Project, RunId
 @agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True)
 def diagnose_run(
     context: Context[Any, Any],
-    project: Annotated[Project | None, Field(description="Alone: its baseline, with the report")] = None,
+    project: Annotated[
+        Project | None, Field(description="Alone: its baseline, with the report; before that, the run that failed")
+    ] = None,
     run_id: Annotated[RunId | None, Field(description="Any run, also one that still goes on")] = None,
 ) -> CallToolResult:
     """Find what is wrong with a run and what would mend it: alerts with their document and ready configuration
     changes, the fit of the learning curves, and a recommendation: deploy, optimize or debug. With project alone it
-    writes diagnostic_report.md, which the diagnostics gate needs; refuses that before the baseline has ended."""
+    writes diagnostic_report.md, which the diagnostics gate needs; before there is a baseline it tells of the run that
+    failed last, and refuses where none did."""
     from trainwright.tools import projects
     from trainwright.tools.workspace.records import get_run
     from trainwright.trainer.errors import ConfigurationError
@@ -39,7 +42,9 @@ def diagnose_run(
             project = get_run(session, str(run_id)).project
     answer = projects.diagnose(workspace, project, run_id)
     found = f"{answer.fit} fit, {len(answer.alerts)} alerts, recommendation: {answer.recommendation}"
-    return reply(answer, f"Run {answer.run_id}: {found}.")
+    if answer.failure is not None:
+        found = f"{answer.kind}, {answer.state}: {answer.failure.message} Remedy: {answer.failure.remedy}"
+    return reply(answer, f"Run {answer.run_id}: {found.removesuffix('.')}.")
 
 
 @agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True)

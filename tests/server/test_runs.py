@@ -31,15 +31,16 @@ async def past(agent, run_id, step):
 
 
 @pytest.mark.requirement("MCP-3", "MCP-5", "PHASE-2")
-async def test_a_smoke_run_brings_the_evidence_that_opens_planning(in_memory):
+async def test_a_smoke_run_brings_the_evidence_that_opens_planning(in_memory, iris):
     async with in_memory() as agent:
-        first = await agent.project()
+        first = await agent.project(config={**iris, "loader": {"prefetch_factor": 4}})
         assert first["next"]["tool"] == "start_training"
         view = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
         again = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
         assert again["run_id"] == view["run_id"], "the same key must not start a second run"
         done = await agent.ended(view["run_id"])
         assert done["state"] == "completed"
+        assert done["ignored_keys"] == ["loader.prefetch_factor"], "workers prefetch, and there is none"
         assert len(json.dumps(done)) / 4 < 2000
         assert done["next"]["tool"] == "pass_gate"
         gate = await agent.get("pass_gate", **done["next"]["arguments"])
@@ -135,6 +136,31 @@ async def test_whatever_user_code_does_the_agent_is_told_and_the_server_lives(in
             assert view["next"]["tool"] == "diagnose_run"
             diagnosis = await agent.get("diagnose_run", **view["next"]["arguments"])
             assert diagnosis["recommendation"] == "debug"
+            assert diagnosis["failure"] == failure
+
+
+@pytest.mark.requirement("GATE-2", "PHASE-4")
+async def test_a_project_whose_smoke_run_failed_is_diagnosed_by_that_run(in_memory, iris, text):
+    wide = {"model": {"use": "mlp", "args": {"hidden": [2**20, 2**20]}}}
+    async with in_memory() as agent:
+        await agent.project(config={**iris, **wide})
+        assert "no run of it failed" in await agent.refusal("diagnose_run", project="iris")
+        run_id = (await agent.get("start_training", project="iris", kind="smoke"))["run_id"]
+        view = await agent.ended(run_id)
+        result = await agent.call("diagnose_run", project="iris")
+        found = result.structured_content
+        assert (found["run_id"], found["kind"], found["state"]) == (run_id, "smoke", "failed")
+        assert found["failure"] == view["failure"]
+        assert found["failure"]["category"] == "out_of_memory"
+        for part in (run_id, found["failure"]["message"], found["failure"]["remedy"].removesuffix(".")):
+            assert part in text(result), "also for clients that show the text alone"
+        assert [alert["id"] for alert in found["alerts"]] == ["model_too_large"]
+        assert found["next"]["tool"] == "configure"
+        (sizes,) = found["next"]["arguments"]["changes"].values()
+        assert max(sizes) < 2**20
+        answer = await agent.get("configure", **found["next"]["arguments"])
+        assert answer["changed"]["model.args.hidden"] == [[2**20, 2**20], sizes]
+        assert answer["next"]["arguments"] == {"project": "iris", "kind": "smoke"}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ import pytest
 import torch
 
 from trainwright.trainer.checkpoints.index import list_checkpoints, read_index, verify_checkpoint
-from trainwright.trainer.checkpoints.packing import SavedState, load_into, pack, unpack
+from trainwright.trainer.checkpoints.packing import SavedState, pack, unpack
+from trainwright.trainer.checkpoints.user_state import load_into
 from trainwright.trainer.errors import UserCodeError
 from trainwright.trainer.run import RunDirectory, RunState
 

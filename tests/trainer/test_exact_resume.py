@@ -149,6 +149,55 @@ def test_a_run_that_ended_at_its_last_permitted_step_makes_no_further_one(
     assert_same_end(run, whole, recorded)
 
 
+BOUND_KILLS = {
+    "validated, not recorded": kill_at_call("observers.recorder", "Recorder", "epoch", 2),
+    "recorded, not judged": kill_at_call("observers.selection", "Selection", "epoch", 2),
+    "judged, not saved": kill_at_call("observers.checkpointing", "Checkpointing", "epoch", 2),
+    "saved, not in the place of the step's own": kill_at_call("checkpoints.write", None, "_fsync", 6 * 15 - 1),
+    "between moving the step's own away and the new one in": kill_at_call("checkpoints.write", "Path", "rename", 16),
+    "saved, not tagged": kill_at_call("observers.checkpointing", None, "write_index", 15),
+}
+"""At step 14, in the middle of the second epoch, where the run is over; each step has a checkpoint of its own."""
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory: pytest.TempPathFactory, make_run: Any, work: Any) -> RunDirectory:
+    run: RunDirectory = make_run(
+        tmp_path_factory.mktemp("bounded") / "whole", BOUNDED, code_root=str(PROJECTS), max_steps=14
+    )
+    assert work(run) == 0, run.log.read_text()
+    return run
+
+
+BOUNDED: dict[str, Any] = {
+    **NOISY,
+    "checkpoints": {"checkpoint_every_n_steps": 1, "save_best": False},
+    "weight_averaging": {"name": "swa", "after_epochs": 1},
+}
+
+
+@pytest.mark.requirement("REPRO-6", "CKPT-1", "CKPT-2")
+@pytest.mark.parametrize("place", BOUND_KILLS)
+def test_a_run_killed_between_its_last_steps_records_and_checkpoints_has_each_value_once(  # noqa: PLR0917 - fixtures
+    place: str, tmp_path: Path, bounded: RunDirectory, make_run: Any, work: Any, recorded: Any
+) -> None:
+    run = make_run(tmp_path / "killed", BOUNDED, code_root=str(PROJECTS), max_steps=14)
+    assert work(run, before=BOUND_KILLS[place]) == -signal.SIGKILL, run.log.read_text()
+    assert work(run) == 0, run.log.read_text()
+    assert run.events("resumed")[0].data["step"] == 14
+    assert_same_end(run, bounded, recorded)
+    assert [step for step, _ in recorded(run, "validation/loss")["validation/loss"]] == [10, 14]
+    assert [entry["step"] for entry in saved_history(run)] == [10, 14]
+
+
+def saved_history(run: RunDirectory) -> list[dict[str, Any]]:
+    import json
+
+    state = json.loads((max(run.checkpoints.glob("step-*")) / "state.json").read_text())
+    history: list[dict[str, Any]] = state["progress"]["history"]
+    return history
+
+
 OWN_WAYS = {
     "a buffer outside the state_dict": """
 class Shifted(Net):

@@ -165,7 +165,7 @@ CANNOT_WORK = {
         return {"model": Net(), "train": Short(), "validation": data(20), "loss": "cross_entropy"}
     """,
         "data",
-        "ended after 3 batches",
+        "ends after 20 samples; its `__len__` says 40",
         "__len__",
     ),
     "optimizers over a network outside the model": (

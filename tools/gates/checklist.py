@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.gates.phases import Phase
+from trainwright.trainer.canonical import digest_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,6 +37,11 @@ class Checklist(BaseModel):
     artifacts: list[str]
     """What the server writes into the project folder when the gate passes."""
     checks: Annotated[list[CheckLine], Field(min_length=1)]
+
+
+def checklist_digest(phase: Phase, root: Path = SKILL) -> str:
+    """Return the digest of the phase's checklist, prose included. Raises OSError."""
+    return digest_file(root / phase.document)
 
 
 def load_checklist(phase: Phase, root: Path = SKILL) -> Checklist:

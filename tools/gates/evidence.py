@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.ledger import ProjectFacts, entries, seal_differences
+from trainwright.tools.gates.staleness import changes_of_surroundings
+from trainwright.tools.ledger import Inspection, ProjectFacts, entries, seal_differences
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
-from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
+from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace import Settings, Workspace
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import RunDirectory, RunStatus
 
@@ -43,12 +44,13 @@ def refuse_edits(differences: list[str]) -> None:
 class RunEvidence:
     """One run's record, as its worker left it and the ledger sealed it."""
 
-    def __init__(self, row: Run, directory: RunDirectory, facts: ProjectFacts) -> None:
+    def __init__(self, row: Run, directory: RunDirectory, facts: ProjectFacts, inspection: Inspection) -> None:
         self.row = row
         self.directory = directory
         self.facts = facts
-        seal = facts.seals.get(row.id)
-        self.sealed: dict[str, str] | None = seal["digests"] if seal else None
+        self._inspection = inspection
+        self._seal = facts.seals.get(row.id)
+        self.sealed: dict[str, str] | None = self._seal["digests"] if self._seal else None
 
     @property
     def id(self) -> str:
@@ -63,7 +65,8 @@ class RunEvidence:
     @property
     def is_complete(self) -> bool:
         """Whether the run ended by itself and its digests stand in the ledger."""
-        return self.status.state is RunState.COMPLETED and self.sealed is not None
+        sealed_as_completed = self._seal is not None and self._seal["state"] == RunState.COMPLETED
+        return sealed_as_completed and self.status.state is RunState.COMPLETED
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -80,13 +83,12 @@ class RunEvidence:
         if self.sealed is None:
             return [f"run {self.id} is not sealed yet"]
         own = self.facts.run_differences(self.row)
-        return own + seal_differences(self.directory, self.sealed) + self.checkpoint_problems
+        return own + seal_differences(self.directory, self.sealed, self._inspection) + self.checkpoint_problems
 
     @cached_property
     def checkpoint_problems(self) -> list[str]:
         """Problems of the run's checkpoints, digests compared."""
-        problems = ((record.name, verify_checkpoint(record.path)) for record in list_checkpoints(self.directory))
-        return [f"run {self.id}: checkpoint {name}: {problem}" for name, found in problems for problem in found]
+        return self._inspection.checkpoint_problems(self.directory)
 
     def best_value(self, metric: str) -> float | None:
         """Return a validation metric at the run's best epoch."""
@@ -99,6 +101,10 @@ class RunEvidence:
         resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
         if resumable:
             return NextCall(tool="resume_training", arguments={"run_id": self.id}, why=f"the run is {state.value}")
+        if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
+            arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
+            arguments["reason"] = f"{self.id}: {status.failure.category}"
+            return NextCall(tool="configure", arguments=arguments, why="what the failed run measured would fit")
         if state.is_ended:
             cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
@@ -117,11 +123,18 @@ class RunEvidence:
 class Evidence:
     """Everything recorded about one project, read once."""
 
-    def __init__(self, session: Session, workspace: Workspace, project: str) -> None:
+    def __init__(
+        self, session: Session, workspace: Workspace, project: str, *, before: int | None = None,
+        inspection: Inspection | None = None,
+    ) -> None:  # fmt: skip
+        """Read the ledger, up to the entry `before` if given. Raises NotFoundError, IntegrityError."""
         self.session = session
         self.workspace = workspace
         self.project = get_project(session, project)
-        self.facts = ProjectFacts(session, project)
+        self.before = before
+        self.inspection = inspection or Inspection()
+        self._surroundings: dict[str, list[str]] = {}
+        self.facts = ProjectFacts(session, project, before=before)
         refuse_edits(self.facts.project_differences(self.project))
 
     @property
@@ -135,6 +148,26 @@ class Evidence:
         return self.workspace.project_folder(self.name)
 
     @property
+    def settings(self) -> Settings:
+        """The owner's settings. A check reads them here, so that a decision can be derived again under its own."""
+        return self.workspace.settings
+
+    def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
+        """Return (sequence, body) of the project's ledger entries of a kind, in order."""
+        return entries(self.session, self.name, kind, before=self.before)
+
+    def surroundings(self, run: RunEvidence) -> list[str]:
+        """Return one sentence for every file of code or data, and package, that changed since the run saw them."""
+        if run.id not in self._surroundings:
+            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, run)
+        return self._surroundings[run.id]
+
+    def artifact_digest(self, name: str) -> str | None:
+        """Return the digest of a file in the project folder, or None when it is gone."""
+        path = self.folder / name
+        return digest_file(path) if path.is_file() else None
+
+    @property
     def goal_metric(self) -> str:
         """The metric that the project's goal names."""
         return str(self.project.goal["metric"])
@@ -142,7 +175,7 @@ class Evidence:
     @cached_property
     def version(self) -> ConfigVersion:
         """The configuration version that holds. Raises IntegrityError when its row is not what was recorded."""
-        version = latest_config(self.session, self.name)
+        version = latest_config(self.session, self.name, up_to=max(self.facts.configurations) if self.before else None)
         refuse_edits(self.facts.configuration_differences(version))
         if version.number != max(self.facts.configurations):
             refuse_edits([f"project {self.name}: the newest configuration was removed from the database"])
@@ -154,6 +187,14 @@ class Evidence:
         return parse_config(self.version.values)
 
     @cached_property
+    def has_valid_config(self) -> bool:
+        """Whether the version that holds fits the schema; one that an earlier release kept may not any more."""
+        try:
+            return bool(self.config_digest)
+        except ConfigurationError:
+            return False
+
+    @cached_property
     def config_digest(self) -> str:
         """That version's digest, computed anew from its values."""
         return config_digest(self.config)
@@ -163,7 +204,7 @@ class Evidence:
         row = self.session.get(Run, run_id)
         if row is None or row.project != self.name:
             return None
-        return RunEvidence(row, self.workspace.run_directory(self.name, run_id), self.facts)
+        return RunEvidence(row, self.workspace.run_directory(self.name, run_id), self.facts, self.inspection)
 
     def newest(self, kind: RunKind, *, config: str | None = None, source: str | None = None) -> RunEvidence | None:
         """Return the newest run of a kind that belongs to no study; completed ones come first."""
@@ -191,6 +232,8 @@ class Evidence:
     @cached_property
     def study(self) -> Study | None:
         """The newest study on the configuration that holds; completed ones come first."""
+        if not self.has_valid_config:
+            return None
         query = select(Study).where(Study.project == self.name, Study.base_config_digest == self.config_digest)
         found = list(self.session.scalars(query.order_by(Study.created_at.desc())))
         return next((study for study in found if study.state == "completed"), found[0] if found else None)
@@ -198,7 +241,7 @@ class Evidence:
     @cached_property
     def confirmation(self) -> dict[str, Any]:
         """What the study's own ledger entry says of its repetitions; empty before it has completed."""
-        bodies = [body for _, body in entries(self.session, self.name, "study")]
+        bodies = [body for _, body in self.entries("study")]
         own = [body for body in bodies if self.study is not None and body["study_id"] == self.study.id]
         return dict(own[-1].get("confirmation") or {}) if own else {}
 
@@ -218,7 +261,7 @@ class Evidence:
     @cached_property
     def final_values(self) -> dict[str, Any] | None:
         """The configuration fixed by the optimization gate, or None before it has passed."""
-        decided = [body for _, body in entries(self.session, self.name, "gate") if body["phase"] == "optimization"]
+        decided = [body for _, body in self.entries("gate") if body["phase"] == "optimization"]
         accepted = [body for body in decided if body["outcome"] != "refused"]
         return accepted[-1]["final_values"] if accepted else None
 

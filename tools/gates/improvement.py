@@ -11,6 +11,8 @@ import statistics
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.staleness import inherited
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
 
 CONFIDENCE = 0.95
+FLOAT32 = 2.0**-23
+"""Relative step of the arithmetic that metrics come from."""
 
 
 def confirmation_seeds(base_config_digest: str, repeats: int, *, own_seed: int) -> list[int]:
@@ -36,18 +40,26 @@ def confirmation_seeds(base_config_digest: str, repeats: int, *, own_seed: int) 
     return seeds
 
 
-def compare(baseline: list[float], best: list[float], direction: str) -> dict[str, Any]:
-    """Return the mean paired improvement with its 95 % t-interval; validated when the interval lies above zero.
+def compare(baseline: list[float], best: list[float], direction: str, *, samples: int = 0) -> dict[str, Any]:
+    """Return the mean paired improvement with its 95 % t-interval, and whether it is validated.
 
-    Pairs share a seed, and an improvement is positive whichever way the metric points. Differences that are all equal
-    have an interval of no width.
+    Pairs share a seed, and an improvement is positive whichever way the metric points. Validated means: the interval
+    lies above zero, and the mean above the spread (standard deviation) of the baseline over the seeds. No interval is
+    narrower than the metric can tell: values that all agree say how coarse it is, not that there is no noise.
+
+    Args:
+        baseline: finite values, one a seed; at least two.
+        best: as many, on the same seeds in the same order.
+        direction: `maximize` or `minimize`.
+        samples: size of the split they were measured on; 0 where unknown.
     """
     from scipy import stats
 
     sign = 1.0 if direction == "maximize" else -1.0
     differences = [sign * (b - a) for a, b in zip(baseline, best, strict=True)]
-    mean = statistics.fmean(differences)
-    error = statistics.stdev(differences) / math.sqrt(len(differences))
+    mean, spread = statistics.fmean(differences), statistics.stdev(baseline)
+    rounding = resolution([*baseline, *best], samples) / math.sqrt(6)  # of a difference of two rounded values
+    error = max(statistics.stdev(differences), rounding) / math.sqrt(len(differences))
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(differences) - 1)) * error
     return {
         "differences": differences,
@@ -55,8 +67,16 @@ def compare(baseline: list[float], best: list[float], direction: str) -> dict[st
         "improvement_mean": mean,
         "improvement_low": mean - half,
         "improvement_high": mean + half,
-        "validated": mean - half > 0.0,
+        "baseline_spread": spread,
+        "validated": mean - half > 0.0 and mean > spread,
     }
+
+
+def resolution(values: list[float], samples: int) -> float:
+    """Return the smallest step between two values: of one sample where they all count samples, else of float32."""
+    largest = max(map(abs, values))
+    whole = [math.isclose(value * samples, round(value * samples), abs_tol=1e-4) for value in values]
+    return 1.0 / samples if samples > 0 and all(whole) and largest <= 1.0 else FLOAT32 * largest
 
 
 def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
@@ -64,7 +84,7 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
 
     Nothing is taken from the study's row but which runs to look at: each must be complete, unchanged since its seal,
     trained with exactly the configuration and seed it stands for, on what planning approved. The seeds must be the
-    configuration's `confirmation_seeds`.
+    configuration's `confirmation_seeds`, as many as the checklist asks for, and must have had an effect.
 
     Returns:
         The comparison (empty when it cannot be made), and what stands against it.
@@ -74,23 +94,53 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
         return {}, ["not confirmed yet"]
     seeds = list(confirmation["seeds"])
     sides = {"baseline": ({}, "baseline_runs"), "best": (confirmation["best_parameters"], "best_runs")}
-    values: dict[str, list[float]] = {}
     problems = _seed_problems(evidence, seeds)
+    if any(len(confirmation[key]) != len(seeds) for _, key in sides.values()):
+        return {}, [*problems, "it names another number of runs than of seeds"]
+    values: dict[str, list[float]] = {}
     for side, (parameters, key) in sides.items():
         found = [_value(evidence, parameters, seed, run) for seed, run in zip(seeds, confirmation[key], strict=True)]
         values[side] = [value for value, _ in found if value is not None]
         problems += [problem for _, problem in found if problem]
+    problems += [] if problems else _without_effect(evidence, confirmation["baseline_runs"])
     if problems:
         return {}, problems
-    measured = compare(values["baseline"], values["best"], str(evidence.project.goal["direction"]))
+    direction = str(evidence.project.goal["direction"])
+    samples = validation_samples(evidence.smoke.part("data")) if evidence.smoke else 0
+    measured = compare(values["baseline"], values["best"], direction, samples=samples)
     return {**measured, **values, "seeds": seeds}, []
 
 
 def _seed_problems(evidence: Evidence, seeds: list[int]) -> list[str]:
+    least = least_seeds()
+    if len(seeds) < least:
+        return [f"it was confirmed on {len(seeds)} seeds; at least {least} are needed"]
     derived = confirmation_seeds(evidence.config_digest, len(seeds), own_seed=evidence.config.seed)
     return (
         [] if seeds == derived else [f"it was confirmed on the seeds {seeds}, not on the configuration's own {derived}"]
     )
+
+
+def least_seeds() -> int:
+    """Return how many seeds the optimization checklist asks for; an interval needs two. Raises ConfigurationError."""
+    lines = load_checklist(Phase.OPTIMIZATION).checks
+    return max(2, *(int(line.threshold or 0) for line in lines if line.id == "optimization.improvement_validated"))
+
+
+def _without_effect(evidence: Evidence, run_ids: list[str]) -> list[str]:
+    """Return a sentence when all repetitions ended with the same weights: then the seeds measured nothing."""
+    runs = [evidence.run(run_id) for run_id in run_ids]
+    digests = {run.summary.get("weights_digest") for run in runs if run is not None}
+    if len(digests) > 1 or None in digests:
+        return []
+    return [
+        f"{len(run_ids)} seeds gave the same weights: the code sets a seed itself (reproducibility/seed_control.md)"
+    ]
+
+
+def validation_samples(data: dict[str, Any]) -> int:
+    """Return the size of the validation split by a run's `data` evidence; 0 where there is none."""
+    return int(data.get("splits", {}).get("validation", {}).get("size", 0))
 
 
 def _value(evidence: Evidence, parameters: dict[str, Any], seed: int, run_id: str) -> tuple[float | None, str]:
@@ -106,4 +156,6 @@ def _value(evidence: Evidence, parameters: dict[str, Any], seed: int, run_id: st
     if evidence.smoke is None or inherited(run, evidence.smoke):
         return None, f"run {run_id} saw other data, code or packages than planning approved"
     value = run.best_value(evidence.goal_metric)
-    return value, "" if value is not None else f"run {run_id} recorded no validation {evidence.goal_metric}"
+    if value is None or not math.isfinite(value):
+        return None, f"run {run_id} recorded no finite validation {evidence.goal_metric}"
+    return value, ""

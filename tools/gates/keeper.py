@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+import trainwright
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import checks as _registered  # noqa: F401 - importing registers the checks
-from trainwright.tools.gates.checklist import CheckLine, load_checklist
+from trainwright.tools.gates.checklist import CheckLine, checklist_digest, load_checklist
 from trainwright.tools.gates.checks.optimization import improvement_validated, is_skipped
 from trainwright.tools.gates.outcomes import CHECKS, CheckResult, failed
 from trainwright.tools.gates.phases import Phase
@@ -41,12 +42,15 @@ class GateReport(BaseModel):
 
 def evaluate(evidence: Evidence, phase: Phase) -> GateReport:
     """Compute every check of the phase's checklist from recorded evidence. Records nothing."""
-    results = [_evaluate_line(evidence, line) for line in load_checklist(phase).checks]
+    results = [evaluate_line(evidence, line) for line in load_checklist(phase).checks]
+    return GateReport(phase=phase, outcome=outcome_of(evidence, phase, results), checks=results)
+
+
+def outcome_of(evidence: Evidence, phase: Phase, results: list[CheckResult]) -> Decision:
+    """Return what a phase's results come to."""
     if any(result.is_blocking() for result in results):
-        outcome: Decision = "refused"
-    else:
-        outcome = "skipped" if phase is Phase.OPTIMIZATION and is_skipped(evidence) else "passed"
-    return GateReport(phase=phase, outcome=outcome, checks=results)
+        return "refused"
+    return "skipped" if phase is Phase.OPTIMIZATION and is_skipped(evidence) else "passed"
 
 
 def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) -> int:
@@ -55,15 +59,16 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
     Args:
         artifacts: digests of the files the server wrote for this decision, by name in the project folder.
     """
-    rested_on = {} if report.outcome == "refused" else _rested_on(evidence, report.phase)
-    checks = [result.model_dump(mode="json", exclude={"text", "next"}) for result in report.checks]
+    rested_on = {} if report.outcome == "refused" else rests_on(evidence, report.phase)
+    checks = [as_recorded(result) for result in report.checks]
     body: dict[str, Any] = {
         "phase": report.phase.value,
         "outcome": report.outcome,
         "checks": checks,
         "rested_on": rested_on,
         "artifacts": artifacts,
-        "settings": evidence.workspace.settings.digest,
+        "settings": evidence.settings.digest,
+        "circumstances": circumstances(evidence, report.phase),
     }
     if report.phase is Phase.OPTIMIZATION and report.outcome != "refused":
         body["final_values"] = final_values(evidence)
@@ -81,6 +86,26 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
     return entry.sequence
 
 
+def circumstances(evidence: Evidence, phase: Phase) -> dict[str, Any]:
+    """Return what a decision was made under and that may rightly change: `verify` derives the checks again with it.
+
+    Checklist lines and the owner's settings, the program's version, and what of code, data and packages differed from
+    the smoke run at that moment.
+    """
+    return {
+        "version": trainwright.__version__,
+        "checklist": checklist_digest(phase),
+        "lines": [line.model_dump(mode="json") for line in load_checklist(phase).checks],
+        "settings": evidence.settings.model_dump(mode="json"),
+        "surroundings": _surroundings(evidence),
+    }
+
+
+def as_recorded(result: CheckResult) -> dict[str, Any]:
+    """Return a check's result as the ledger keeps it."""
+    return result.model_dump(mode="json", exclude={"text", "next"})
+
+
 def final_values(evidence: Evidence) -> dict[str, Any]:
     """Return the configuration to finalize: the study's best where its improvement held, else the baseline's."""
     values = evidence.version.values
@@ -89,10 +114,11 @@ def final_values(evidence: Evidence) -> dict[str, Any]:
     return {key: value for key, value in values.items() if key != "search"}
 
 
-def _evaluate_line(evidence: Evidence, line: CheckLine) -> CheckResult:
+def evaluate_line(evidence: Evidence, line: CheckLine) -> CheckResult:
+    """Compute one check. Damaged evidence is a failed check with its reason."""
     try:
         outcome = CHECKS[line.id](evidence, line)
-    except TrainwrightError as error:  # damaged evidence is a failed check with its reason, not a crash
+    except TrainwrightError as error:
         remedy = NextCall(tool="project_status", arguments={"project": evidence.name}, why=error.remedy)
         outcome = failed(error.message, line.text, remedy)
     return CheckResult(id=line.id, text=line.text, counts=line.required, **dict(outcome))
@@ -103,7 +129,15 @@ def _repetitions(evidence: Evidence) -> list[RunEvidence | None]:
     return [evidence.run(run_id) for key in ("baseline_runs", "best_runs") for run_id in confirmation.get(key, [])]
 
 
-def _rested_on(evidence: Evidence, phase: Phase) -> dict[str, Any]:
+def _surroundings(evidence: Evidence) -> list[str]:
+    try:
+        return evidence.surroundings(evidence.smoke) if evidence.smoke else []
+    except TrainwrightError:  # a configuration or a record that cannot be read: its check says so
+        return []
+
+
+def rests_on(evidence: Evidence, phase: Phase) -> dict[str, Any]:
+    """Return what an accepted decision stands on: digests, versions and runs. A change of any makes it stale."""
     runs = {
         Phase.PLANNING: [evidence.smoke],
         Phase.BASELINE: [evidence.baseline],

@@ -20,16 +20,16 @@ def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict
     reasons = configuration_changes(evidence, rested_on)
     smoke = evidence.run(rested_on.get("smoke_run", ""))
     if smoke is not None:
-        reasons += changes_of_surroundings(evidence, smoke)
+        reasons += evidence.surroundings(smoke)
     for run_id in rested_on.get("runs", []):
         run = evidence.run(run_id)
         reasons += run.differences if run else [f"evidence: the record of run {run_id} is gone"]
     return reasons + artifact_changes(evidence.folder, artifacts)
 
 
-def changes_of_surroundings(evidence: Evidence, run: RunEvidence) -> list[str]:
+def changes_of_surroundings(code_root: str, run: RunEvidence) -> list[str]:
     """Return one sentence for every file of code or data, and for the packages, that changed since the run saw them."""
-    root = Path(evidence.project.code_root)
+    root = Path(code_root)
     return [
         *_file_changes("code", run.part("code").get("files", {}), root),
         *_file_changes("data", run.part("data").get("files", {}), root),
@@ -39,6 +39,8 @@ def changes_of_surroundings(evidence: Evidence, run: RunEvidence) -> list[str]:
 
 def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
     """Return the keys by which the configuration that holds differs from the one a decision rested on."""
+    if not evidence.has_valid_config:
+        return ["configuration: an earlier release took it, and this one refuses it"]
     if evidence.config_digest == rested_on["configuration"]:
         return []
     old, new = flatten(rested_on.get("values", {})), flatten(_whole(evidence.version.values))

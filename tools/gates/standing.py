@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.publication import publish
 from trainwright.tools.gates.staleness import changes_since
-from trainwright.tools.ledger import entries
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
@@ -45,14 +45,18 @@ class Standing(BaseModel):
 def accepted_decisions(evidence: Evidence) -> dict[Phase, tuple[int, dict[str, Any]]]:
     """Return the latest accepted decision of each phase as (ledger sequence, body)."""
     found: dict[Phase, tuple[int, dict[str, Any]]] = {}
-    for sequence, body in entries(evidence.session, evidence.name, "gate"):
+    for sequence, body in evidence.entries("gate"):
         if body["outcome"] != "refused":
             found[Phase(body["phase"])] = (sequence, body)
     return found
 
 
 def standing(evidence: Evidence) -> Standing:
-    """Derive where the project stands: the phase is the first whose gate is not passed and fresh."""
+    """Derive where the project stands: the phase is the first whose gate is not passed and fresh.
+
+    First it publishes what a decision has left as drafts, so within a session that has recorded no decision itself.
+    """
+    publish(evidence.session, evidence.name, evidence.folder)
     decisions = accepted_decisions(evidence)
     gates: list[GateStanding] = []
     present: Phase | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import ledger
 from trainwright.tools.gates import permits
-from trainwright.tools.gates.improvement import compare, confirmation_seeds
+from trainwright.tools.gates.improvement import compare, confirmation_seeds, validation_samples
 from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, best_value, epoch_values, trials_of
 from trainwright.tools.workspace.records import get_project, get_run, get_study, runs_of
@@ -47,6 +47,8 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         sides["baseline"].append(_run_of(workspace, study, RunKind.BASELINE, {}, seed))
         sides["best"].append(_run_of(workspace, study, RunKind.TRIAL, best.parameters, seed))
     values = {side: [_value(workspace, study, run_id) for run_id in runs] for side, runs in sides.items()}
+    data = workspace.run_directory(study.project, sides["baseline"][0]).evidence("data") or {}
+    samples = validation_samples(data)
     return {
         **study.objective,
         "seeds": seeds,
@@ -56,7 +58,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         **values,
         "baseline_runs": sides["baseline"],
         "best_runs": sides["best"],
-        **compare(values["baseline"], values["best"], study.objective["direction"]),
+        **compare(values["baseline"], values["best"], study.objective["direction"], samples=samples),
     }
 
 

@@ -107,7 +107,7 @@ def _confirmation(study: Study) -> str:
         f"| {seed} | {_shown(base)} (`{base_run}`) | {_shown(best)} (`{best_run}`) | {difference:+.5g} |"
         for seed, base, base_run, best, best_run, difference in zip(*(found[key] for key in keys), strict=True)
     ]
-    verdict = "holds: the interval lies" if found["validated"] else "is **not validated**: the interval does not lie"
+    verdict = "holds" if found["validated"] else "is **not validated**"
     return "\n".join(
         [
             "## Confirmation on repeated seeds\n",
@@ -116,8 +116,9 @@ def _confirmation(study: Study) -> str:
             *rows,
             f"\nMean improvement {found['improvement_mean']:+.5g}, {found['confidence']:.0%} t-interval "
             f"[{found['improvement_low']:+.5g}, {found['improvement_high']:+.5g}] over {len(rows)} paired seeds. "
-            f"The improvement {verdict} above zero. The server drew the seeds; the one that the trials ran with is not "
-            "among them.",
+            f"Spread of the baseline over the seeds: {found['baseline_spread']:.5g} (standard deviation). "
+            f"The improvement {verdict}: the interval must lie above zero, and the mean above the spread. "
+            "The server drew the seeds; the one that the trials ran with is not among them.",
         ]
     )
 

@@ -2,6 +2,6 @@
 
 from trainwright.tools.ledger.chain import append, broken_links, entries
 from trainwright.tools.ledger.facts import ProjectFacts
-from trainwright.tools.ledger.seals import run_digests, seal_differences
+from trainwright.tools.ledger.seals import Inspection, run_digests, seal_differences
 
-__all__ = ["ProjectFacts", "append", "broken_links", "entries", "run_digests", "seal_differences"]
+__all__ = ["Inspection", "ProjectFacts", "append", "broken_links", "entries", "run_digests", "seal_differences"]

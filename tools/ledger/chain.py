@@ -37,9 +37,13 @@ def append(session: Session, project: str | None, kind: str, body: dict[str, Any
     return entry
 
 
-def entries(session: Session, project: str | None = None, kind: str | None = None) -> list[tuple[int, dict[str, Any]]]:
-    """Return (sequence, body) of the entries in order, of one project or kind if given."""
+def entries(
+    session: Session, project: str | None = None, kind: str | None = None, *, before: int | None = None
+) -> list[tuple[int, dict[str, Any]]]:
+    """Return (sequence, body) of the entries in order: of one project, of one kind, before a sequence, if given."""
     query = select(LedgerEntry).order_by(LedgerEntry.sequence)
+    if before is not None:
+        query = query.where(LedgerEntry.sequence < before)
     if project is not None:
         query = query.where(LedgerEntry.project == project)
     if kind is not None:

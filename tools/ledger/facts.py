@@ -21,7 +21,7 @@ RUN_COLUMNS = ("kind", "label", "seed", "config_digest", "base_config_digest", "
 class ProjectFacts:
     """The project's own entries: what it was made with, its configurations, its runs and their seals."""
 
-    def __init__(self, session: Session, project: str) -> None:
+    def __init__(self, session: Session, project: str, *, before: int | None = None) -> None:
         self.created: dict[str, Any] = {}
         """Goal, limits, intent, code_root."""
         self.configurations: dict[int, dict[str, Any]] = {}
@@ -33,6 +33,8 @@ class ProjectFacts:
         self.resealed: list[str] = []
         """Runs sealed twice without having been resumed: someone wanted an edit to count."""
         query = select(LedgerEntry).where(LedgerEntry.project == project).order_by(LedgerEntry.sequence)
+        if before is not None:  # as it stood when that entry was written
+            query = query.where(LedgerEntry.sequence < before)
         for entry in session.scalars(query):
             try:
                 self._take(entry.kind, json.loads(entry.body))

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.trainer.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainwright.trainer.run import RunDirectory
 
 METRICS = "metrics.sqlite"
@@ -28,19 +31,47 @@ def run_digests(run: RunDirectory) -> dict[str, str]:
     return digests
 
 
-def seal_differences(run: RunDirectory, sealed: dict[str, str]) -> list[str]:
+class Inspection:
+    """What is read of runs' files, each file once however many decisions rest on it."""
+
+    def __init__(self) -> None:
+        self._digests: dict[Path, dict[str, str] | str] = {}
+        self._checkpoints: dict[Path, list[str]] = {}
+
+    def digests(self, run: RunDirectory) -> dict[str, str] | str:
+        """Return the run's digests as they are now, or why its files cannot be read."""
+        if run.path not in self._digests:
+            try:
+                self._digests[run.path] = run_digests(run)
+            except Exception as error:  # noqa: BLE001 - a file damaged in any way is a difference, not a crash
+                self._digests[run.path] = str(error)
+        return self._digests[run.path]
+
+    def checkpoint_problems(self, run: RunDirectory) -> list[str]:
+        """Return what is wrong with the run's checkpoints, every file compared. Raises TrainwrightError."""
+        if run.path not in self._checkpoints:
+            self._checkpoints[run.path] = [
+                f"run {run.run_id}: checkpoint {record.name}: {problem}"
+                for record in list_checkpoints(run)
+                for problem in verify_checkpoint(record.path)
+            ]
+        return self._checkpoints[run.path]
+
+
+def seal_differences(run: RunDirectory, sealed: dict[str, str], inspection: Inspection | None = None) -> list[str]:
     """Return one sentence for every file that was changed, removed or added since the run was sealed."""
-    try:
-        found = run_digests(run)
-    except Exception as error:  # noqa: BLE001 - a file damaged in any way is a difference, not a crash
-        return [f"run {run.run_id}: its files can no longer be read ({error})"]
-    problems = [
-        f"run {run.run_id}: {name} was {'changed' if name in found else 'removed'} after it was sealed"
-        for name in sorted(sealed)
-        if found.get(name) != sealed[name]
-    ]
-    return problems + [
-        f"run {run.run_id}: {name} was added after it was sealed" for name in sorted(found.keys() - sealed)
+    return [f"run {run.run_id}: {what}" for _, what in changed_files(run, sealed, inspection or Inspection())]
+
+
+def changed_files(run: RunDirectory, sealed: dict[str, str], inspection: Inspection) -> list[tuple[str, str]]:
+    """Return (name, what happened to it) of every file that is not as it was sealed; name is empty if unknown."""
+    found = inspection.digests(run)
+    if isinstance(found, str):
+        return [("", f"its files can no longer be read ({found})")]
+    changed = [name for name in sorted(sealed) if found.get(name) != sealed[name]]
+    return [
+        *((name, f"{name} was {'changed' if name in found else 'removed'} after it was sealed") for name in changed),
+        *((name, f"{name} was added after it was sealed") for name in sorted(found.keys() - sealed)),
     ]
 
 

@@ -109,4 +109,8 @@ def _refuse_other_root(old: dict[str, Any], new: dict[str, Any]) -> None:
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:
-    return parse_config(values).model_dump(mode="json")
+    """Return the values with every default; as they are where an earlier release kept what is refused today."""
+    try:
+        return parse_config(values).model_dump(mode="json")
+    except ConfigurationError:
+        return values

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.ledger import append
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.training_orchestrator.views import FailureView, failure_of
 from trainwright.tools.workspace.records import get_project, get_run
-from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import RunState, write_atomically
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainwright.tools.training_monitor import Assessment
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
@@ -44,7 +45,8 @@ class DiagnosisAnswer(Answer):
     run_id: str
     kind: str
     state: str
-    failure: dict[str, Any] | None = None
+    failure: FailureView | None = None
+    """Why it failed, or was interrupted, and the remedy."""
     fit: str
     recommendation: str
     reasons: list[str]
@@ -62,11 +64,11 @@ class DiagnosisAnswer(Answer):
 
 
 def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> DiagnosisAnswer:
-    """Assess a run (default: the baseline of the configuration that holds).
+    """Assess a run (default: the baseline of the configuration that holds, or before it the run that failed last).
 
     Raises:
-        NotFoundError: no such project or run, or no baseline yet.
-        ConflictError: the run belongs to another project, or the baseline has not ended.
+        NotFoundError: no such project or run.
+        ConflictError: the run belongs to another project, or there is no baseline yet and nothing has failed.
     """
     with workspace.session() as session:
         get_project(session, project)
@@ -88,13 +90,14 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
 
 def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
     if run_id is None:
-        if evidence.baseline is None:
+        chosen = evidence.baseline or _broken(evidence)
+        if chosen is None:
             raise ConflictError(
-                f"Project {evidence.name} has no baseline run of the configuration that holds.",
+                f"Project {evidence.name} has no baseline run of its present configuration, and no run of it failed.",
                 remedy=str(next_call(evidence.session, evidence.workspace, evidence.name)),
                 document="phases/baseline/workflow.md",
             )
-        return evidence.baseline
+        return chosen
     row = get_run(evidence.session, run_id)
     run = evidence.run(run_id)
     if run is None:
@@ -102,36 +105,47 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
     return run
 
 
+def _broken(evidence: Evidence) -> RunEvidence | None:
+    """Return the newest run of the configuration that holds where it failed or vanished: what keeps the baseline."""
+    started = [
+        run_id for run_id, body in evidence.facts.started.items() if body["config_digest"] == evidence.config_digest
+    ]
+    run = evidence.run(started[-1]) if started else None
+    return run if run is not None and run.status.state in {RunState.FAILED, RunState.INTERRUPTED} else None
+
+
 def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment: Assessment) -> list[str]:
     """Write plots and report into the project folder and record their digests in the ledger."""
+    project, folder = run.row.project, workspace.project_folder(run.row.project)
+    with TemporaryDirectory(dir=folder, prefix=".diagnosis-") as name:  # drawing takes too long to hold the lock
+        drawn = Path(name)
+        _draw(run.directory, goal, drawn)
+        artifacts = digests_of(drawn)
+        body = {
+            "run_id": run.id,
+            "assessment": assessment.model_dump(mode="json", exclude={"alerts", "goal"}),
+            "alerts": [alert.model_dump(mode="json") for alert in assessment.alerts],
+            "artifacts": artifacts,
+        }
+        with workspace.session() as session:
+            drafts = new_drafts(folder)
+            for path in drawn.iterdir():
+                path.rename(drafts / path.name)
+            append(session, project, "diagnosis", body)
+    with workspace.session() as session:
+        publish(session, project, folder)
+    return [str(folder / name) for name in sorted(artifacts) if name != REPORT]
+
+
+def _draw(run: RunDirectory, goal: Goal, target: Path) -> None:
+    from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
     from trainwright.tools.training_monitor.report import diagnostic_report
 
-    folder = workspace.project_folder(run.row.project)
-    plots = _plots(run.directory, folder)
-    report = diagnostic_report(run.directory, goal, plots)
-    write_atomically(folder / REPORT, report.encode())
-    names = [REPORT, *(str(path.relative_to(folder)) for path in plots)]
-    facts = assessment.model_dump(mode="json", exclude={"alerts", "goal"})
-    body = {
-        "run_id": run.id,
-        "assessment": facts,
-        "alerts": [alert.model_dump(mode="json") for alert in assessment.alerts],
-        "artifacts": {name: digest_file(folder / name) for name in names},
-    }
-    with workspace.session() as session:
-        append(session, run.row.project, "diagnosis", body)
-    return [str(path) for path in plots]
-
-
-def _plots(run: RunDirectory, folder: Path) -> list[Path]:
-    from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
-
-    target = folder / "plots"
-    target.mkdir(exist_ok=True)
-    paths = [target / "learning_curves.png", target / "gradient_health.png"]
-    learning_curves([run], paths[0])
-    gradient_health(run, paths[1])
-    return paths
+    (target / "plots").mkdir()
+    plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
+    learning_curves([run], plots[0])
+    gradient_health(run, plots[1])
+    write_atomically(target / REPORT, diagnostic_report(run, goal, plots).encode())
 
 
 def _answer(project: str, run: RunEvidence, assessment: Assessment) -> DiagnosisAnswer:
@@ -145,13 +159,12 @@ def _answer(project: str, run: RunEvidence, assessment: Assessment) -> Diagnosis
         )
         for alert in assessment.alerts
     ]
-    failure = run.status.failure
     return DiagnosisAnswer(
         project=project,
         run_id=run.id,
         kind=run.row.kind,
         state=run.status.state.value,
-        failure=failure.model_dump(exclude={"details"}) if failure and run.status.state is RunState.FAILED else None,
+        failure=failure_of(run.directory),
         fit=assessment.fit,
         recommendation=assessment.recommendation,
         reasons=assessment.reasons,

@@ -53,11 +53,13 @@ def results_section(run: RunEvidence) -> str:
         ("peak memory, bytes", summary.get("peak_memory_bytes")),
         ("weights digest", summary.get("weights_digest")),
     ]
+    ignored = ", ".join(f"`{key}`" for key in resolved.get("ignored_keys") or []) or "none"
     return "\n\n".join(
         [
             f"## Results\n\nBest epoch: {best.get('epoch')} (step {best.get('step')}), chosen by {chosen_by}.",
             table(("metric", "at the best epoch", "at the end"), rows),
             table(("cost", "value"), cost),
+            f"Keys that the configuration sets and the run made no use of: {ignored}.",
         ]
     )
 

@@ -1,9 +1,8 @@
-"""`final_model/`: assembled beside its place and moved there whole, so that a crash leaves the old one or the new."""
+"""`final_model/`: assembled among the drafts, moved to its place whole once the decision stands."""
 
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
 from typing import TYPE_CHECKING
 
@@ -22,16 +21,15 @@ FOLDER = "final_model"
 CARD, METRICS, MANIFEST = "README.md", "metrics.json", "reproducibility_manifest.md"
 
 
-def assemble_final_model(evidence: Evidence, report: GateReport) -> dict[str, str]:
-    """Build the folder from the export run and the recorded evidence; return its files' digests.
+def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -> None:
+    """Build the folder among the drafts, from the export run and the recorded evidence.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; the former folder stands.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
-    target = evidence.folder / FOLDER
-    building = evidence.folder / f".{FOLDER}-{secrets.token_hex(4)}"
+    building = drafts / FOLDER
     try:
         shutil.copytree(evidence.export.directory.artifacts / FOLDER, building)
         found = evidence.export.part("export")
@@ -41,14 +39,11 @@ def assemble_final_model(evidence: Evidence, report: GateReport) -> dict[str, st
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
         files = {path.name: (path.stat().st_size, digest_file(path)) for path in sorted(building.iterdir())}
         (building / CARD).write_text(model_card(evidence, report, looks, files), encoding="utf-8")
-        _replace(target, building)
     except OSError as error:
-        shutil.rmtree(building, ignore_errors=True)
         raise StorageError(
             f"final_model/ could not be written: {error.strerror or error}.",
             remedy=f"Free disk space, then pass_gate(project={evidence.name!r}, phase='finalization') again.",
         ) from error
-    return {f"{FOLDER}/{path.name}": digest_file(path) for path in sorted(target.iterdir())}
 
 
 def test_looks(evidence: Evidence) -> int:
@@ -70,11 +65,3 @@ def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: int
         "weights_digest": evidence.final.summary.get("weights_digest"),
         "checkpoint_digest": found.get("checkpoint_digest"),
     }
-
-
-def _replace(target: Path, building: Path) -> None:
-    old = target.with_name(f"{building.name}-old")
-    if target.exists():
-        target.rename(old)
-    building.rename(target)
-    shutil.rmtree(old, ignore_errors=True)

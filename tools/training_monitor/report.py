@@ -54,6 +54,7 @@ def diagnostic_report(
         "## Recommendation",
         f"Recommendation: {assessment.recommendation}",
         "\n".join(f"- {reason}" for reason in assessment.reasons),
+        _ignored(record.evidence("resolved").get("ignored_keys") or []),
         "## Learning curves",
         _curves(assessment),
         "\n\n".join(_links(plots, folder)),
@@ -64,6 +65,11 @@ def diagnostic_report(
         or "None of the diagnostic documents' triggers holds.",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _ignored(keys: Sequence[str]) -> str:
+    """Name the keys that change nothing, so that nobody reads an effect into them."""
+    return f"Keys that the configuration sets and this run made no use of: {', '.join(keys)}." if keys else ""
 
 
 def _curves(a: Assessment) -> str:

@@ -54,8 +54,8 @@ def order(
     smoke run may be bounded by `max_steps`, and a probe told how many to measure; a replay has its source's bound.
 
     Raises:
-        ConfigurationError: the changed configuration breaks the schema, they change the seed or a final run, or
-            `max_steps` for another kind than smoke.
+        ConfigurationError: the changed configuration breaks the schema, they change the seed or a final run,
+            `max_steps` for another kind than smoke, or a probe of several processes.
         ConflictError: a replay or export without a completed source, or with changes.
     """
     _check_bound(project, kind, max_steps)
@@ -69,6 +69,7 @@ def order(
             apply_changes(values, changes if seed is None else {**changes, "seed": seed}),
             mend=lambda mended: mended_call(mended, call, changes),
         )
+        _check_alone(project, kind, config)
         bound = SMOKE_STEPS if kind is RunKind.SMOKE and max_steps is None else max_steps
         return Order(config, base_digest, None, bound)
     if changes or seed is not None:
@@ -91,6 +92,18 @@ def _check_bound(project: Project, kind: RunKind, max_steps: int | None) -> None
             "measures so many): every other one trains as long as its configuration says.",
             remedy="Leave max_steps out; how long to train is "
             f"configure(project='{project.name}', changes={{'training.epochs': …}}).",
+        )
+
+
+def _check_alone(project: Project, kind: RunKind, config: TrainingConfig) -> None:
+    """A probe times, sweeps and doubles what one process does; of a group it would measure the waiting too."""
+    processes = config.distributed.processes
+    if kind is RunKind.PROBE and processes > 1:
+        raise ConfigurationError(
+            f"A probe measures one process, and `distributed.processes` is {processes}.",
+            remedy=f"start_training(project='{project.name}', kind='probe', changes={{'distributed.processes': 1}}); a "
+            "batch size that it suggests is that of one process.",
+            document="configs/distributed.md",
         )
 
 

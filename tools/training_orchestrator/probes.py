@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 
+if TYPE_CHECKING:
+    from pathlib import Path
 
-def probe_result(probe: dict[str, Any]) -> dict[str, Any]:
-    """Return what an agent decides by after a probe; the whole record is the run's `probe` evidence."""
+
+def probe_result(probe: dict[str, Any], artifacts: Path) -> dict[str, Any]:
+    """Return what an agent decides by after a probe; the whole record is the run's `probe` evidence.
+
+    Args:
+        artifacts: the run's folder of evidence and plots, whose full paths are told.
+    """
     profile, rate, size = (probe.get(part) or {} for part in ("profile", "learning_rate", "batch_size"))
     slowest = profile.get("bottleneck") or {}
     found = {
@@ -24,7 +31,7 @@ def probe_result(probe: dict[str, Any]) -> dict[str, Any]:
         "batch_sizes": {
             str(one["batch_size"]): one.get("samples_per_second", one.get("failure")) for one in size.get("tried", [])
         },
-        "plots": [f"artifacts/{name}" for name in (rate.get("plot"), probe.get("schedule_plot")) if name],
+        "plots": [str(artifacts / name) for name in (rate.get("plot"), probe.get("schedule_plot")) if name],
         "changes": probe.get("changes"),
     }
     return {name: value for name, value in found.items() if value is not None}

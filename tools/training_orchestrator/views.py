@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SHOWN = ("train/loss", "train/learning_rate", "train/gradient_norm")
 MOST_METRICS = 10
+MOST_KEYS = 10
 MOST_TRACEBACK_LINES = 12
 MOST_MESSAGE_CHARACTERS = 500
 EXPLAINED_BY_THE_LOG = {"error", "interrupted"}
@@ -78,6 +79,8 @@ class RunView(Answer):
     failure: FailureView | None = None
     metrics: dict[str, float | str] = Field(default_factory=dict)
     """Latest values; 'nan' and 'inf' as text."""
+    ignored_keys: list[str] | None = None
+    """Keys that the configuration sets and this run makes no use of; absent where there are none."""
     best: dict[str, Any] | None = None
     """{epoch, step, metric, value} of the best epoch by the selection metric."""
     result: dict[str, Any] | None = None
@@ -113,7 +116,7 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
         total_steps=status.total_steps,
         attempt=max(status.attempt, seen.launch.attempt),
         stop_reason=status.stop_reason if seen.state.is_terminal else None,
-        failure=_failure(directory, seen),
+        failure=failure_of(directory, seen),
         seconds=round(max(0.0, status.heartbeat_at - status.started_at), 1),
         sealed=run.sealed,
     )
@@ -146,10 +149,11 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
         return next_call(session, workspace, run.project)
 
 
-def _failure(directory: RunDirectory, seen: Observation) -> FailureView | None:
-    if seen.failure is None:
+def failure_of(directory: RunDirectory, seen: Observation | None = None) -> FailureView | None:
+    """Return why a run failed or vanished, cut to what a reader needs; None where it did neither."""
+    failure = (seen or observe(directory)).failure
+    if failure is None:
         return None
-    failure = seen.failure
     lines = failure.details.get("last_lines") or last_lines(directory.log)
     message = failure.message
     if len(message) > MOST_MESSAGE_CHARACTERS:
@@ -188,7 +192,7 @@ def _resumed(directory: RunDirectory, view: RunView) -> ResumedView | None:
 def _result(directory: RunDirectory) -> dict[str, Any] | None:
     """Return the few facts of a replay, an export or a probe that decide what comes next."""
     if (probe := directory.evidence("probe")) is not None:
-        return probe_result(probe)
+        return probe_result(probe, directory.artifacts)
     comparison, export = directory.evidence("comparison"), directory.evidence("export")
     if comparison is not None:
         kept = ("identical", "tensors", "metrics_identical", "first_difference_step", "causes")
@@ -212,6 +216,7 @@ def _add_measurements(view: RunView, directory: RunDirectory) -> None:
     speed = store.last("throughput/samples_per_second")
     view.samples_per_second = round(speed.value, 1) if speed else None
     view.best = best_epoch(directory)
+    view.ignored_keys = (directory.evidence("resolved") or {}).get("ignored_keys", [])[:MOST_KEYS] or None
 
 
 def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:

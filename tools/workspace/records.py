@@ -41,9 +41,11 @@ def get_study(session: Session, study_id: str) -> Study:
     return study
 
 
-def latest_config(session: Session, project: str) -> ConfigVersion:
-    """Return the configuration version that holds. Every project has one from its creation on."""
+def latest_config(session: Session, project: str, *, up_to: int | None = None) -> ConfigVersion:
+    """Return the configuration version that holds, or held at a number. Every project has one from its creation on."""
     query = select(ConfigVersion).where(ConfigVersion.project == project).order_by(ConfigVersion.number.desc())
+    if up_to is not None:
+        query = query.where(ConfigVersion.number <= up_to)
     version = session.scalars(query.limit(1)).first()
     if version is None:
         raise NotFoundError(f"Project {project} has no configuration.", remedy=f"configure(project='{project}', …)")

@@ -77,6 +77,8 @@ def _told(session: Session, message: str) -> OutOfMemoryError:
         need = measured_need(session)
     except Exception:  # noqa: BLE001 - there is too little even to measure, or the batch is of no known form
         need = None
+    if need is not None and need.fixed > SHARE * free:
+        return _too_large(message, need, free)
     fits = need.largest_batch(free) if need is not None else 0
     changes: dict[str, Any] = {}
     size, parts = config.loader.batch_size, config.training.accumulation_steps
@@ -98,6 +100,18 @@ def _told(session: Session, message: str) -> OutOfMemoryError:
         remedy=f"{why} configure(project, changes={changes}, reason='out of memory')." if changes else why,
         document=DOCUMENT,
         details={"changes": changes, "memory": measured, "step": session.progress.step + 1},
+    )
+
+
+def _too_large(message: str, need: Need, free: int) -> OutOfMemoryError:
+    """Return the error of a model that could be built, and cannot be trained whatever the batch is."""
+    return OutOfMemoryError(
+        f"{message} {_amounts(need, free)} That alone is too much, whatever the batch.",
+        remedy="Take a smaller model (model.args); an optimizer that keeps less (sgd with momentum 0, or "
+        "adafactor); `adapter`, which trains few weights beside the frozen ones; or distributed.strategy fsdp2, which "
+        "divides gradients and state among several GPUs or machines.",
+        document="diagnostics/model_too_large.md",
+        details={"building": "training state", "memory": {"free_bytes": free} | need.__dict__},
     )
 
 

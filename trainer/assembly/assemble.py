@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from trainwright.trainer.acceleration.precision import apply_precision, build_scaler
 from trainwright.trainer.acceleration.prepare import compile_where_asked, lay_out
@@ -18,6 +18,8 @@ from trainwright.trainer.assembly.room import explained_build
 from trainwright.trainer.assembly.trial import require_validation, try_batch, try_validation
 from trainwright.trainer.assembly.untouched import untouched
 from trainwright.trainer.assembly.work import Work
+from trainwright.trainer.checkpoints.packing import is_storable
+from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.distributed.group import divide_model
@@ -49,16 +51,17 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
     work = build_work(config, root, context)
+    built_state = kinds_of(context.state)
     require_validation(config, work)
     train_loader = _train_loader(config, work, root)
     _require_selection(config, work)
     with explained_build("model"):
         work.model.to(device)
-    work.returns = specification.returns or work.returns
-    prepare_work(config.objective, work)
-    plain = settle(work, context=context, loader=train_loader, device=device, root=root)
-    lay_out(work.model, specification)
-    built = shape(specification, work, plain, context=context, loader=train_loader, device=device)
+        work.returns = specification.returns or work.returns
+        prepare_work(config.objective, work)
+        plain = settle(work, context=context, loader=train_loader, device=device, root=root)
+        lay_out(work.model, specification)
+        built = shape(specification, work, plain, context=context, loader=train_loader, device=device)
     objective, own = (built.training, built.own) if built is not None else (None, Own())
     freezing = Freezing.build(work.model, config.freezing)
     freezing.apply(work.model, finished_epochs=0)
@@ -93,6 +96,8 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         train_loader=train_loader,
         validation_loader=make_loader(config, work, "validation"),
         stop=stop,
+        built_state=built_state,
+        infinite_buffers=frozenset(name for name, b in work.model.named_buffers() if bool(torch.isinf(b).any())),
         scaler=build_scaler(config.training, device, own_updates=work.train_step is not None),
         step_bound=min((n for n in (config.training.max_steps, specification.max_steps) if n), default=None),
     )
@@ -102,7 +107,14 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
 
 
 def _require_kept(parameters: list[nn.Parameter], model: nn.Module, own: Own) -> None:
-    """Refuse optimizers over what no checkpoint would hold."""
+    """Refuse weights that no checkpoint can hold, and optimizers over what none would."""
+    for name, value in model.state_dict().items():
+        if isinstance(value, Tensor) and not is_storable(value.dtype):
+            kind = str(value.dtype).removeprefix("torch.")
+            raise ConfigurationError(
+                f"{name} is {kind}, which no checkpoint can hold (safetensors has no such type).",
+                remedy="Keep it in another type, for example complex64 instead of complex128.",
+            )
     kept = {id(parameter) for parameter in (*model.parameters(), *own.modules.parameters())}
     stray = [parameter for parameter in parameters if id(parameter) not in kept]
     if stray:

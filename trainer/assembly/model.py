@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
+from torch.utils.data import IterableDataset
 
 from trainwright.trainer import models
 from trainwright.trainer.assembly.room import require_room
@@ -14,12 +15,12 @@ from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config import Entry, TrainingConfig
 from trainwright.trainer.config.arguments.models import MODELS as ARGUMENTS
 from trainwright.trainer.config.objectives import model_outputs
+from trainwright.trainer.data.first_sample import first_sample
 from trainwright.trainer.errors import ConfigurationError, DataError
 from trainwright.trainer.losses import Loss
 from trainwright.trainer.models.image_library import build_timm
 from trainwright.trainer.models.transformer import build_transformer, model_files
 from trainwright.trainer.objectives.supervised import split_batch
-from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 
 # The names are those of config/names.py; the schema has refused every other one.
@@ -98,8 +99,7 @@ def _image_sample(entry: Entry, splits: Splits) -> tuple[tuple[int, ...], Any]:
 
 
 def _first_sample(entry: Entry, splits: Splits) -> tuple[Tensor, Any]:
-    with seeding.preserved():
-        sample = splits.samples["train"][0]
+    sample = first_sample(splits.samples["train"])
     if not isinstance(sample, tuple | list) or len(sample) != 2 or not isinstance(sample[0], Tensor):
         raise ConfigurationError(
             f"The model {entry.use} needs samples (inputs, target) of tensors.",
@@ -109,8 +109,7 @@ def _first_sample(entry: Entry, splits: Splits) -> tuple[Tensor, Any]:
 
 
 def _target(splits: Splits) -> Any:
-    with seeding.preserved():
-        return split_batch(splits.samples["train"][0])[2]
+    return split_batch(first_sample(splits.samples["train"]))[2]
 
 
 def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:
@@ -126,6 +125,13 @@ def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:
     if splits.class_names is not None:
         return len(splits.class_names)
     labels = [label for record in splits.records.values() for label in record.labels]
+    for name, record in splits.records.items():
+        if record.sampled and isinstance(splits.samples[name], IterableDataset):
+            raise DataError(
+                f"The {name} split is a stream of which only the first {len(record.digests)} samples are read before "
+                "training: they do not tell how many classes there are.",
+                remedy='Use a model of your own that knows it: model: {use: "module:callable"}.',
+            )
     if not labels:
         raise DataError(
             f"{loss.name} needs class labels, and the targets are no whole numbers.",

@@ -6,23 +6,24 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 
-from trainwright.trainer.checkpoints.packing import load_into, pack, unpack
+from trainwright.trainer.checkpoints.user_state import unchanged
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.session import Session
 
 
 @contextmanager
 def untouched(session: Session) -> Iterator[None]:
-    """Undo what a step on trial does to the model, its gradients, the user's state and the generators."""
-    tensors: dict[str, Tensor] = {}
-    saved = pack(session.context.state, "context.state", tensors)
-    with seeding.preserved(), kept_state(session.model), kept_state(session.own.modules):
+    """Undo what a step on trial does to the model, its gradients, the user's state and the generators.
+
+    Raises:
+        UserCodeError: the step put something into the user's state that no resumed run could take up.
+    """
+    carried = unchanged(session.context.state, session.built_state, session.device)
+    with seeding.preserved(), kept_state(session.model), kept_state(session.own.modules), carried:
         yield
-    # In place: a network or a schedule that user code keeps there is also held by its functions.
-    load_into(session.context.state, unpack(saved, tensors, session.device))
     for optimizer in session.optimizers.values():
         optimizer.zero_grad(set_to_none=True)
     session.model.zero_grad(set_to_none=True)

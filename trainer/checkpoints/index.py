@@ -20,6 +20,8 @@ from trainwright.trainer.canonical import digest_file, digest_json
 from trainwright.trainer.run import RunDirectory, write_atomically
 
 PREFIX = "step-"
+REPLACED = ".replaced-"
+"""Begins the name of a checkpoint that was moved away for a newer one of the same step."""
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 
 
@@ -96,6 +98,14 @@ def checkpoint_folders(checkpoints: Path) -> list[Path]:
     if not checkpoints.is_dir():
         return []
     return sorted(path for path in checkpoints.iterdir() if path.name.startswith(PREFIX) and path.is_dir())
+
+
+def put_back_replaced(checkpoints: Path) -> None:
+    """Put a checkpoint back that a killed writer moved away before the newer one of its step was in its place."""
+    for path in sorted(checkpoints.glob(f"{REPLACED}*")):
+        place = checkpoints / path.name.removeprefix(REPLACED).rpartition("-")[0]
+        if not place.exists():
+            path.rename(place)
 
 
 def read_manifest(path: Path) -> dict[str, Any] | None:

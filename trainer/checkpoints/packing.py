@@ -1,47 +1,113 @@
 """Nested Python values as JSON plus named tensors, and back, without pickle.
 
-Every container and number comes back as it was: tuples as tuples, integer keys as integers, NaN as NaN.
+Every container and number comes back as it was: tuples as tuples, integer keys as integers, NaN as NaN. A tensor that
+stands in two places is one tensor again; a leaf that wants a gradient has it again.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from safetensors import SafetensorError
+from safetensors.torch import save
+from torch import Tensor, nn
 
+from trainwright.trainer.checkpoints.hidden import hidden_buffers
 from trainwright.trainer.errors import UserCodeError
 
 
-def pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:  # noqa: PLR0911 - one return per type
+def pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     """Return `value` as JSON types; its tensors and arrays go to `tensors` under names that begin with `path`.
 
     Raises:
         UserCodeError: a value that is neither a tensor, an array nor plain; names where it stands.
     """
-    if value is None or isinstance(value, bool | str):
-        return value
-    if isinstance(value, int | float):
-        return _pack_number(value)
-    if isinstance(value, Tensor):
-        tensors[path] = value.detach().cpu().contiguous().clone()
-        return {"$": "tensor", "name": path, "device": value.device.type}
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
-        tensors[path] = torch.from_numpy(np.array(value)).clone()
-        return {"$": "array", "name": path, "dtype": str(value.dtype), "scalar": isinstance(value, np.generic)}
-    if isinstance(value, list | tuple):
-        items = [pack(item, f"{path}/{place}", tensors) for place, item in enumerate(value)]
-        return items if isinstance(value, list) else {"$": "tuple", "items": items}
-    if isinstance(value, dict):
-        return _pack_dict(value, path, tensors)
-    if callable(getattr(value, "state_dict", None)) and callable(getattr(value, "load_state_dict", None)):
-        return {"$": "state_dict", "of": pack(value.state_dict(), path, tensors)}
-    raise UserCodeError(
-        f"{path} holds a {type(value).__name__}, which cannot be checkpointed.",
-        remedy="Keep tensors, arrays, numbers, text, lists and dicts in context.state, or objects with state_dict.",
-    )
+    return _Packing(tensors).pack(value, path)
+
+
+def has_state(value: Any) -> bool:
+    """Tell whether a value is an object that gives and takes a state_dict."""
+    methods = getattr(value, "state_dict", None), getattr(value, "load_state_dict", None)
+    return not isinstance(value, type) and all(callable(method) for method in methods)
+
+
+@cache
+def is_storable(dtype: torch.dtype) -> bool:
+    """Tell whether safetensors has the type."""
+    try:
+        return bool(save({"x": torch.empty(0, dtype=dtype)}))
+    except (KeyError, ValueError, TypeError, RuntimeError, SafetensorError):
+        return False
+
+
+class _Packing:
+    def __init__(self, tensors: dict[str, Tensor]) -> None:
+        self.tensors = tensors
+        self.packed: dict[int, tuple[Tensor, Any]] = {}
+        """What became of each tensor by its id; the tensor is held so that no other gets the id."""
+
+    def pack(self, value: Any, path: str) -> Any:  # noqa: PLR0911 - one return per type
+        if value is None or isinstance(value, bool | str):
+            return value
+        if isinstance(value, int | float):
+            return _pack_number(value)
+        if isinstance(value, Tensor):
+            return self._tensor(value, path)
+        if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf":
+            name = self._keep(torch.from_numpy(np.array(value)).clone(), path)
+            return {"$": "array", "name": name, "dtype": str(value.dtype), "scalar": isinstance(value, np.generic)}
+        if has_state(value):
+            return self._object(value, path)
+        if isinstance(value, list | tuple):
+            items = [self.pack(item, f"{path}/{place}") for place, item in enumerate(value)]
+            return items if isinstance(value, list) else {"$": "tuple", "items": items}
+        if isinstance(value, dict):
+            return self._dict(value, path)
+        raise UserCodeError(
+            f"{path} holds a {type(value).__name__}, which cannot be checkpointed.",
+            remedy="Keep tensors, arrays, numbers, text, lists and dicts in context.state, or objects with state_dict.",
+        )
+
+    def _keep(self, tensor: Tensor, path: str) -> str:
+        name = path
+        while name in self.tensors:  # {"a/b": ...} beside {"a": {"b": ...}}, 1 beside "1"
+            name += "'"
+        self.tensors[name] = tensor
+        return name
+
+    def _tensor(self, value: Tensor, path: str) -> Any:
+        if id(value) in self.packed:
+            return self.packed[id(value)][1]
+        if not is_storable(value.dtype):
+            raise UserCodeError(
+                f"{path} holds a tensor of {value.dtype}, which cannot be checkpointed.",
+                remedy="Keep it in a type that safetensors has, for example torch.complex64.",
+            )
+        name = self._keep(value.detach().cpu().contiguous().clone(), path)
+        packed: dict[str, Any] = {"$": "tensor", "name": name, "device": value.device.type}
+        if isinstance(value, nn.Parameter) or (value.requires_grad and value.is_leaf):
+            packed |= {"parameter": isinstance(value, nn.Parameter), "requires_grad": value.requires_grad}
+            packed["grad"] = self.pack(value.grad, f"{path}/grad")
+        self.packed[id(value)] = value, packed
+        return packed
+
+    def _object(self, value: Any, path: str) -> Any:
+        packed = {"$": "state_dict", "of": self.pack(value.state_dict(), path)}
+        if isinstance(value, nn.Module):
+            gradients = {name: p.grad for name, p in value.named_parameters() if p.grad is not None}
+            packed["gradients"] = self.pack(gradients, f"{path}/gradients")
+            packed["hidden"] = self.pack(hidden_buffers(value), f"{path}/hidden")
+        return packed
+
+    def _dict(self, value: dict[Any, Any], path: str) -> Any:
+        items = [(key, self.pack(item, f"{path}/{key}")) for key, item in value.items()]
+        if all(isinstance(key, str) for key, _ in items) and "$" not in value:
+            return dict(items)
+        return {"$": "dict", "items": [[self.pack(key, f"{path}/key"), item] for key, item in items]}
 
 
 def _pack_number(value: float) -> Any:
@@ -50,57 +116,56 @@ def _pack_number(value: float) -> Any:
     return value if isinstance(value, int) or math.isfinite(value) else {"$": "float", "is": repr(value)}
 
 
-def _pack_dict(value: dict[Any, Any], path: str, tensors: dict[str, Tensor]) -> Any:
-    items = [(key, pack(item, f"{path}/{key}", tensors)) for key, item in value.items()]
-    if all(isinstance(key, str) for key, _ in items) and "$" not in value:
-        return dict(items)
-    return {"$": "dict", "items": [[pack(key, f"{path}/key", tensors), item] for key, item in items]}
-
-
-def unpack(  # noqa: PLR0911 - one return per mark
-    value: Any, tensors: dict[str, Tensor], device: torch.device | None = None
-) -> Any:
+def unpack(value: Any, tensors: dict[str, Tensor], device: torch.device | None = None) -> Any:
     """Return what was packed. Objects with a state_dict come back as `SavedState`, for their owner to load."""
-    if isinstance(value, list):
-        return [unpack(item, tensors, device) for item in value]
-    if not isinstance(value, dict):
-        return value
-    match value.get("$"):
-        case None:
-            return {key: unpack(item, tensors, device) for key, item in value.items()}
-        case "tensor":
-            tensor = tensors[value["name"]]
-            return tensor.to(device) if device is not None and value["device"] != "cpu" else tensor
-        case "array":
-            array = tensors[value["name"]].numpy()
-            return array[()] if value["scalar"] else array
-        case "tuple":
-            return tuple(unpack(item, tensors, device) for item in value["items"])
-        case "dict":
-            return {unpack(k, tensors, device): unpack(item, tensors, device) for k, item in value["items"]}
-        case "float":
-            return float(value["is"])
-        case "state_dict":
-            return SavedState(unpack(value["of"], tensors, device))
-        case other:
-            raise ValueError(f"unknown mark {other!r}")
+    return _Unpacking(tensors, device).unpack(value)
 
 
 class SavedState:
     """The saved state of an object that the user's build makes anew."""
 
-    def __init__(self, state: Any) -> None:
-        self.state = state
+    def __init__(self, state: Any, gradients: dict[str, Tensor], hidden: dict[str, Tensor]) -> None:
+        self.state, self.gradients, self.hidden = state, gradients, hidden
 
 
-def load_into(present: dict[str, Any], saved: dict[str, Any]) -> None:
-    """Bring a user's state back: plain values are replaced, objects load their state in place."""
-    for key in [key for key in present if key not in saved]:
-        del present[key]
-    for key, value in saved.items():
-        if isinstance(value, SavedState):
-            present[key].load_state_dict(value.state)
-        elif isinstance(value, dict) and isinstance(present.get(key), dict):
-            load_into(present[key], value)
-        else:
-            present[key] = value
+class _Unpacking:
+    def __init__(self, tensors: dict[str, Tensor], device: torch.device | None) -> None:
+        self.tensors, self.device = tensors, device
+        self.made: dict[str, Tensor] = {}
+
+    def unpack(self, value: Any) -> Any:  # noqa: PLR0911 - one return per mark
+        if isinstance(value, list):
+            return [self.unpack(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        match value.get("$"):
+            case None:
+                return {key: self.unpack(item) for key, item in value.items()}
+            case "tensor":
+                return self._tensor(value)
+            case "array":
+                array = self.tensors[value["name"]].numpy()
+                return array[()] if value["scalar"] else array
+            case "tuple":
+                return tuple(self.unpack(item) for item in value["items"])
+            case "dict":
+                return {self.unpack(key): self.unpack(item) for key, item in value["items"]}
+            case "float":
+                return float(value["is"])
+            case "state_dict":
+                beside = [self.unpack(value.get(name, {})) for name in ("gradients", "hidden")]
+                return SavedState(self.unpack(value["of"]), *beside)
+            case other:
+                raise ValueError(f"unknown mark {other!r}")
+
+    def _tensor(self, packed: dict[str, Any]) -> Tensor:
+        name = packed["name"]
+        if name not in self.made:
+            tensor = self.tensors[name]
+            if self.device is not None and packed["device"] != "cpu":
+                tensor = tensor.to(self.device)
+            if "grad" in packed:
+                tensor = nn.Parameter(tensor, requires_grad=False) if packed["parameter"] else tensor
+                tensor.requires_grad_(packed["requires_grad"]).grad = self.unpack(packed["grad"])
+            self.made[name] = tensor
+        return self.made[name]

@@ -13,10 +13,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from trainwright.trainer.canonical import digest_file
-from trainwright.trainer.checkpoints.index import FILES, checkpoint_name, manifest_digest
+from trainwright.trainer.checkpoints.index import FILES, REPLACED, checkpoint_name, manifest_digest
 
 TEMPORARY = ".writing-"
-REPLACED = ".replaced-"
 
 
 def write_checkpoint(
@@ -54,7 +53,7 @@ def write_checkpoint(
         (temporary / "manifest.json").write_text(json.dumps(whole, indent=2, sort_keys=True))
         for path in (*temporary.iterdir(), temporary):
             _fsync(path)
-        if final.exists():  # a damaged one, or one of an abandoned attempt
+        if final.exists():  # one within the epoch, a damaged one, or one of an abandoned attempt
             final.rename(checkpoints / f"{REPLACED}{final.name}-{secrets.token_hex(4)}")
         temporary.rename(final)
         _fsync(checkpoints)

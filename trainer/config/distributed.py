@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from trainwright.trainer.config.deepspeed import require_answerable
 from trainwright.trainer.config.section import Section
 
 if TYPE_CHECKING:
@@ -27,8 +28,11 @@ class DistributedSection(Section):
     launcher: Literal["own", "outer"] = "own"
     """own: the run's worker starts all processes on this machine. outer: the run waits for torchrun, accelerate launch
     or a cluster's scheduler to start them."""
-    strategy: Literal["ddp", "fsdp2"] = "ddp"
-    """ddp: every process holds the whole model; fsdp2: a part of every parameter and of its optimizer state."""
+    strategy: Literal["ddp", "fsdp2", "deepspeed"] = "ddp"
+    """ddp: every process holds the whole model; fsdp2: a part of every parameter and of its optimizer state; deepspeed:
+    the whole weights, and a part of the optimizer's state (and of the gradients), by DeepSpeed's engine."""
+    deepspeed: dict[str, Any] | None = None
+    """DeepSpeed's own configuration, as in its ds_config.json; "auto" is filled in from this one."""
     backend: Literal["auto", "gloo", "nccl"] = "auto"
     """auto: nccl between GPUs, else gloo."""
     batch_norm: Literal["first", "synchronized"] = "first"
@@ -37,6 +41,13 @@ class DistributedSection(Section):
     """How often the group is started again from the last checkpoint after one of its processes was killed."""
     timeout_seconds: Annotated[float, Field(gt=0.0, le=1e6)] = 1800.0
     """Longest that a process waits for the others at one exchange."""
+
+    @field_validator("deepspeed", mode="before")
+    @classmethod
+    def _content_and_no_path(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            raise ValueError("give the content of the file, not its path: it is locked with the configuration")
+        return value
 
 
 def require_divisible(config: TrainingConfig) -> None:
@@ -53,26 +64,32 @@ def require_divisible(config: TrainingConfig) -> None:
         )
     if section.processes > 1 and config.training.compile is not None:
         raise ValueError("training.compile works with one process: set it to null, or distributed.processes 1")
-    if section.strategy == "fsdp2":
+    require_answerable(config)
+    if section.strategy != "ddp":
         _require_shardable(config)
     if section.backend == "nccl" and config.training.device == "cpu":
         raise ValueError("distributed.backend nccl connects GPUs, and training.device is cpu: set backend gloo or auto")
 
 
 def _require_shardable(config: TrainingConfig) -> None:
+    strategy = config.distributed.strategy
     if config.optimizer.name not in SHARDED_OPTIMIZERS:
         raise ValueError(
-            f"optimizer.name {config.optimizer.name} needs whole tensors, and distributed.strategy fsdp2 divides them: "
-            f"set optimizer.name {', '.join(SHARDED_OPTIMIZERS)}, or distributed.strategy ddp"
+            f"optimizer.name {config.optimizer.name} needs whole tensors, and distributed.strategy {strategy} divides "
+            f"them: set optimizer.name {', '.join(SHARDED_OPTIMIZERS)}, or distributed.strategy ddp"
         )
-    if config.weight_averaging is not None:
+    if config.weight_averaging is not None and strategy == "fsdp2":
         raise ValueError("weight_averaging needs whole weights: take it out (null), or set distributed.strategy ddp")
     if config.training.precision == "fp16":
-        raise ValueError("distributed.strategy fsdp2 scales no loss: set training.precision bf16, or strategy ddp")
+        raise ValueError(
+            f"distributed.strategy {strategy} scales no loss: set training.precision bf16, or strategy ddp"
+        )
     if config.training.channels_last:
-        raise ValueError("distributed.strategy fsdp2 divides contiguous tensors: set training.channels_last false")
+        raise ValueError(
+            f"distributed.strategy {strategy} divides contiguous tensors: set training.channels_last false"
+        )
     if config.freezing is not None and config.freezing.unfreeze:
         raise ValueError(
-            "freezing.unfreeze changes what is trained on the way, and distributed.strategy fsdp2 settles it at the "
-            "beginning: set distributed.strategy ddp"
+            f"freezing.unfreeze changes what is trained on the way, and distributed.strategy {strategy} settles it at "
+            "the beginning: set distributed.strategy ddp"
         )

@@ -108,7 +108,7 @@ def parse_config(values: dict[str, Any], *, mend: Mend | None = None) -> Trainin
             f"The configuration breaks the schema: {told}{'' if told.endswith('?') else '.'}",
             remedy=(mend or mended_call)(changes),
             document=document_for([problem.key for problem in problems]),
-            details={"problems": texts},
+            details={"problems": texts, "changes": changes},
         ) from None
 
 

@@ -20,6 +20,7 @@ from trainwright.trainer.data.fingerprint import (
     record_split,
     sample_digest,
 )
+from trainwright.trainer.data.first_sample import first_sample
 from trainwright.trainer.data.sources import Loaded
 from trainwright.trainer.data.split import split_indices
 from trainwright.trainer.data.tensors import TensorSamples, in_memory
@@ -110,11 +111,7 @@ def data_evidence(splits: Splits, code_root: Path) -> dict[str, Any]:
 
 
 def _first(samples: Any) -> list[Any]:
-    """Return the first sample's inputs, without disturbing the generators."""
-    if isinstance(samples, IterableDataset):
-        return []
-    with seeding.preserved():
-        sample = samples[0]
+    sample = first_sample(samples)
     if isinstance(sample, Mapping):
         return list(sample.values())
     return list(sample) if isinstance(sample, tuple | list) else [sample]

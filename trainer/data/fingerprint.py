@@ -13,10 +13,12 @@ from blake3 import blake3
 
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.data.tensors import InMemory
+from trainwright.trainer.errors import DataError
 from trainwright.trainer.reproducibility import seeding
 
 MAX_SAMPLES_READ = 20_000
 MAX_CLASSES_COUNTED = 1000
+MAX_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -30,12 +32,20 @@ class SplitRecord:
     """Whether only evenly spaced samples were read."""
     labels: Counter[int] = field(default_factory=Counter)
     non_finite: list[int] = field(default_factory=list)
-    """Indices of samples with NaN or infinity, at most 20."""
+    """Indices of samples with NaN or infinity, at most MAX_NAMED."""
 
     @property
     def fingerprint(self) -> str:
         """Digest of the size and of every sample read, in order."""
         return digest_json([self.size, self.digests])
+
+    def note(self, index: int, sample: Any) -> None:
+        """Take a sample into the record."""
+        self.digests.append(sample_digest(sample))
+        if (label := label_of(sample)) is not None:
+            self.labels[label] += 1
+        if len(self.non_finite) < MAX_NAMED and not _is_finite(sample):
+            self.non_finite.append(index)
 
     def as_dict(self) -> dict[str, Any]:
         """Return what goes into the evidence."""
@@ -57,20 +67,14 @@ def record_split(samples: Any, seed: int) -> SplitRecord:
         return _record_stream(samples, seed)
     size = len(samples)
     chosen = np.unique(np.linspace(0, size - 1, min(size, MAX_SAMPLES_READ)).astype(int)) if size else np.array([], int)
-    digests: list[str] = []
-    labels: Counter[int] = Counter()
-    non_finite: list[int] = []
+    record = SplitRecord(size, [], sampled=len(chosen) < size)
     with seeding.preserved():
         each = (
             samples.each(chosen.tolist()) if isinstance(samples, InMemory) else _keyed(samples, chosen.tolist(), seed)
         )
         for index, sample in zip(chosen.tolist(), each, strict=True):
-            digests.append(sample_digest(sample))
-            if (label := label_of(sample)) is not None:
-                labels[label] += 1
-            if len(non_finite) < 20 and not _is_finite(sample):
-                non_finite.append(index)
-    return SplitRecord(size, digests, len(chosen) < size, labels, non_finite)
+            record.note(index, sample)
+    return record
 
 
 def _keyed(samples: Any, indices: list[int], seed: int) -> Iterator[Any]:
@@ -80,15 +84,30 @@ def _keyed(samples: Any, indices: list[int], seed: int) -> Iterator[Any]:
 
 
 def _record_stream(samples: Any, seed: int) -> SplitRecord:
-    digests = []
+    """Record what a stream yields, at most MAX_SAMPLES_READ samples. Raises DataError when it is not what it says."""
+    size = len(samples) if hasattr(samples, "__len__") else None
+    record = SplitRecord(size or 0, [], sampled=size is None or size > MAX_SAMPLES_READ)
     with seeding.preserved():
         seeding.seed_sample(seed, 0)
         for number, sample in enumerate(samples):
+            if number == size:
+                raise uneven_stream(samples, f"yields more than {size} samples")
             if number == MAX_SAMPLES_READ:
                 break
-            digests.append(sample_digest(sample))
-    size = len(samples) if hasattr(samples, "__len__") else len(digests)
-    return SplitRecord(size, digests, sampled=len(digests) < size)
+            record.note(number, sample)
+    read = len(record.digests)
+    if size is not None and read < min(size, MAX_SAMPLES_READ):
+        raise uneven_stream(samples, f"ends after {read} samples")
+    return record
+
+
+def uneven_stream(samples: Any, what: str) -> DataError:
+    """Return the error of a stream that yields fewer or more than it says."""
+    return DataError(
+        f"The stream {type(samples).__name__} {what}; its `__len__` says {len(samples)}.",
+        remedy="Let `__len__` be the number of samples that one epoch yields, and yield as many: "
+        "itertools.islice(samples, number) ends an endless stream.",
+    )
 
 
 def sample_digest(sample: Any) -> str:

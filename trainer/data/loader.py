@@ -17,6 +17,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, default_collate
 
 from trainwright.trainer.data.curriculum import Curriculum
+from trainwright.trainer.data.fingerprint import uneven_stream
 from trainwright.trainer.data.tensors import InMemory
 from trainwright.trainer.distributed.sharing import Share
 from trainwright.trainer.errors import DataError
@@ -220,18 +221,23 @@ class BatchLoader:
 
         A stream has one order, so one worker at most reads it ahead. To stand at `offset`, what comes before is read
         again and left.
+
+        Raises:
+            DataError: the stream yields fewer or more batches than its length makes.
         """
         with seeding.preserved():
             source = iter(self._stream_loader(epoch))
             own = seeding.capture()
-        for number in range(len(self)):
+        wanted = len(self)
+        for number in range(wanted + 1):  # one more, which should not be there
             with seeding.preserved():
                 seeding.restore(own)
                 batch = next(source, None)
                 own = seeding.capture()
-            if batch is None:
-                return
-            if number >= offset:
+            if (batch is None) != (number == wanted):
+                there = f"ends after {number}" if batch is None else f"yields more than {wanted}"
+                raise uneven_stream(self.samples, f"{there} batches in epoch {epoch + 1}")
+            if offset <= number < wanted:
                 yield batch
 
     def _stream_loader(self, epoch: int) -> DataLoader[Any]:
@@ -247,6 +253,7 @@ class BatchLoader:
         return DataLoader(
             self.samples,
             batch_size=self.batch_size,
+            drop_last=self.drop_last and self.batch_size is not None,
             collate_fn=self._collate_share(),
             pin_memory=self.pin_memory,
             generator=torch.Generator(),  # else making the iterator would draw from the stream's own

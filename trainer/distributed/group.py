@@ -102,11 +102,15 @@ def join(placement: Placement, config: TrainingConfig) -> Group:
     """Meet the other processes.
 
     Raises:
-        ConfigurationError: the launcher started another number of processes than the configuration says, or there are
-            fewer GPUs than processes on this machine.
+        ConfigurationError: the launcher started another number of processes than the configuration says, there are
+            fewer GPUs than processes on this machine, or DeepSpeed is asked for and missing.
     """
     global _present  # noqa: PLW0603 - a process is in one group
     section = config.distributed
+    if section.strategy == "deepspeed":
+        from trainwright.trainer.distributed.zero import load_deepspeed
+
+        load_deepspeed("cuda" if config.training.device != "cpu" and torch.cuda.is_available() else "cpu")
     if placement.world_size != section.processes:
         raise ConfigurationError(
             f"The launcher started {placement.world_size} processes; `distributed.processes` is {section.processes}.",

@@ -8,7 +8,7 @@ With two processes it is, bit for bit, what one process accumulates from the sam
 from __future__ import annotations
 
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -27,6 +27,9 @@ from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.session import Session
 from trainwright.trainer.supervision.sampling import allowed_cores
 from trainwright.trainer.totals import EpochTotals
+
+if TYPE_CHECKING:
+    from trainwright.trainer.distributed.zero import Zero
 
 OWN_STATE = ("generators", "context", "totals", "hidden_buffers")
 """What each process has of its own in a checkpoint; everything else is the same in all."""
@@ -83,6 +86,13 @@ class Parallel:
 
             require_sharded(session.parameters)
             self.wrapped = self.measured  # its own hooks bring the gradients together, of every micro-batch
+        self.zero: Zero | None = None
+        """DeepSpeed's engine, where it makes the updates."""
+        if session.config.distributed.strategy == "deepspeed":
+            from trainwright.trainer.distributed.zero import Zero
+
+            self.zero = Zero(session, self.measured)
+            self.wrapped = self.zero.engine
 
     def begin(self, group: list[Any], counts: list[int]) -> tuple[list[int], int]:
         """Return the counts of this process's micro-batches and the total of the update over all processes."""
@@ -112,6 +122,13 @@ class Parallel:
         assert outcome is not None  # noqa: S101 - set by the call
         return Outcome(loss) if is_spare else Outcome(loss, outcome.output, outcome.target, outcome.values)
 
+    def backward(self, loss: Tensor) -> None:
+        """Add to the gradients of the update."""
+        if self.zero is None:
+            loss.backward()  # type: ignore[no-untyped-call]
+        else:
+            self.zero.backward(loss, first=self.number == 1, last=self.number == len(self.spare))
+
     def finish(self, loss: Tensor) -> Tensor:
         """Return the loss of the whole update, and give every process the buffers of the first one."""
         self._share_buffers()
@@ -138,7 +155,8 @@ class Parallel:
         """Put every process's own part of the state into the first one's checkpoint, as `ranks`."""
         kept: dict[str, Tensor] = {}
         prefix = f"ranks/{self.group.rank}"
-        own = {name: pack(tree[name], f"{prefix}/{name}", kept) for name in OWN_STATE}
+        names = OWN_STATE if self.zero is None else (*OWN_STATE, "optimizers")
+        own = {name: pack(tree[name], f"{prefix}/{name}", kept) for name in names}
         gathered = self.group.gather({"own": own, "tensors": kept})
         packed["ranks"] = [part["own"] for part in gathered]
         for part in gathered:
@@ -196,7 +214,7 @@ class Parallel:
         Unused parameters are looked for in every step, which also keeps torch from dividing the gradients anew after
         the first step: the order of sums is the same in a resumed run.
         """
-        if self.is_sharded or self.epoch == self.session.progress.epoch:
+        if self.is_sharded or self.zero is not None or self.epoch == self.session.progress.epoch:
             return
         self.epoch = self.session.progress.epoch
         trained = [id(parameter) for parameter in self.measured.parameters() if parameter.requires_grad]

@@ -7,7 +7,6 @@ teacher see what the model sees. Validation keeps the plain objective; what an o
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.assembly.work import Work
+from trainwright.trainer.checkpoints.user_state import kinds_of, unchanged
 from trainwright.trainer.config import Entry, TrainingConfig
 from trainwright.trainer.config.contrastive import ContrastiveSection
 from trainwright.trainer.config.multi_task import MultiTaskSection
@@ -182,8 +182,6 @@ def _require_no_step(around: Surroundings) -> None:
 def _looking(around: Surroundings) -> Iterator[None]:
     """Call the model without a trace: no gradients, batch statistics and the user's state as they were."""
     state = around.context.state
-    kept = copy.deepcopy(state)
-    with evaluation_mode(around.work.model), torch.no_grad():
+    carried = unchanged(state, kinds_of(state), around.device)
+    with evaluation_mode(around.work.model), torch.no_grad(), carried:
         yield
-    state.clear()
-    state.update(kept)

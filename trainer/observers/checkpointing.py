@@ -23,14 +23,11 @@ class Checkpointing(Observer):
         self.saved: tuple[int, int] | None = None
         """(epoch, batch) position of the newest checkpoint."""
         self.last: str | None = None
-        self.infinite: frozenset[str] = frozenset()
-        """Buffers that hold infinities by design, such as the mask of an attention."""
+        self.tried = False
+        """Whether a step of this attempt has shown what user code keeps."""
 
     def start(self, session: Session) -> None:
         """Clear what a killed writer left, and make the tags fit the position that was taken up."""
-        self.infinite = frozenset(
-            name for name, value in session.model.named_buffers() if bool(torch.isinf(value).any())
-        )
         remove_leftovers(session.run.checkpoints)
         progress = session.progress
         if progress.step:
@@ -38,7 +35,15 @@ class Checkpointing(Observer):
             self._tag(session)
 
     def step(self, session: Session, result: StepResult) -> None:
-        """Renew the last checkpoint within an epoch where the configuration asks for it; at its end `epoch` does."""
+        """Renew the last checkpoint within an epoch where the configuration asks for it; at its end `epoch` does.
+
+        Raises:
+            UserCodeError: after the first step rather than after an epoch, the state that user code keeps has no form
+                that a resumed run could take up.
+        """
+        if not self.tried:
+            session.require_resumable()
+            self.tried = True
         if session.saves_at(result.step):  # the recorder has read and written everything up to here
             self.save(session)
 
@@ -64,7 +69,7 @@ class Checkpointing(Observer):
     def save(self, session: Session) -> None:
         """Write a checkpoint of the present state and update the tags; older ones without a tag are removed."""
         model, state, tensors = session.state()
-        require_finite(session, model, self.infinite)
+        require_finite(session, model, session.infinite_buffers)
         progress, specification = session.progress, session.specification
         manifest: dict[str, Any] = {
             "step": progress.step,
@@ -109,7 +114,7 @@ def require_finite(session: Session, model: dict[str, Tensor], infinite_buffers:
     """
     for name, value in model.items():
         bad = torch.isnan(value) if name in infinite_buffers else ~torch.isfinite(value)
-        if value.is_floating_point() and bool(bad.any()):
+        if (value.is_floating_point() or value.is_complex()) and bool(bad.any()):
             infinite = bad.sum().item()
             raise DivergenceError(
                 f"{name} has {infinite} values that are not finite after step {session.progress.step}; not saved.",

@@ -19,19 +19,22 @@ from trainwright.trainer.config.averaging import EmaSection, SwaSection, WeightA
 
 
 class WeightAveraging:
-    """Averages of what the optimizers update and of the model's floating-point buffers.
+    """Averages of what the optimizers update and of the model's floating-point and complex buffers.
 
     Buffers are averaged like weights (the statistics of batch normalisation belong to the weights that made them);
-    integer ones are left to the model, and so are those that begin with infinities: a mask has no mean.
+    integer ones are left to the model, and so are those that begin with infinities: a mask has no mean. So are those
+    that are not persistent: each process of a group may hold its own, and the averages must be the same in all.
     """
 
     def __init__(self, model: nn.Module, parameters: list[nn.Parameter]) -> None:
-        self.parameters = [parameter for parameter in parameters if parameter.is_floating_point()]
+        self.parameters = [parameter for parameter in parameters if _has_mean(parameter)]
         self.places = [
             (module._buffers, name)
             for module in model.modules()
             for name, buffer in module.named_buffers(recurse=False)
-            if buffer.is_floating_point() and not bool(torch.isinf(buffer).any())
+            if name not in module._non_persistent_buffers_set
+            and _has_mean(buffer)
+            and not bool(torch.isinf(buffer).any())
         ]
         self.averages: list[Tensor] = []
         """Empty before the first update; at least float32, for a small share of a short number is nothing."""
@@ -138,6 +141,10 @@ def build_averaging(
     if isinstance(section, SwaSection):
         return Swa(section.start(epochs), model, parameters)
     return Ema(section, model, parameters) if section is not None else None
+
+
+def _has_mean(value: Tensor) -> bool:
+    return value.is_floating_point() or value.is_complex()
 
 
 def _wide(value: Tensor) -> Tensor:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from scipy import stats
 
-from trainwright.tools.gates.improvement import compare, confirmation_seeds
+from trainwright.tools.gates.improvement import (
+    _seed_problems,
+    _without_effect,
+    compare,
+    confirmation_seeds,
+    least_seeds,
+    resolution,
+)
 
 
 @pytest.mark.requirement("TUNE-5", "PHASE-5")
@@ -37,11 +46,40 @@ def test_a_falling_loss_is_an_improvement_when_the_goal_is_to_minimize() -> None
 
 
 @pytest.mark.requirement("PHASE-5")
-def test_equal_differences_have_an_interval_of_no_width() -> None:
-    better = compare([0.5, 0.5, 0.5], [0.75, 0.75, 0.75], "maximize")
-    assert better["improvement_low"] == better["improvement_high"] == 0.25
-    assert better["validated"] is True
+def test_a_shift_that_every_seed_shares_must_exceed_what_the_metric_can_tell() -> None:
+    one_of_fifty = compare([0.90, 0.90, 0.90], [0.92, 0.92, 0.92], "maximize", samples=50)
+    assert one_of_fifty["improvement_mean"] == pytest.approx(0.02)
+    assert one_of_fifty["improvement_low"] < 0.0
+    assert one_of_fifty["validated"] is False, "one sample more, three times: the metric has no finer step"
+    assert compare([0.90, 0.90, 0.90], [0.94, 0.94, 0.94], "maximize", samples=50)["validated"] is True
+    # By hand: half = t(0.975, 2) x step / sqrt(6) / sqrt(3), with the step of one sample in fifty
+    assert one_of_fifty["improvement_low"] == pytest.approx(0.02 - 4.302653 * 0.02 / math.sqrt(18), abs=1e-7)
     assert compare([0.5, 0.5, 0.5], [0.5, 0.5, 0.5], "maximize")["validated"] is False
+
+
+@pytest.mark.requirement("PHASE-5")
+def test_last_bits_are_no_improvement() -> None:
+    baseline = [0.3, 0.3, 0.3]
+    assert compare(baseline, [math.nextafter(value, 0.0) for value in baseline], "minimize")["validated"] is False
+    assert compare([1e6, 1e6 + 1, 1e6 + 2], [1e6 - 1e-3, 1e6 + 0.999, 1e6 + 1.999], "minimize")["validated"] is False
+
+
+@pytest.mark.requirement("PHASE-5")
+def test_an_improvement_within_the_spread_of_the_baseline_is_noise() -> None:
+    baseline = [0.80, 0.90, 0.85]
+    found = compare(baseline, [0.811, 0.9115, 0.8605], "maximize")
+    assert found["improvement_low"] > 0.0, "the pairs agree"
+    assert found["baseline_spread"] == pytest.approx(0.05)
+    assert found["validated"] is False, "but another seed changes more than the search did"
+    assert compare(baseline, [0.871, 0.9715, 0.9205], "maximize")["validated"] is True
+
+
+@pytest.mark.requirement("PHASE-5")
+def test_the_step_of_a_metric_is_a_sample_where_it_counts_samples() -> None:
+    assert resolution([0.9, 0.92], 50) == 1 / 50
+    assert resolution([0.901, 0.92], 50) == pytest.approx(0.92 * 2**-23)  # F1 or a loss
+    assert resolution([2.0, 3.0], 50) == pytest.approx(3 * 2**-23)  # a loss that is a whole number by chance
+    assert resolution([0.9, 0.92], 0) == pytest.approx(0.92 * 2**-23)
 
 
 @pytest.mark.requirement("PHASE-5", "GATE-5")
@@ -53,3 +91,27 @@ def test_the_seeds_follow_from_the_configuration_and_leave_its_own_out() -> None
     assert confirmation_seeds("blake3:1", 3, own_seed=42) == seeds[:3]  # asking for more does not draw anew
     assert not set(seeds) & set(confirmation_seeds("blake3:2", 20, own_seed=42))
     assert confirmation_seeds("blake3:1", 3, own_seed=seeds[1]) == [seeds[0], *seeds[2:4]]
+
+
+@pytest.mark.requirement("PHASE-5", "REPRO-1")
+def test_seeds_that_give_the_same_weights_measured_nothing() -> None:
+    def evidence(*digests: str | None) -> Any:
+        runs = {f"run-{n}": SimpleNamespace(summary={"weights_digest": digest}) for n, digest in enumerate(digests)}
+        return SimpleNamespace(run=runs.get)
+
+    names = ["run-0", "run-1", "run-2"]
+    (problem,) = _without_effect(evidence("a", "a", "a"), names)
+    assert "3 seeds gave the same weights" in problem
+    assert "seed_control.md" in problem
+    assert _without_effect(evidence("a", "a", "b"), names) == []
+    assert _without_effect(evidence(None, None, None), names) == []
+
+
+@pytest.mark.requirement("PHASE-5", "PHASE-9")
+def test_the_checklist_says_how_many_seeds_are_needed() -> None:
+    evidence: Any = SimpleNamespace(config_digest="blake3:1", config=SimpleNamespace(seed=42))
+    assert least_seeds() == 3
+    two = confirmation_seeds("blake3:1", 2, own_seed=42)
+    assert _seed_problems(evidence, two) == ["it was confirmed on 2 seeds; at least 3 are needed"]
+    assert _seed_problems(evidence, confirmation_seeds("blake3:1", 3, own_seed=42)) == []
+    assert "not on the configuration's own" in _seed_problems(evidence, [1, 2, 3])[0]

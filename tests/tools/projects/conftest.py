@@ -37,6 +37,7 @@ CONFIG: dict[str, Any] = {
         "split": {"validation": 0.2, "test": 0.2},
     },
     "optimizer": {"learning_rate": 0.02},
+    "loader": {"prefetch_factor": 4},
     "training": {"epochs": 6},
     "logging": {"tensorboard": False},
 }

@@ -155,6 +155,7 @@ def test_the_baseline_report_holds_the_recorded_numbers_and_no_gpu_reads_not_app
     assert summary["weights_digest"] in text
     assert f"{summary['best']['metrics']['accuracy']:.6g}" in text
     assert "| baseline.gpu_utilisation | not applicable | no GPU; CPU" in text
+    assert "the run made no use of: `loader.prefetch_factor`." in text
 
 
 @pytest.mark.requirement("PHASE-4")
@@ -162,6 +163,7 @@ def test_diagnostics_leave_one_recommendation_and_plots(at: At) -> None:
     folder = at("diagnosed").project_folder(NAME)
     report = (folder / "diagnostic_report.md").read_text()
     assert report.count("Recommendation: ") == 1
+    assert "this run made no use of: loader.prefetch_factor." in report
     for name in ("learning_curves.png", "gradient_health.png"):
         assert (folder / "plots" / name).read_bytes().startswith(b"\x89PNG")
 

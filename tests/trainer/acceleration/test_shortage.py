@@ -122,6 +122,22 @@ def test_a_built_in_model_beyond_memory_is_refused_with_sizes_that_train(
     assert work(smaller, before=give_little_memory) == 0, smaller.log.read_text()
 
 
+@pytest.mark.requirement("TRAIN-8", "TRAIN-6")
+def test_a_model_that_can_be_built_and_not_trained_is_told_what_keeps_less(
+    tmp_path: Path, make_run: Any, work: Any
+) -> None:
+    values = {**TOO_WIDE["model.args.hidden"], **PLAIN, "model": {"use": "mlp", "args": {"hidden": [6500, 6500]}}}
+    run = make_run(tmp_path / "run", values, max_steps=2)
+    assert work(run, before=give_little_memory) == 1
+    failure = run.status().failure
+    assert failure.category == "out_of_memory"
+    assert "That alone is too much, whatever the batch." in failure.message
+    for way in ("smaller model", "adafactor", "adapter", "fsdp2"):
+        assert way in failure.remedy
+    assert "batch_size" not in failure.remedy
+    assert failure.document == "diagnostics/model_too_large.md"
+
+
 OWN = {
     "model": ({"model": {"use": "big:Big"}, "data": {"use": "big:data"}}, "Take a smaller model"),
     "data": ({"model": {"use": "mlp"}, "data": {"use": "big:too_much"}}, "Read less into memory"),

@@ -125,6 +125,19 @@ def test_a_killed_process_restarts_the_group_which_ends_with_the_same_bits(  # n
 
 
 @pytest.mark.requirement("TRAIN-6", "REPRO-6")
+def test_averages_of_the_weights_are_resumed_beside_buffers_that_each_process_has_of_its_own(  # noqa: PLR0917 - fixtures
+    tmp_path: Path, noisy: Any, make_run: Any, group_work: Any, at_step: Any, recorded: Any
+) -> None:
+    values = {**noisy, "weight_averaging": {"name": "ema", "decay": 0.9}}
+    whole, run = (make_run(tmp_path / name, values, code_root=str(PROJECTS)) for name in ("whole", "killed"))
+    assert group_work(whole) == 0, whole.log.read_text()
+    kill = at_step(14, lambda: os.kill(os.getpid(), signal.SIGKILL), 1, tmp_path / "done")
+    assert group_work(run, before=kill) == 0, run.log.read_text()
+    assert 0 < run.events("resumed")[0].data["step"] < 14
+    assert_same_end(run, whole, recorded)
+
+
+@pytest.mark.requirement("TRAIN-6", "REPRO-6")
 def test_a_request_to_stop_is_agreed_at_a_step_and_the_run_goes_on_from_it(  # noqa: PLR0917 - fixtures
     tmp_path: Path, noisy: Any, noisy_whole: RunDirectory, make_run: Any, group_work: Any, at_step: Any, recorded: Any
 ) -> None:

@@ -60,6 +60,35 @@ def test_a_worker_killed_in_mid_epoch_ends_with_the_same_bits(
     assert_same_end(killed, whole)
 
 
+TWO_TARGETS = """
+import torch
+def two():
+    x = torch.randn(80, 4, generator=torch.Generator().manual_seed(0))
+    y = torch.stack([(x[:, 0] > 0).float(), 3 * x[:, 1]], 1)
+    return {"train": torch.utils.data.TensorDataset(x[:64], y[:64]),
+            "validation": torch.utils.data.TensorDataset(x[64:], y[64:])}
+"""
+TASKS: dict[str, Any] = {"side": {"outputs": 2}, "height": {"loss": "mse", "outputs": 1}}
+
+
+@pytest.mark.requirement("REPRO-6", "TRAIN-5")
+def test_learned_weights_of_tasks_go_on_where_a_kill_left_them(
+    tmp_path: Path, make_run: Any, work: Any, recorded: Any
+) -> None:
+    (tmp_path / "two.py").write_text(TWO_TARGETS)
+    values = {**CLASSES, "data": {"use": "two:two"}, "objective": {"name": "multi_task", "tasks": TASKS}}
+    values["loader"] = {"batch_size": 8}
+    whole, killed = make_run(tmp_path / "whole", values), make_run(tmp_path / "killed", values)
+    assert work(whole) == 0, whole.log.read_text()
+    assert work(killed, before=kill_in_the_third_epoch) == -signal.SIGKILL, killed.log.read_text()
+    assert work(killed) == 0, killed.log.read_text()
+    assert killed.events("resumed")[0].data["step"] == 16
+    assert_same_end(killed, whole)  # the logarithms of the variances are in optimizer.safetensors, with their moments
+    weights = recorded(whole, "train/side_weight", "train/height_weight")
+    assert recorded(killed, *weights) == weights
+    assert all(len({value for _, value in series}) == 24 for series in weights.values()), "they are learned"
+
+
 @pytest.mark.requirement("TRAIN-5", "TRAIN-6")
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_two_processes_train_and_measure_it_together(name: str, tmp_path: Path, make_run: Any, work: Any) -> None:

@@ -56,7 +56,7 @@ def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_
     assert tried[0]["samples_per_second"] > 0
     assert not any(run.checkpoints.glob("step-*"))
     assert run.evidence("summary") is None
-    told = probe_result(found)
+    told = probe_result(found, run.artifacts)
     assert suggested_call("mine", "run", told).arguments["changes"] == found["changes"]
 
 

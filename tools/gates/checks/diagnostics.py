@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged
-from trainwright.tools.ledger import entries
-from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -21,7 +19,7 @@ def diagnosis(evidence: Evidence) -> dict[str, Any] | None:
     """Return the server's own newest diagnosis of the baseline that holds, from the ledger."""
     if evidence.baseline is None:
         return None
-    bodies = [body for _, body in entries(evidence.session, evidence.name, "diagnosis")]
+    bodies = [body for _, body in evidence.entries("diagnosis")]
     of_baseline = [body for body in bodies if body["run_id"] == evidence.baseline.id]
     return of_baseline[-1] if of_baseline else None
 
@@ -33,11 +31,7 @@ def report_written(evidence: Evidence, line: CheckLine) -> Outcome:
     found = diagnosis(evidence)
     if found is None:
         return _missing(evidence, "no diagnosis of the baseline", required)
-    changed = [
-        name
-        for name, digest in found["artifacts"].items()
-        if not (evidence.folder / name).is_file() or digest_file(evidence.folder / name) != digest
-    ]
+    changed = [name for name, digest in found["artifacts"].items() if evidence.artifact_digest(name) != digest]
     measured = f"changed or missing: {', '.join(changed)}" if changed else f"{len(found['artifacts'])} files unchanged"
     return judged(not changed, measured, required, _diagnose(evidence))
 

@@ -65,16 +65,16 @@ def best_configuration(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("optimization.improvement_validated")
 def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
     """The improvement's confidence interval over repeated seeds lies above zero."""
-    required = f"95 % interval of the improvement over at least {line.threshold:.0f} seeds above zero"
+    required = f"over at least {line.threshold:.0f} seeds: 95 % interval above zero, mean above the baseline's spread"
     if is_skipped(evidence):
         return not_applicable("skipped: the baseline meets the goal", required)
     found, problems = measure_improvement(evidence)
     if problems:
         return failed("; ".join(problems[:3]), required, _study_next(evidence))
-    interval = f"[{found['improvement_low']:+.4f}, {found['improvement_high']:+.4f}]"
-    measured = f"{found['improvement_mean']:+.4f} {interval} over {len(found['seeds'])} seeds"
-    enough = found["validated"] and len(found["seeds"]) >= (line.threshold or 3)
-    return judged(enough, measured, required, evidence.search("search wider, or with more trials"))
+    interval = f"[{found['improvement_low']:+.4g}, {found['improvement_high']:+.4g}]"
+    seeds = f"over {len(found['seeds'])} seeds, spread {found['baseline_spread']:.4g}"
+    measured = f"{found['improvement_mean']:+.4g} {interval} {seeds}"
+    return judged(found["validated"], measured, required, evidence.search("search wider, or with more trials"))
 
 
 def _study_next(evidence: Evidence) -> NextCall:

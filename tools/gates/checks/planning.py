@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
-from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
@@ -28,7 +27,10 @@ def configuration_valid(evidence: Evidence, line: CheckLine) -> Outcome:
     try:
         digest = evidence.config_digest
     except ConfigurationError as error:
-        return failed(error.message, line.text, evidence.call("configure", "correct the configuration", changes={}))
+        changes = error.details.get("changes") or {}
+        return failed(
+            error.message, line.text, evidence.call("configure", "correct the configuration", changes=changes)
+        )
     return passed(f"version {evidence.version.number}, {digest[:19]}…", "a valid configuration")
 
 
@@ -46,7 +48,7 @@ def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
 def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
     """The project's limits are within those of the workspace's owner."""
     wish = ProjectLimits.model_validate(evidence.project.limits)
-    beyond = evidence.workspace.settings.limits.exceeded_by(wish)
+    beyond = evidence.settings.limits.exceeded_by(wish)
     measured = f"{wish.project_wall_clock_seconds:.0f} s in all, {wish.trials} trials, {wish.disk_bytes} bytes"
     remedy = evidence.call("project_status", f"the owner lowered {', '.join(beyond)}: make a new project")
     return judged(not beyond, measured, "within the owner's settings.yaml", remedy)
@@ -60,7 +62,7 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
     if run is None:
         return failed("no smoke run of this configuration", required, evidence.start(RunKind.SMOKE))
     steps = int(run.summary.get("steps", 0))
-    against = [*run.differences, *changes_of_surroundings(evidence, run)]
+    against = [*run.differences, *evidence.surroundings(run)]
     enough = run.is_complete and steps >= (line.threshold or 1) and not against
     measured = "; ".join([f"{run.status.state.value}, {steps} steps", *against[:2]])
     remedy = _again(evidence) if run.is_complete else run.next_call()

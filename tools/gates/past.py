@@ -1,0 +1,122 @@
+"""The evidence as it stood when a recorded decision was made, so that `verify` can derive it again (GATE-3).
+
+The ledger says which entries came before it; files are read as they are now. What may rightly change (checklist, the
+owner's settings, the user's code, data and packages) is taken from the decision's own `circumstances`.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from trainwright.tools.gates.evidence import Evidence, RunEvidence
+from trainwright.tools.workspace import Settings
+from trainwright.tools.workspace.tables import LedgerEntry, Study
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.ledger import Inspection
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunStatus
+
+
+class MovedOnError(Exception):
+    """A run had not ended when the decision was made, or went on after it: its record of then is gone."""
+
+
+class PastRun(RunEvidence):
+    """One run's record as it was sealed before a decision."""
+
+    moved_on = False
+    """Whether the record has rightly changed since: the run had not ended, or was resumed."""
+
+    @cached_property
+    def status(self) -> RunStatus:
+        """Where the run stood. Raises MovedOnError."""
+        self._check_still_there()
+        return self.directory.status()
+
+    @cached_property
+    def differences(self) -> list[str]:
+        """What was changed since the run was sealed. Raises MovedOnError."""
+        self._check_still_there()
+        return super().differences
+
+    def part(self, name: str) -> dict[str, Any]:
+        """Return one evidence file. Raises MovedOnError."""
+        self._check_still_there()
+        return super().part(name)
+
+    def _check_still_there(self) -> None:
+        if self.moved_on:
+            raise MovedOnError(self.id)
+
+
+class PastEvidence(Evidence):
+    """The evidence as it stood before a gate decision, an entry of the ledger with this body."""
+
+    def __init__(
+        self, session: Session, workspace: Workspace, decision: LedgerEntry, body: dict[str, Any],
+        inspection: Inspection,
+    ) -> None:  # fmt: skip
+        super().__init__(session, workspace, str(decision.project), before=decision.sequence, inspection=inspection)
+        self._circumstances: dict[str, Any] = body.get("circumstances", {})
+
+    @property
+    def settings(self) -> Settings:
+        """The owner's settings under which it was decided."""
+        recorded = self._circumstances.get("settings")
+        return Settings.model_validate(recorded) if recorded else self.workspace.settings
+
+    def surroundings(self, run: RunEvidence) -> list[str]:  # noqa: ARG002 - then, whatever run is asked about
+        """Return what of code, data and packages differed from the smoke run when it was decided."""
+        return list(self._circumstances.get("surroundings", []))
+
+    def run(self, run_id: str) -> RunEvidence | None:
+        """Return a run as it was sealed before the decision."""
+        found = super().run(run_id)
+        if found is None or run_id not in self.facts.started:
+            return None
+        past = PastRun(found.row, found.directory, self.facts, self.inspection)
+        past.moved_on = past.sealed is None or run_id in self._resumed_later
+        return past
+
+    def artifact_digest(self, name: str) -> str | None:
+        """Return the digest that a file had: by the ledger, where the server itself has written the file anew since."""
+        if name in self._written_later:
+            return _artifacts(self.entries("diagnosis")).get(name)
+        return super().artifact_digest(name)
+
+    @cached_property
+    def study(self) -> Study | None:
+        """The newest study, in the state that the ledger gave it; completed ones come first."""
+        found: dict[str, Study] = {}
+        for _, body in self.entries("study"):
+            if body["study_id"] in found or body.get("base_config_digest") == self.config_digest:
+                found[body["study_id"]] = Study(id=body["study_id"], state=body["state"])
+        newest = list(reversed(found.values()))
+        return next((study for study in newest if study.state == "completed"), newest[0] if newest else None)
+
+    @cached_property
+    def _resumed_later(self) -> set[str]:
+        return {str(body.get("run_id")) for body in self._later("run_resumed")}
+
+    @cached_property
+    def _written_later(self) -> dict[str, str]:
+        return _artifacts(enumerate(self._later("diagnosis")))
+
+    def _later(self, kind: str) -> list[dict[str, Any]]:
+        query = select(LedgerEntry.body).where(LedgerEntry.project == self.name, LedgerEntry.kind == kind)
+        after = query.where(LedgerEntry.sequence > (self.before or 0)).order_by(LedgerEntry.sequence)
+        return [json.loads(body) for body in self.session.scalars(after)]
+
+
+def _artifacts(written: Iterable[tuple[int, dict[str, Any]]]) -> dict[str, str]:
+    """Return the newest digest of every artifact that these entries record."""
+    return {name: digest for _, body in written for name, digest in body.get("artifacts", {}).items()}

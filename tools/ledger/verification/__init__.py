@@ -1,0 +1,82 @@
+"""`trainwright verify`: compare ledger, tables, run records, checkpoints and artifacts with each other (GATE-3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, computed_field
+from sqlalchemy import select
+
+from trainwright.tools.gates.publication import publish
+from trainwright.tools.ledger.chain import broken_links
+from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
+from trainwright.tools.ledger.verification.findings import Case, Finding, found
+from trainwright.tools.ledger.verification.rows import (
+    verify_configurations,
+    verify_decisions,
+    verify_models,
+    verify_projects,
+    verify_studies,
+    verify_triggers,
+)
+from trainwright.tools.ledger.verification.verdicts import verify_verdicts
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["Finding", "VerificationReport", "verify_workspace"]
+
+PARTS = {
+    "projects": verify_projects,
+    "configurations": verify_configurations,
+    "decisions": verify_decisions,
+    "studies": verify_studies,
+    "sealed_runs": verify_runs,
+    "checkpoints": verify_checkpoints,
+    "artifacts": verify_artifacts,
+    "registered_models": verify_models,
+    "triggers": verify_triggers,
+    "verdicts": verify_verdicts,
+}
+
+
+class VerificationReport(BaseModel):
+    """What was compared, and every difference found."""
+
+    findings: list[Finding]
+    checked: dict[str, int]
+    """How many ledger entries, decisions, configurations, runs, checkpoints and artifacts were compared."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def problems(self) -> list[str]:
+        """The differences that nothing explains."""
+        return [finding.what for finding in self.findings if finding.counts]
+
+
+def verify_workspace(path: Path) -> VerificationReport:
+    """Compare everything with the ledger. Changes nothing, but finishes what a killed server had recorded.
+
+    Raises:
+        NotFoundError: the folder is not a workspace.
+        IntegrityError: the database cannot be read at all.
+    """
+    if not (path / "workspace.sqlite").is_file():
+        raise NotFoundError(f"{path} is not a workspace.", remedy="Name the folder that holds workspace.sqlite.")
+    workspace = Workspace.open(path)
+    try:
+        with workspace.session() as session:
+            for project in session.scalars(select(Project.name)):
+                publish(session, project, workspace.project_folder(project))
+            case = Case(session, workspace)
+            findings = found("ledger", broken_links(session))
+            checked = {"ledger_entries": len(case.entries)}
+            for name, verify in PARTS.items():
+                checked[name], more = verify(case)
+                findings += more
+    finally:
+        workspace.close()
+    return VerificationReport(findings=findings, checked=checked)

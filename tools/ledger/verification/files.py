@@ -1,0 +1,91 @@
+"""Files beside the digests that the ledger recorded of them: records of runs, checkpoints, artifacts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import select
+
+from trainwright.tools.ledger.seals import METRICS, changed_files
+from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, found
+from trainwright.tools.workspace.tables import Run
+from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.errors import TrainwrightError
+
+if TYPE_CHECKING:
+    from trainwright.trainer.run import RunDirectory
+
+
+def verify_runs(case: Case) -> Found:
+    """Compare every run's row, and the files of those that are sealed; of the others, what they were told to do."""
+    rows = {row.id: row for row in case.session.scalars(select(Run))}
+    findings: list[Finding] = []
+    sealed = 0
+    for run_id, row in rows.items():
+        own, directory = case.project(row.project), case.workspace.run_directory(row.project, run_id)
+        findings += found("database", own.run_differences(row))
+        if run_id in own.resealed:
+            findings += found("ledger", [f"run {run_id} was sealed twice without having been resumed"])
+        if (seal := own.seals.get(run_id)) is not None:
+            sealed += 1
+            changed = changed_files(directory, seal["digests"], case.inspection)
+            findings += [Finding(where=_where(name), what=f"run {run_id}: {what}") for name, what in changed]
+        elif (body := own.started.get(run_id)) is not None:
+            findings += found("run record", _changed_order(directory, body["specification"]))
+    recorded = [body["run_id"] for _, body in case.of("run_started")]
+    findings += found(
+        "database", [f"run {name} was removed from the database" for name in recorded if name not in rows]
+    )
+    return sealed, findings
+
+
+def verify_checkpoints(case: Case) -> Found:
+    """Compare every checkpoint's files with its manifest."""
+    count, problems = 0, []
+    for row in case.session.scalars(select(Run)):
+        directory = case.workspace.run_directory(row.project, row.id)
+        try:
+            count += len(list_checkpoints(directory))
+            problems += case.inspection.checkpoint_problems(directory)
+        except TrainwrightError as error:
+            problems.append(f"run {row.id}: {error.message}")
+    return count, found("checkpoint", problems)
+
+
+def verify_artifacts(case: Case) -> Found:
+    """Compare the newest recorded digest of every artifact; older ones were replaced by the server itself."""
+    newest: dict[tuple[str, str], dict[str, str]] = {}
+    for entry, body in case.bodies:
+        if entry.project is None or entry.kind not in {"gate", "diagnosis"} or not body.get("artifacts"):
+            continue
+        newest[entry.project, body.get("phase", "diagnostics")] = body["artifacts"]
+    named = [(project, name, digest) for (project, _), files in newest.items() for name, digest in files.items()]
+    problems = []
+    for project, name, digest in named:
+        path = case.workspace.project_folder(project) / name
+        if not path.is_file():
+            problems.append(f"project {project}: artifact {name} was removed")
+        elif digest_file(path) != digest:
+            problems.append(f"project {project}: artifact {name} was changed")
+    for project in {project for project, _, _ in named}:
+        listed = {name for owner, name, _ in named if owner == project}
+        folder = case.workspace.project_folder(project)
+        extra = (path for path in (folder / "final_model").rglob("*") if path.is_file())
+        names = (str(path.relative_to(folder)) for path in extra)
+        problems += [f"project {project}: {name} was added by hand" for name in names if name not in listed]
+    return len(named), found("artifact", problems)
+
+
+def _changed_order(run: RunDirectory, digest: str) -> list[str]:
+    path = run.path / "run.json"
+    same = path.is_file() and digest_file(path) == digest
+    return [] if same else [f"run {run.run_id}: run.json was changed after the start"]
+
+
+def _where(name: str) -> Where:
+    """Return what a file of a run directory is."""
+    kinds: dict[str, Where] = {
+        "events.jsonl": "event log", METRICS: "metrics", "artifacts": "artifact", "checkpoints": "checkpoint"
+    }  # fmt: skip
+    return kinds.get(name.split("/", maxsplit=1)[0], "run record")

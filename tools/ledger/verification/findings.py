@@ -1,0 +1,83 @@
+"""What verification finds, and what its parts share."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import select
+
+from trainwright.tools.ledger.facts import ProjectFacts
+from trainwright.tools.ledger.seals import Inspection
+from trainwright.tools.workspace.tables import LedgerEntry
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+
+Where = Literal[
+    "ledger", "JSONL", "database", "verdict", "configuration", "run record", "event log", "metrics", "checkpoint",
+    "artifact", "checklist", "signature", "provenance",
+]  # fmt: skip
+
+
+class Finding(BaseModel):
+    """One difference."""
+
+    model_config = ConfigDict(frozen=True)
+
+    where: Where
+    """What is not as it was recorded."""
+    what: str
+    """A sentence."""
+    counts: bool = True
+    """Whether it is a difference that nothing explains; otherwise it is told, and verification succeeds."""
+
+
+Found = tuple[int, list[Finding]]
+"""How many things a part has compared, and what it found."""
+
+
+def found(where: Where, sentences: list[str]) -> list[Finding]:
+    """Return a finding for each sentence."""
+    return [Finding(where=where, what=what) for what in sentences]
+
+
+@dataclass
+class Case:
+    """A workspace under verification. The ledger's entries are read once, by kind."""
+
+    session: Session
+    workspace: Workspace
+    inspection: Inspection = field(default_factory=Inspection)
+    _projects: dict[str, ProjectFacts] = field(default_factory=dict)
+
+    @cached_property
+    def entries(self) -> list[LedgerEntry]:
+        """All entries in order."""
+        return list(self.session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence)))
+
+    @cached_property
+    def bodies(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
+        """All entries with their bodies; one whose body is not JSON any more counts as missing."""
+        pairs = []
+        for entry in self.entries:
+            try:
+                pairs.append((entry, json.loads(entry.body)))
+            except ValueError:
+                continue
+        return pairs
+
+    def of(self, kind: str) -> list[tuple[LedgerEntry, dict[str, Any]]]:
+        """Return the entries of a kind in order."""
+        return [(entry, body) for entry, body in self.bodies if entry.kind == kind]
+
+    def project(self, name: str) -> ProjectFacts:
+        """Return what the ledger says of one project."""
+        if name not in self._projects:
+            self._projects[name] = ProjectFacts(self.session, name)
+        return self._projects[name]

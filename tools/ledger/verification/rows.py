@@ -1,0 +1,114 @@
+"""The database's rows beside the ledger: they are only an index, so one that tells something else was edited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select, text
+
+from trainwright.tools.ledger.verification.findings import Case, Found, found
+from trainwright.tools.workspace.tables import ConfigVersion, GateDecision, Project, RegisteredModel, Study, Trial
+from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.errors import TrainwrightError
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+
+def verify_projects(case: Case) -> Found:
+    """Compare goals, limits and code roots, and name removed projects."""
+    rows = {row.name: row for row in case.session.scalars(select(Project))}
+    problems = [difference for row in rows.values() for difference in case.project(row.name).project_differences(row)]
+    recorded = [entry.project for entry, _ in case.of("project_created")]
+    problems += [f"project {name} was removed from the database" for name in recorded if name not in rows]
+    return len(rows), found("database", problems)
+
+
+def verify_configurations(case: Case) -> Found:
+    """Compare every configuration version, its digest computed anew."""
+    rows = {(row.project, row.number): row for row in case.session.scalars(select(ConfigVersion))}
+    problems = []
+    for (project, number), row in rows.items():
+        differences = case.project(project).configuration_differences(row)
+        if not differences and _digest_of(row) != row.digest:
+            differences = [f"project {project}: configuration version {number} does not have its recorded digest"]
+        problems += differences
+    recorded = [(entry.project, body["number"]) for entry, body in case.of("config_version")]
+    problems += [f"project {p}: configuration version {n} was removed" for p, n in recorded if (p, n) not in rows]
+    return len(rows), found("configuration", problems)
+
+
+def verify_decisions(case: Case) -> Found:
+    """Compare every gate decision's row with its ledger entry."""
+    recorded = {entry.sequence: body for entry, body in case.of("gate")}
+    rows = {row.ledger_sequence: row for row in case.session.scalars(select(GateDecision))}
+    problems = []
+    for sequence, row in rows.items():
+        body = recorded.get(sequence)
+        what = f"project {row.project}: decision on {row.phase} (ledger {sequence})"
+        if body is None:
+            problems.append(f"{what} has no ledger entry")
+        elif row.passed != (body["outcome"] != "refused") or row.phase != body["phase"]:
+            problems.append(f"{what} was changed in the database")
+        elif row.rested_on != body["rested_on"] or row.report["checks"] != body["checks"]:
+            problems.append(f"{what}: its evidence was changed in the database")
+    problems += [f"the decision of ledger entry {s} was removed from the database" for s in recorded if s not in rows]
+    return len(rows), found("database", problems)
+
+
+def verify_studies(case: Case) -> Found:
+    """Compare every study that has ended, its trials and its confirmation."""
+    recorded = {body["study_id"]: body for _, body in case.of("study")}
+    rows = {row.id: row for row in case.session.scalars(select(Study))}
+    problems = []
+    for study_id, row in rows.items():
+        body = recorded.get(study_id)
+        if body is None:
+            problems.append(f"study {study_id} has no ledger entry")
+        elif row.state == "completed" and row.confirmation != body.get("confirmation"):
+            problems.append(f"study {study_id}: its confirmation was changed in the database")
+        elif row.state == "completed" and "trials" in body:
+            problems += _changed_trials(case.session, study_id, body["trials"])
+    problems += [f"study {study_id} was removed from the database" for study_id in recorded if study_id not in rows]
+    return len(rows), found("database", problems)
+
+
+def verify_models(case: Case) -> Found:
+    """Compare the model registry."""
+    recorded = {(entry.project, body["version"]): body for entry, body in case.of("model_registered")}
+    rows = {(row.project, row.version): row for row in case.session.scalars(select(RegisteredModel))}
+    columns = ("run", "checkpoint_digest", "metrics", "lineage")
+    problems = []
+    for (project, version), row in rows.items():
+        body = recorded.get((project, version))
+        what = f"project {project}: registered model {version}"
+        if body is None:
+            problems.append(f"{what} has no ledger entry")
+        elif any(name in body and getattr(row, name) != body[name] for name in columns):
+            problems.append(f"{what} was changed in the database")
+    problems += [f"project {p}: registered model {v} was removed" for p, v in recorded if (p, v) not in rows]
+    return len(rows), found("database", problems)
+
+
+def verify_triggers(case: Case) -> Found:
+    """Look whether the database still refuses to change the ledger."""
+    names = set(case.session.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")))
+    wanted = ("ledger_no_delete", "ledger_no_update")
+    missing = [f"the database's trigger {name} was removed" for name in wanted if name not in names]
+    return len(wanted), found("database", missing)
+
+
+def _changed_trials(session: Session, study_id: str, recorded: list[dict[str, Any]]) -> list[str]:
+    rows = session.scalars(select(Trial).where(Trial.study == study_id).order_by(Trial.number))
+    present = [{name: getattr(row, name) for name in recorded[0]} for row in rows] if recorded else []
+    if len(present) != len(recorded):
+        return [f"study {study_id}: it has {len(present)} trials, the ledger has {len(recorded)}"]
+    pairs = zip(present, recorded, strict=True)
+    return [f"study {study_id}: trial {b['number']} was changed in the database" for a, b in pairs if a != b]
+
+
+def _digest_of(row: ConfigVersion) -> str:
+    try:
+        return config_digest(parse_config(row.values))
+    except TrainwrightError:
+        return "not valid"

@@ -1,0 +1,130 @@
+"""Every verdict, derived again from the evidence and compared with what the ledger recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import trainwright
+from trainwright.tools.gates.checklist import CheckLine, checklist_digest, load_checklist
+from trainwright.tools.gates.keeper import as_recorded, evaluate_line, final_values, outcome_of, rests_on
+from trainwright.tools.gates.past import MovedOnError, PastEvidence
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where
+from trainwright.trainer.errors import TrainwrightError
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.outcomes import CheckResult
+    from trainwright.tools.workspace.tables import LedgerEntry
+
+COMPARED = ("status", "measured", "required", "counts")
+MOST_CHARACTERS = 160
+
+
+def verify_verdicts(case: Case) -> Found:
+    """Compute the checks of every gate decision again, accepted ones and refused ones."""
+    findings: list[Finding] = []
+    for entry, body in case.of("gate"):
+        try:
+            findings += _Verdict(case, entry, body).findings()
+        except (TrainwrightError, MovedOnError, KeyError, ValueError, TypeError) as error:
+            what = f"the decision of ledger entry {entry.sequence} cannot be derived again: {error}"
+            findings.append(Finding(where="verdict", what=what))
+    return len(case.of("gate")), findings
+
+
+class _Verdict:
+    """One decision beside its derivation.
+
+    An accepted decision must come out the same to the letter. Where another version of Trainwright made it, wording
+    may differ, and only a check's status counts. A refused one opened nothing, and its evidence may rightly have gone
+    on since: what passed then must pass still, and the rest is told.
+    """
+
+    def __init__(self, case: Case, entry: LedgerEntry, body: dict[str, Any]) -> None:
+        self.phase = Phase(body["phase"])
+        self.body = body
+        self.is_accepted = body["outcome"] != "refused"
+        self.under: dict[str, Any] = body.get("circumstances", {})
+        self.same_version = self.under.get("version") == trainwright.__version__
+        self.what = f"project {entry.project}: decision on {self.phase} (ledger {entry.sequence})"
+        self.evidence = PastEvidence(case.session, case.workspace, entry, body, case.inspection)
+
+    def findings(self) -> list[Finding]:
+        """Return every difference between record and derivation."""
+        recorded = {check["id"]: check for check in self.body["checks"]}
+        derived = self._derived()
+        found = [
+            finding for name, check in derived.items() for finding in self._compared(name, recorded.get(name), check)
+        ]
+        found += [
+            self._finding(f"{name} is recorded, and no line of the checklist asks for it")
+            for name in recorded
+            if name not in {line.id for line in self.lines}
+        ]
+        if self.is_accepted:
+            found += self._foundations(list(derived.values()))
+        return found + self._checklist()
+
+    @property
+    def lines(self) -> list[CheckLine]:
+        """The checklist's lines as they were enforced."""
+        recorded = self.under.get("lines")
+        return [CheckLine.model_validate(line) for line in recorded] if recorded else load_checklist(self.phase).checks
+
+    def _derived(self) -> dict[str, CheckResult]:
+        results = {}
+        for line in self.lines:
+            try:
+                results[line.id] = evaluate_line(self.evidence, line)
+            except MovedOnError as error:
+                if self.is_accepted:  # it can only have rested on runs that had ended
+                    raise TrainwrightError(f"run {error} went on after it", remedy="") from error
+        return results
+
+    def _compared(self, name: str, recorded: dict[str, Any] | None, check: CheckResult) -> list[Finding]:
+        if recorded is None:
+            return [self._finding(f"{name} of its checklist is not recorded")]
+        now = as_recorded(check)
+        differing = [key for key in COMPARED if recorded.get(key) != now[key]]
+        if not differing:
+            return []
+        told = "; ".join(f"{key} recorded {_short(recorded.get(key))}, derived {_short(now[key])}" for key in differing)
+        is_status = "status" in differing
+        if self.is_accepted:
+            return [self._finding(f"{name}: {told}", counts=is_status or self.same_version)]
+        return [self._finding(f"{name}: {told}", counts=is_status and recorded.get("status") == "passed")]
+
+    def _foundations(self, results: list[CheckResult]) -> list[Finding]:
+        """Compare an accepted decision's outcome, and what it says it rests on."""
+        found = []
+        if (outcome := outcome_of(self.evidence, self.phase, results)) != self.body["outcome"]:
+            found.append(self._finding(f"outcome recorded {self.body['outcome']}, derived {outcome}"))
+        now = rests_on(self.evidence, self.phase)
+        recorded = self.body["rested_on"]
+        found += [
+            self._finding(f"rests on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}",
+                          counts=self.same_version or key != "values")
+            for key in sorted(recorded.keys() | now.keys())
+            if recorded.get(key) != now.get(key)
+        ]  # fmt: skip
+        if "final_values" in self.body and self.body["final_values"] != final_values(self.evidence):
+            found.append(self._finding("the final configuration does not follow from the evidence"))
+        return found
+
+    def _checklist(self) -> list[Finding]:
+        """Name a checklist that has changed: another version may have another, the same version may not."""
+        if not self.is_accepted or "checklist" not in self.under:
+            return []
+        if checklist_digest(self.phase) == self.under["checklist"]:
+            return []
+        enforced = load_checklist(self.phase).checks == self.lines
+        what = f"{self.phase.document} has changed since, {'in its prose' if enforced else 'in its checks'}"
+        return [self._finding(what, where="checklist", counts=self.same_version and not enforced)]
+
+    def _finding(self, what: str, *, where: Where = "verdict", counts: bool = True) -> Finding:
+        return Finding(where=where, what=f"{self.what}: {what}", counts=counts)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
