@@ -8,7 +8,6 @@ from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
 from cheat_suite.world import NAME
 
-missed = partial(cheat, by="files", expected="missed")
 edited = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
 
 
@@ -79,7 +78,7 @@ def row_state(scene: Scene) -> None:
     scene.execute("UPDATE runs SET state = 'failed' WHERE kind = 'baseline'")
 
 
-@missed(
+@edited(
     "row-summary", "Write another best value into the run's row", at="based", rule="summary was changed in the database"
 )
 def row_summary(scene: Scene) -> None:

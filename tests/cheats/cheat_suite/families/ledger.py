@@ -87,7 +87,7 @@ def ledger_triggers(scene: Scene) -> None:
     scene.without_triggers()
 
 
-@missed(
+@edited(
     "ledger-trigger-hollow",
     "Replace a trigger by one of the same name that does nothing",
     at="planned",
@@ -113,7 +113,7 @@ def ledger_sealed_twice(scene: Scene) -> None:
     _append(scene, "run_sealed", seal | {"digests": seal["digests"] | {"artifacts/summary.json": "other"}})
 
 
-@missed(
+@edited(
     "ledger-own-decision",
     "Append a decision of one's own, rightly chained and with its row: planning passed",
     at="smoked",
@@ -141,17 +141,31 @@ def ledger_own_decision(scene: Scene) -> None:
     scene.insert("gate_decisions", row)
 
 
-@missed(
+@edited(
     "ledger-rewritten",
     "Lower the goal in its row and its ledger entry, and chain every later entry anew",
     at="based",
-    rule="ledger entry|goal was changed",
+    rule="planning.goal_fixed: required recorded validation accuracy >= 0.6, derived",
 )
 def ledger_rewritten(scene: Scene) -> None:
     bring_back = scene.without_triggers()
     sequence = scene.query("SELECT sequence FROM ledger WHERE kind = 'project_created'")[0][0]
     _rewrite(scene, sequence, lambda body: body | {"goal": body["goal"] | {"target": 0.0}}, onwards=True)
     scene.execute("UPDATE projects SET goal = json_set(goal, '$.target', 0.0)")
+    bring_back()
+
+
+@missed(
+    "ledger-rewritten-whole",
+    "Rewrite what no verdict rests on (what the project was for), and chain every later entry anew",
+    at="based",
+    rule="intent|ledger entry",
+)
+def ledger_rewritten_whole(scene: Scene) -> None:
+    bring_back = scene.without_triggers()
+    sequence = scene.query("SELECT sequence FROM ledger WHERE kind = 'project_created'")[0][0]
+    _rewrite(scene, sequence, lambda body: body | {"intent": "something easier"}, onwards=True)
+    scene.execute("UPDATE projects SET intent = 'something easier'")
     bring_back()
 
 

@@ -13,7 +13,6 @@ from cheat_suite.case import cheat
 from cheat_suite.scene import Scene, edit_json, flip_byte
 from trainwright.tools.ledger.seals import METRICS
 
-missed = partial(cheat, by="files", expected="missed")
 forged = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
 
 
@@ -187,11 +186,11 @@ def run_removed(scene: Scene) -> None:
     shutil.rmtree(scene.run("smoke"))
 
 
-@missed(
+@forged(
     "run-of-ones-own",
     "Put a run's folder of one's own beside the others",
     at="based",
-    rule="never started|not in the ledger|unknown run|no ledger entry",
+    rule="the ledger never started it",
 )
 def run_of_ones_own(scene: Scene) -> None:
     own = scene.run("baseline").with_name("baseline-flowers-20260101-000000-abcdef")
