@@ -100,7 +100,8 @@ class RunEvidence:
         state, status = self.status.state, self.status
         resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
         if resumable:
-            return NextCall(tool="resume_training", arguments={"run_id": self.id}, why=f"the run is {state.value}")
+            own = {"project": self.row.project, "run_id": self.id}
+            return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
         if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
             arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
             arguments["reason"] = f"{self.id}: {status.failure.category}"
