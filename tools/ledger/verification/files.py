@@ -51,7 +51,7 @@ def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
 
 
 def _foreign_runs(case: Case, known: set[str]) -> list[str]:
-    """Name folders among the runs' that no permit made; one without a lock was left by a server that died while making it."""
+    """Name folders among the runs that no permit made. One without a lock was left by a server that died meanwhile."""
     folders = (case.workspace.path / "projects").glob("*/runs/*")
     return [
         f"run {folder.name}: its folder stands among the runs, and the ledger never started it"
