@@ -57,12 +57,13 @@ def project_name(scene: Scene) -> None:
 
 @refused("run-id", "Lead every tool that takes a run's id out of the workspace", at="planned", rule="There is no run")
 def run_id(scene: Scene) -> None:
-    for tool in ("run_status", "stop_training", "resume_training", "list_checkpoints", "diagnose_run"):
+    for tool in ("run_status", "list_checkpoints", "diagnose_run"):
         for name in (*OUT[:3], f"{scene.newest('smoke')}/../{scene.newest('smoke')}"):
             scene.attempt(tool, run_id=name)
+    for tool in ("stop_training", "resume_training", "verify_reproducibility"):
+        scene.attempt(tool, project=NAME, run_id=OUT[0])
     scene.attempt("plot_metrics", run_ids=[OUT[0]])
     scene.attempt("compare_runs", run_ids=[scene.newest("smoke"), OUT[0]])
-    scene.attempt("verify_reproducibility", project=NAME, run_id=OUT[0])
 
 
 @refused("study-id", "Lead the search's status out of the workspace", at="planned", rule="There is no study")

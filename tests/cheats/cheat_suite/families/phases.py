@@ -155,7 +155,7 @@ def misspelt_phases(scene: Scene) -> None:
     rule="is completed; there is nothing to resume",
 )
 def resume_completed(scene: Scene) -> None:
-    scene.attempt("resume_training", run_id=scene.newest("baseline"))
+    scene.attempt("resume_training", project=NAME, run_id=scene.newest("baseline"))
 
 
 @refused(
