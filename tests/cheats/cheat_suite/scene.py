@@ -14,6 +14,7 @@ from typing import Any
 from cheat_suite.agent import Agent, Agents, Reply
 from cheat_suite.world import CONFIG, GOAL, NAME, World, finish
 from trainwright.tools import projects
+from trainwright.tools.ledger.plain import NAME as PLAIN
 from trainwright.tools.training_orchestrator import RunView, start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind, RunState
@@ -157,6 +158,11 @@ class Scene:
     def project_folder(self) -> Path:
         """The project's folder in the workspace."""
         return self.world.workspace / "projects" / NAME
+
+    @property
+    def copy(self) -> Path:
+        """The ledger's plain copy beside the project."""
+        return self.project_folder / PLAIN
 
     def gains(self) -> int:
         """Count what the ledger holds in anyone's favour: everything but refusals and ended runs."""

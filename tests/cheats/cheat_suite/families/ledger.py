@@ -11,6 +11,7 @@ from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
 from cheat_suite.world import NAME
+from trainwright.tools.ledger.plain import copy_forward
 from trainwright.trainer.canonical import canonical_json, digest_json
 
 edited = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
@@ -155,13 +156,71 @@ def ledger_rewritten(scene: Scene) -> None:
     bring_back()
 
 
-@missed(
+@edited(
     "ledger-rewritten-whole",
     "Rewrite what no verdict rests on (what the project was for), and chain every later entry anew",
     at="based",
-    rule="intent|ledger entry",
+    rule="ledger.jsonl: line 1 tells ledger entry 1 otherwise than the database",
 )
 def ledger_rewritten_whole(scene: Scene) -> None:
+    _rewrite_intent(scene)
+
+
+@missed(
+    "ledger-and-copy-rewritten",
+    "Do the same, and write the plain copy beside the project anew from it, the ledger being unsigned",
+    at="based",
+    rule="intent|ledger",
+)
+def ledger_and_copy_rewritten(scene: Scene) -> None:
+    _rewrite_intent(scene)
+    scene.copy.unlink()
+    with scene.workspace() as workspace:
+        copy_forward(workspace, NAME)
+
+
+@edited("copy-edited", "Edit the ledger's plain copy", at="based", rule="ledger.jsonl: line")
+def copy_edited(scene: Scene) -> None:
+    scene.copy.write_text(scene.copy.read_text().replace("passed", "Passed", 1))
+
+
+@edited("copy-cut", "Cut the end off the plain copy", at="based", rule="ledger.jsonl|plain copy")
+def copy_cut(scene: Scene) -> None:
+    lines = scene.copy.read_text().splitlines(keepends=True)
+    scene.copy.write_text("".join(lines[:-2]))
+
+
+@edited("copy-removed", "Remove the plain copy", at="based", rule="ledger.jsonl|plain copy")
+def copy_removed(scene: Scene) -> None:
+    scene.copy.unlink()
+
+
+@edited("copy-link", "Put a link to another file in the plain copy's place", at="based", rule="ledger.jsonl|plain copy")
+def copy_link(scene: Scene) -> None:
+    other = scene.world.folder / "elsewhere.jsonl"
+    scene.copy.rename(other)
+    other.write_text(other.read_text().replace("passed", "Passed", 1))
+    scene.copy.symlink_to(other)
+
+
+@missed(
+    "both-ends-cut",
+    "Cut the newest decision off the ledger, its row and its plain copy alike, the ledger being unsigned",
+    at="based",
+    rule="entry|ledger|removed",
+)
+def both_ends_cut(scene: Scene) -> None:
+    bring_back = scene.without_triggers()
+    last = scene.query("SELECT max(sequence) FROM ledger")[0][0]
+    scene.execute(
+        f"DELETE FROM gate_decisions WHERE ledger_sequence = {last}", f"DELETE FROM ledger WHERE sequence = {last}"
+    )
+    lines = scene.copy.read_text().splitlines(keepends=True)
+    scene.copy.write_text("".join(lines[:-1]))
+    bring_back()
+
+
+def _rewrite_intent(scene: Scene) -> None:
     bring_back = scene.without_triggers()
     sequence = scene.query("SELECT sequence FROM ledger WHERE kind = 'project_created'")[0][0]
     _rewrite(scene, sequence, lambda body: body | {"intent": "something easier"}, onwards=True)
