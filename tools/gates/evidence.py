@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.staleness import changes_of_surroundings
-from trainwright.tools.ledger import Inspection, ProjectFacts, entries, seal_differences
+from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.owner.grants import DECISION, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
@@ -138,7 +138,8 @@ class Evidence:
         self.inspection = inspection or Inspection()
         self._surroundings: dict[str, list[str]] = {}
         self.facts = ProjectFacts(session, project, before=before)
-        refuse_edits(self.facts.project_differences(self.project))
+        cut = cut_off(session, workspace, project) if before is None else []
+        refuse_edits(cut + self.facts.project_differences(self.project))
 
     @property
     def name(self) -> str:
