@@ -16,7 +16,7 @@ from trainwright.tools.ledger import append
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
-from trainwright.tools.workspace.records import get_project, get_run
+from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import RunState, write_atomically
 
@@ -98,10 +98,9 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
                 document="phases/baseline/workflow.md",
             )
         return chosen
-    row = get_run(evidence.session, run_id)
+    get_run_of(evidence.session, evidence.name, run_id)
     run = evidence.run(run_id)
-    if run is None:
-        raise ConflictError(f"Run {run_id} belongs to project {row.project}.", remedy=f"project={row.project!r}")
+    assert run is not None  # noqa: S101 - it is a run of this project
     return run
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 DATABASE = "workspace.sqlite"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 BUSY_MILLISECONDS = 30_000
+BEFORE_COMMIT, AFTER_COMMIT = "before_commit", "after_commit"
+"""Keys in a session's `info`: {key: function of the workspace} to call at the end of the session, and after it."""
 
 
 class Workspace:
@@ -68,6 +70,10 @@ class Workspace:
         try:
             with self._sessions() as session, session.begin():
                 yield session
+                for act in session.info.pop(BEFORE_COMMIT, {}).values():
+                    act(self)
+            for act in session.info.pop(AFTER_COMMIT, {}).values():
+                act(self)
         except OperationalError as error:
             raise StorageError(
                 f"The workspace database could not be written: {error.orig}.",

@@ -1,4 +1,4 @@
-"""`trainwright verify`: compare ledger, tables, run records, checkpoints and artifacts with each other (GATE-3)."""
+"""`trainwright verify`: compare ledger, plain copies, tables, run records and artifacts with each other (GATE-3)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from trainwright.tools.gates.publication import publish
 from trainwright.tools.ledger.chain import broken_links
+from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.ledger.verification.findings import Case, Finding, found
 from trainwright.tools.ledger.verification.rows import (
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "VerificationReport", "verify_workspace"]
 
 PARTS = {
+    "plain_copies": verify_copies,
     "projects": verify_projects,
     "configurations": verify_configurations,
     "decisions": verify_decisions,
