@@ -158,7 +158,7 @@ def drift(value: float, reference: float, direction: str) -> float:
         return math.inf
     if worse_by == 0:
         return 0.0
-    return worse_by / abs(reference) if reference else math.copysign(math.inf, worse_by)
+    return round(worse_by / abs(reference), 12) if reference else math.copysign(math.inf, worse_by)
 
 
 def _export_missing(evidence: Evidence, required: str) -> Outcome | None:
