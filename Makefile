@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak format clean
+.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak cheats format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,9 @@ bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two fr
 
 bench-soak: install  ## Whether memory, files or processes grow over 2,000 epochs and over 200 runs (QUICK=1)
 	$(BIN)/python benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3)
+
+cheats: install  ## Play every cheat on a real server, and write what came of it into docs/security.md
+	$(BIN)/python tests/cheats
 
 $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[bench]"

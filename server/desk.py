@@ -32,11 +32,13 @@ class Desk:
 
     def workspace(self) -> Workspace:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
+        from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.workspace import Workspace
 
         with self._lock:
             if self._workspace is None:
                 self._workspace = Workspace.open(self.path)
+                copy_all_forward(self._workspace)
                 _log_to(self._workspace.path / "logs" / "server.log")
             return self._workspace.refreshed()
 

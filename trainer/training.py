@@ -95,11 +95,13 @@ def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbe
     device = choose_device(config)
     root = Path(specification.code_root)
     group = present()
+    world_size = group.world_size if group is not None else 1
+    heartbeat.gpus = 0 if device.type == "cpu" else world_size
     environment = environment_evidence(
         root,
         device=device.type,
         precision=config.training.precision,
-        world_size=group.world_size if group is not None else 1,
+        world_size=world_size,
     )
     run.write_evidence("environment", environment)
     probed = run_probes(config, seeded)

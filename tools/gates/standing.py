@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.publication import publish
 from trainwright.tools.gates.staleness import changes_since
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ def accepted_decisions(evidence: Evidence) -> dict[Phase, tuple[int, dict[str, A
 
 
 def standing(evidence: Evidence) -> Standing:
-    """Derive where the project stands: the phase is the first whose gate is not passed and fresh."""
+    """Derive where the project stands: the phase is the first whose gate is not passed and fresh.
+
+    First it publishes what a decision has left as drafts, so within a session that has recorded no decision itself.
+    """
+    publish(evidence.session, evidence.name, evidence.folder)
     decisions = accepted_decisions(evidence)
     gates: list[GateStanding] = []
     present: Phase | None = None

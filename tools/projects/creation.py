@@ -60,7 +60,7 @@ def create_project(
     checked_name(name)
     _check_intent(intent)
     _check_goal(goal)
-    own_limits = _limits(workspace, limits or {})
+    wishes = _wishes(workspace, limits or {})
     values = _with_goal(_overlaid(template_values(template), config or {}), goal)
     root = code_root(workspace, str(values.get("code_root", ".")))
     with workspace.session() as session:
@@ -69,7 +69,7 @@ def create_project(
                 f"There is a project {name!r} already.", remedy=f"project_status(project={name!r}), or another name."
             )
         parse_config(values, mend=lambda mended: f"create_project(name={name!r}, …) as before{in_words(mended)}.")
-        project = Project(name=name, intent=intent, goal=goal, limits=own_limits.model_dump(), code_root=str(root))
+        project = Project(name=name, intent=intent, goal=goal, limits=wishes, code_root=str(root))
         session.add(project)
         session.flush()
         body = {"intent": intent, "goal": goal, "limits": project.limits, "code_root": str(root)}
@@ -130,10 +130,11 @@ def _check_intent(intent: str) -> None:
         )
 
 
-def _limits(workspace: Workspace, wishes: dict[str, Any]) -> ProjectLimits:
+def _wishes(workspace: Workspace, limits: dict[str, Any]) -> dict[str, Any]:
+    """Return the project's own limits, those that are lower than the owner's; what is left out follows the owner."""
     owner = workspace.settings.limits
     try:
-        own = ProjectLimits.model_validate({**owner.model_dump(), **wishes})
+        whole = ProjectLimits.model_validate({**owner.model_dump(), **limits})
     except ValidationError as error:
         problems = [_explain_limit(problem) for problem in error.errors(include_url=False)]
         raise ConfigurationError(
@@ -141,13 +142,14 @@ def _limits(workspace: Workspace, wishes: dict[str, Any]) -> ProjectLimits:
             remedy=f"Known limits: {', '.join(ProjectLimits.model_fields)}; positive numbers.",
             details={"problems": problems},
         ) from None
-    beyond = owner.exceeded_by(own)
+    wishes = {name: getattr(whole, name) for name in limits}
+    beyond = owner.exceeded_by(wishes)
     if beyond:
         raise LimitReachedError(
             f"{', '.join(beyond)} above the owner's limit ({', '.join(str(getattr(owner, n)) for n in beyond)}).",
             remedy="Ask for less; only the workspace's owner can raise it, in settings.yaml.",
         )
-    return own
+    return wishes
 
 
 def _explain_limit(problem: Any) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
@@ -9,18 +11,16 @@ from pydantic import BaseModel, Field
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.ledger import append
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
-from trainwright.tools.workspace.records import get_project, get_run
-from trainwright.trainer.canonical import digest_file
+from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import RunState, write_atomically
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from trainwright.tools.training_monitor import Assessment
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
@@ -98,10 +98,9 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
                 document="phases/baseline/workflow.md",
             )
         return chosen
-    row = get_run(evidence.session, run_id)
+    get_run_of(evidence.session, evidence.name, run_id)
     run = evidence.run(run_id)
-    if run is None:
-        raise ConflictError(f"Run {run_id} belongs to project {row.project}.", remedy=f"project={row.project!r}")
+    assert run is not None  # noqa: S101 - it is a run of this project
     return run
 
 
@@ -116,34 +115,36 @@ def _broken(evidence: Evidence) -> RunEvidence | None:
 
 def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment: Assessment) -> list[str]:
     """Write plots and report into the project folder and record their digests in the ledger."""
+    project, folder = run.row.project, workspace.project_folder(run.row.project)
+    with TemporaryDirectory(dir=folder, prefix=".diagnosis-") as name:  # drawing takes too long to hold the lock
+        drawn = Path(name)
+        _draw(run.directory, goal, drawn)
+        artifacts = digests_of(drawn)
+        body = {
+            "run_id": run.id,
+            "assessment": assessment.model_dump(mode="json", exclude={"alerts", "goal"}),
+            "alerts": [alert.model_dump(mode="json") for alert in assessment.alerts],
+            "artifacts": artifacts,
+        }
+        with workspace.session() as session:
+            drafts = new_drafts(folder)
+            for path in drawn.iterdir():
+                path.rename(drafts / path.name)
+            append(session, project, "diagnosis", body)
+    with workspace.session() as session:
+        publish(session, project, folder)
+    return [str(folder / name) for name in sorted(artifacts) if name != REPORT]
+
+
+def _draw(run: RunDirectory, goal: Goal, target: Path) -> None:
+    from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
     from trainwright.tools.training_monitor.report import diagnostic_report
 
-    folder = workspace.project_folder(run.row.project)
-    plots = _plots(run.directory, folder)
-    report = diagnostic_report(run.directory, goal, plots)
-    write_atomically(folder / REPORT, report.encode())
-    names = [REPORT, *(str(path.relative_to(folder)) for path in plots)]
-    facts = assessment.model_dump(mode="json", exclude={"alerts", "goal"})
-    body = {
-        "run_id": run.id,
-        "assessment": facts,
-        "alerts": [alert.model_dump(mode="json") for alert in assessment.alerts],
-        "artifacts": {name: digest_file(folder / name) for name in names},
-    }
-    with workspace.session() as session:
-        append(session, run.row.project, "diagnosis", body)
-    return [str(path) for path in plots]
-
-
-def _plots(run: RunDirectory, folder: Path) -> list[Path]:
-    from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
-
-    target = folder / "plots"
-    target.mkdir(exist_ok=True)
-    paths = [target / "learning_curves.png", target / "gradient_health.png"]
-    learning_curves([run], paths[0])
-    gradient_health(run, paths[1])
-    return paths
+    (target / "plots").mkdir()
+    plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
+    learning_curves([run], plots[0])
+    gradient_health(run, plots[1])
+    write_atomically(target / REPORT, diagnostic_report(run, goal, plots).encode())
 
 
 def _answer(project: str, run: RunEvidence, assessment: Assessment) -> DiagnosisAnswer:

@@ -1,4 +1,4 @@
-"""Passing a gate: evaluate, write the phase's artifacts, record the decision, all under one write lock."""
+"""Passing a gate: evaluate, draft the phase's artifacts, record the decision, under one write lock; then publish."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.standing import Standing, standing
 from trainwright.tools.projects.status import CheckLineView
-from trainwright.tools.reports import write_artifacts
+from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.errors import ConfigurationError, GateRefusedError
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from trainwright.tools.workspace import Workspace
 
 
@@ -51,21 +53,30 @@ def pass_gate(workspace: Workspace, project: str, phase: str) -> GateAnswer:
         get_project(session, project)
     refresh_project(workspace, project)
     with workspace.session() as session:
-        evidence = Evidence(session, workspace, project)
-        where = standing(evidence)
-        report = evaluate(evidence, wanted)
-        out_of_turn = where.is_finished or wanted is not where.phase
-        refused = out_of_turn or report.outcome == "refused"
-        if not refused:
-            artifacts = write_artifacts(evidence, report)
-            sequence = record(evidence, report, artifacts)
-            if wanted is Phase.FINALIZATION and evidence.export is not None:
-                register_model(session, workspace, evidence.export.id)
-            return _answer(evidence, report, artifacts, sequence)
-        if not out_of_turn:
-            record(evidence, report, {})
-        refusal = _out_of_turn(evidence, where, wanted) if out_of_turn else refusal_of(report, project)
-    raise refusal
+        decided = _decide(session, workspace, project, wanted)
+    if isinstance(decided, GateRefusedError):
+        raise decided
+    with workspace.session() as session:  # the decision is committed: `standing` publishes its artifacts now
+        return _answer(Evidence(session, workspace, project), *decided)
+
+
+def _decide(
+    session: Session, workspace: Workspace, project: str, wanted: Phase
+) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
+    """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
+    evidence = Evidence(session, workspace, project)
+    where = standing(evidence)
+    if where.is_finished or wanted is not where.phase:
+        return _out_of_turn(evidence, where, wanted)
+    report = evaluate(evidence, wanted)
+    if report.outcome == "refused":
+        record(evidence, report, {})
+        return refusal_of(report, project)
+    artifacts = draft_artifacts(evidence, report)
+    sequence = record(evidence, report, artifacts)
+    if wanted is Phase.FINALIZATION and evidence.export is not None:
+        register_model(session, workspace, evidence.export.id)
+    return report, artifacts, sequence
 
 
 def refusal_of(report: GateReport, project: str) -> GateRefusedError:
@@ -86,8 +97,7 @@ def refusal_of(report: GateReport, project: str) -> GateRefusedError:
     )
 
 
-def _answer(before: Evidence, report: GateReport, artifacts: dict[str, str], sequence: int) -> GateAnswer:
-    evidence = Evidence(before.session, before.workspace, before.name)  # read anew, decision included
+def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], sequence: int) -> GateAnswer:
     where = standing(evidence)
     return GateAnswer(
         project=evidence.name,

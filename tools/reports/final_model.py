@@ -1,12 +1,12 @@
-"""`final_model/`: assembled beside its place and moved there whole, so that a crash leaves the old one or the new."""
+"""`final_model/`: assembled among the drafts, moved to its place whole once the decision stands."""
 
 from __future__ import annotations
 
 import json
-import secrets
 import shutil
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.looks import Look, looks_of_others, own_looks
 from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
 from trainwright.trainer.canonical import digest_file
@@ -22,16 +22,15 @@ FOLDER = "final_model"
 CARD, METRICS, MANIFEST = "README.md", "metrics.json", "reproducibility_manifest.md"
 
 
-def assemble_final_model(evidence: Evidence, report: GateReport) -> dict[str, str]:
-    """Build the folder from the export run and the recorded evidence; return its files' digests.
+def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -> None:
+    """Build the folder among the drafts, from the export run and the recorded evidence.
 
     Raises:
         StorageError: the disk is full or the folder cannot be written; the former folder stands.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
-    target = evidence.folder / FOLDER
-    building = evidence.folder / f".{FOLDER}-{secrets.token_hex(4)}"
+    building = drafts / FOLDER
     try:
         shutil.copytree(evidence.export.directory.artifacts / FOLDER, building)
         found = evidence.export.part("export")
@@ -41,40 +40,33 @@ def assemble_final_model(evidence: Evidence, report: GateReport) -> dict[str, st
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
         files = {path.name: (path.stat().st_size, digest_file(path)) for path in sorted(building.iterdir())}
         (building / CARD).write_text(model_card(evidence, report, looks, files), encoding="utf-8")
-        _replace(target, building)
     except OSError as error:
-        shutil.rmtree(building, ignore_errors=True)
         raise StorageError(
             f"final_model/ could not be written: {error.strerror or error}.",
             remedy=f"Free disk space, then pass_gate(project={evidence.name!r}, phase='finalization') again.",
         ) from error
-    return {f"{FOLDER}/{path.name}": digest_file(path) for path in sorted(target.iterdir())}
 
 
-def test_looks(evidence: Evidence) -> int:
-    """Return how often the test split was evaluated: every export whose worker got to its end, by the ledger."""
-    facts = evidence.facts
-    return sum(facts.started[run_id]["kind"] == "export" for run_id in facts.seals if run_id in facts.started)
+def test_looks(evidence: Evidence) -> list[Look]:
+    """Return every evaluation of the final run's test split; none where the data has no such split."""
+    assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
+    split = evidence.final.part("data").get("splits", {}).get("test", {})
+    if not split.get("size"):
+        return []
+    return own_looks(evidence) + looks_of_others(evidence, str(split.get("fingerprint")))
 
 
-def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: int) -> dict[str, object]:
+def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: list[Look]) -> dict[str, object]:
     assert evidence.final is not None  # noqa: S101 - shown by the caller
     return {
         "project": evidence.name,
         "run": evidence.final.id,
         "goal": evidence.project.goal,
         "test": found.get("test"),
-        "test_looks": looks,
+        "test_looks": len(looks),
+        "test_looked_at_by": [look._asdict() for look in looks],
         "validation": found.get("validation"),
         "latency_ms": found.get("latency_ms"),
         "weights_digest": evidence.final.summary.get("weights_digest"),
         "checkpoint_digest": found.get("checkpoint_digest"),
     }
-
-
-def _replace(target: Path, building: Path) -> None:
-    old = target.with_name(f"{building.name}-old")
-    if target.exists():
-        target.rename(old)
-    building.rename(target)
-    shutil.rmtree(old, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Writing a phase's artifacts into the project folder when its gate passes."""
+"""Drafting a phase's artifacts when its gate passes; `gates.publication` moves them into the project folder."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.publication import digests_of, new_drafts
 from trainwright.tools.reports.baseline import baseline_results
 from trainwright.tools.reports.final_model import assemble_final_model
 from trainwright.tools.reports.planning import reproducibility_manifest, training_config
 from trainwright.tools.reports.tuning import final_config, tuning_results
-from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.keeper import GateReport
 
 
-def write_artifacts(evidence: Evidence, report: GateReport) -> dict[str, str]:
-    """Write the artifacts of a gate that is about to pass; return their digests by name in the project folder.
+def draft_artifacts(evidence: Evidence, report: GateReport) -> dict[str, str]:
+    """Draft the artifacts of a gate that is about to pass; return their digests by name in the project folder.
 
     Raises:
         StorageError: the disk is full; the gate is not passed.
     """
-    folder = evidence.folder
     if report.phase is Phase.DIAGNOSTICS:  # written by diagnose_run, and checked to be unchanged
         return dict((diagnosis(evidence) or {}).get("artifacts", {}))
+    drafts = new_drafts(evidence.folder)
     if report.phase is Phase.FINALIZATION:
-        return assemble_final_model(evidence, report)
+        assemble_final_model(evidence, report, drafts)
+        return digests_of(drafts)
     if report.phase is Phase.PLANNING:
         texts = {
             "training_config.yaml": training_config(evidence),
@@ -39,5 +40,5 @@ def write_artifacts(evidence: Evidence, report: GateReport) -> dict[str, str]:
     else:
         texts = {"tuning_results.md": tuning_results(evidence, report), "final_config.yaml": final_config(evidence)}
     for name, text in texts.items():
-        write_atomically(folder / name, text.encode())
-    return {name: digest_file(folder / name) for name in texts}
+        write_atomically(drafts / name, text.encode())
+    return digests_of(drafts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from trainwright.tools import ledger
+from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import worker_environment
@@ -85,6 +85,8 @@ def start_run(
                 run = _the_same(earlier, kind, what, study_id)
             else:
                 run = _row(row, kind, what, study_id=study_id, key=key, label=label)
+                share = limits.reserve(session, workspace, row, kind, what.config)
+                allowed["reserved"] = share.model_dump()
                 written = _write(session, workspace, row, run, what=what, permit=allowed)
                 _record(session, run, written, allowed)
     except BaseException:
@@ -161,7 +163,7 @@ def _write(
         config=what.config,
         config_digest=run.config_digest,
         code_root=str(root.resolve()),
-        limits=permits.run_limits(session, workspace, project),
+        limits=limits.Reservation.model_validate(permit["reserved"]).limits,
         max_steps=what.max_steps,
         source_run=str(source) if source else None,
         expected=permits.expected_digests(session, workspace, project),

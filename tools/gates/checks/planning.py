@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
-from trainwright.tools.workspace.settings import ProjectLimits
+from trainwright.tools.limits import limits_under
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
 
@@ -46,12 +46,16 @@ def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.limits_set")
 def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The project's limits are within those of the workspace's owner."""
-    wish = ProjectLimits.model_validate(evidence.project.limits)
-    beyond = evidence.settings.limits.exceeded_by(wish)
-    measured = f"{wish.project_wall_clock_seconds:.0f} s in all, {wish.trials} trials, {wish.disk_bytes} bytes"
-    remedy = evidence.call("project_status", f"the owner lowered {', '.join(beyond)}: make a new project")
-    return judged(not beyond, measured, "within the owner's settings.yaml", remedy)
+    """The project's limits are within those of the workspace's owner, and what ended runs used leaves some time."""
+    limits = limits_under(evidence.settings, evidence.project.limits)
+    used = sum(seal.get("used", {}).get("wall_clock_seconds", 0.0) for seal in evidence.facts.seals.values())
+    measured = (
+        f"{used:.0f} of {limits.project_wall_clock_seconds:.0f} s used; at most {limits.gpu_hours:g} GPU hours, "
+        f"{limits.trials} trials, {limits.disk_bytes} bytes"
+    )
+    remedy = evidence.call("project_status", "shows what is used and left; only the owner raises a limit")
+    required = "within the owner's settings.yaml, and time left"
+    return judged(used < limits.project_wall_clock_seconds, measured, required, remedy)
 
 
 @check("planning.smoke_run_passed")

@@ -1,0 +1,143 @@
+"""Wherever a server dies while it decides, there is no decision or a whole one, and the next server goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainwright.tools import projects
+from trainwright.tools.gates import publication
+from trainwright.tools.ledger import entries
+from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.projects import passing
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.canonical import digest_file
+
+NAME = "flowers"
+At = Callable[[str], Workspace]
+GATES = {"smoked": "planning", "trained": "baseline", "diagnosed": "optimization", "exported": "finalization"}
+
+
+def die(*_: object, **__: object) -> None:
+    """End as a server does that is killed: nothing is rolled back, flushed or cleaned up by it."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pass_gate_and_die(path: Path, phase: str, patch: Callable[[pytest.MonkeyPatch], None]) -> None:
+    """Ask for the gate in a forked server that dies where `patch` says."""
+    child = os.fork()
+    if child == 0:
+        try:
+            patch(pytest.MonkeyPatch())
+            projects.pass_gate(Workspace.open(path), NAME, phase)
+        finally:
+            os._exit(70)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+def before_the_record(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(passing, "record", die)
+
+
+def before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    recorded = passing.record
+
+    def record_and_die(*arguments: object) -> None:
+        recorded(*arguments)
+        die()
+
+    patch.setattr(passing, "record", record_and_die)
+
+
+def after_the_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(passing, "_answer", die)
+
+
+def while_publishing(patch: pytest.MonkeyPatch) -> None:
+    """After the first rename: of a file, or of the former folder out of the way."""
+    moves: list[None] = []
+    for name in ("rename", "replace"):
+        move = getattr(Path, name)
+
+        def moving(self: Path, target: Path, move: Callable[[Path, Path], Path] = move) -> Path:
+            result = move(self, target)
+            if publication.DRAFTS in f"{self}{target}" and "tmp" not in self.name:
+                moves.append(None)
+                die()
+            return result
+
+        patch.setattr(Path, name, moving)
+
+
+def decisions(workspace: Workspace, phase: str) -> list[dict[str, str]]:
+    with workspace.session() as session:
+        bodies = [body for _, body in entries(session, NAME, "gate")]
+    return [body["artifacts"] for body in bodies if body["phase"] == phase and body["outcome"] != "refused"]
+
+
+@pytest.mark.requirement("PHASE-1", "GATE-3")
+@pytest.mark.parametrize("stage", GATES)
+@pytest.mark.parametrize("where", [before_the_record, before_the_commit])
+def test_a_server_killed_before_its_commit_has_decided_nothing(
+    at: At, stage: str, where: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    workspace = at(stage)
+    folder, phase = workspace.project_folder(NAME), GATES[stage]
+    before = {path.name for path in folder.iterdir()}
+    pass_gate_and_die(workspace.path, phase, where)
+    assert verify_workspace(workspace.path).problems == []
+    assert projects.project_status(workspace, NAME).gates[phase] == "open"  # type: ignore[union-attr]
+    assert decisions(workspace, phase) == []
+    assert {path.name for path in folder.iterdir()} == before  # no artifact that claims a decision, and no draft
+    assert projects.pass_gate(workspace, NAME, phase).artifacts
+
+
+@pytest.mark.requirement("PHASE-1", "GATE-3")
+@pytest.mark.parametrize("first", ["a server", "verify"])
+@pytest.mark.parametrize("stage", GATES)
+@pytest.mark.parametrize("where", [after_the_commit, while_publishing])
+def test_a_server_killed_after_its_commit_has_decided_all(
+    at: At, stage: str, where: Callable[[pytest.MonkeyPatch], None], first: str
+) -> None:
+    workspace = at(stage)
+    folder, phase = workspace.project_folder(NAME), GATES[stage]
+    pass_gate_and_die(workspace.path, phase, where)
+    if first == "verify":
+        assert verify_workspace(workspace.path).problems == []
+    status = projects.project_status(workspace, NAME)
+    assert status.gates[phase] in {"passed", "skipped"}  # type: ignore[union-attr]
+    [artifacts] = decisions(workspace, phase)
+    assert artifacts == {name: digest_file(folder / name) for name in artifacts}
+    assert not (folder / publication.DRAFTS).exists()
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("PHASE-1", "GATE-3")
+def test_a_former_final_model_gives_way_to_the_new_one_whole(at: At) -> None:
+    workspace = at("exported")
+    former = workspace.project_folder(NAME) / "final_model"
+    former.mkdir()
+    (former / "model.old").write_text("of a former decision")
+    pass_gate_and_die(workspace.path, "finalization", while_publishing)
+    assert projects.project_status(workspace, NAME).finished  # type: ignore[union-attr]
+    assert not (former / "model.old").exists()
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-1")
+def test_drafts_that_no_decision_names_are_never_published(at: At) -> None:
+    workspace = at("planned")
+    folder = workspace.project_folder(NAME)
+    before = (folder / "training_config.yaml").read_bytes()
+    drafts = publication.new_drafts(folder)
+    (drafts / "training_config.yaml").write_text("forged: true\n")
+    (drafts / "baseline_results.md").write_text("accuracy 1.0\n")
+    assert projects.project_status(workspace, NAME).phase == "baseline"  # type: ignore[union-attr]
+    assert (folder / "training_config.yaml").read_bytes() == before
+    assert not (folder / "baseline_results.md").exists()
+    assert verify_workspace(workspace.path).problems == []

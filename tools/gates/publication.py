@@ -1,0 +1,93 @@
+"""Artifacts stand in their places with their decision or not at all, wherever a server is killed.
+
+They are drafted in a folder of their own before the decision is recorded, and moved into place after the record is
+committed: by the server that decided, or by whichever looks next. Drafts that no record names are thrown away.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from typing import TYPE_CHECKING
+
+from trainwright.tools.ledger import entries
+from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+DRAFTS = ".drafts"
+REPLACED = "replaced"
+WHOLE = ("final_model",)
+"""Folders that hold nothing but what one decision names: they are replaced, not added to."""
+NAMING = ("gate", "diagnosis")
+"""Kinds of ledger entries that name artifacts."""
+
+
+def new_drafts(folder: Path) -> Path:
+    """Make a folder for the drafts of one decision on the project; they carry their names in the project folder.
+
+    Only within a session: whoever else holds the workspace's lock takes drafts without a record for abandoned ones.
+    Raises StorageError.
+    """
+    path = folder / DRAFTS / secrets.token_hex(4)
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise StorageError(
+            f"The artifacts could not be drafted: {error.strerror}.",
+            remedy="Free disk space or make the workspace writable; `trainwright doctor` checks both.",
+        ) from error
+    return path
+
+
+def digests_of(drafts: Path) -> dict[str, str]:
+    """Return the digest of every file below the folder, by its relative name."""
+    files = sorted(path for path in drafts.rglob("*") if path.is_file())
+    return {str(path.relative_to(drafts)): digest_file(path) for path in files}
+
+
+def publish(session: Session, project: str, folder: Path) -> None:
+    """Move the drafts that a committed record names into their places, and remove all others.
+
+    Within a session that has recorded no decision itself: its own record could still be rolled back.
+    Raises StorageError.
+    """
+    if not (folder / DRAFTS).is_dir():
+        return
+    recorded = [body["artifacts"] for kind in NAMING for _, body in entries(session, project, kind)]
+    try:
+        _settle(folder, recorded)
+    except OSError as error:
+        raise StorageError(
+            f"Recorded artifacts of {project} could not be moved into place: {error.strerror}.",
+            remedy="Make the project's folder writable; any call on the project then finishes it.",
+        ) from error
+
+
+def _settle(folder: Path, recorded: Iterable[Mapping[str, str]]) -> None:
+    drafted = folder / DRAFTS
+    shutil.rmtree(drafted / REPLACED, ignore_errors=True)
+    for drafts in sorted(drafted.iterdir()):
+        found = digests_of(drafts)
+        if found and any(found.items() <= artifacts.items() for artifacts in recorded):
+            _move(drafts, folder, drafted / REPLACED)
+        shutil.rmtree(drafts)
+    shutil.rmtree(drafted)
+
+
+def _move(drafts: Path, folder: Path, replaced: Path) -> None:
+    """Move every draft to its place; a crash in between leaves the others where they are found again."""
+    for name in WHOLE:
+        if (drafts / name).is_dir():
+            if (folder / name).exists():
+                (folder / name).rename(replaced)
+            (drafts / name).rename(folder / name)
+            shutil.rmtree(replaced, ignore_errors=True)
+    for name in digests_of(drafts):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (drafts / name).replace(folder / name)
