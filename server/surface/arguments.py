@@ -38,7 +38,7 @@ class AskOwner(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    limits: Annotated[dict[str, float] | None, Field(description='e.g. {"trials": 400}')] = None
+    limits: Annotated[dict[str, int | float] | None, Field(description='e.g. {"trials": 400}')] = None
     exemption: Annotated[
         str | None,
         Field(max_length=120, description="An operation that a run refused, as it names it, or missing_git"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from mcp.server.mcpserver import Context
+from mcp.server.mcpserver import Context, ElicitationResult, Resolve
 from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import AskOwner, Changes, Goal, Phase, Project, Template
+from trainwright.server.surface.asking import OwnersAnswer, question, take_answer
 
 MOST_PROJECTS = 20
 
@@ -60,6 +61,7 @@ def configure(
     ask_owner: Annotated[
         AskOwner | None, Field(description="What only the workspace's owner may grant; asking again tells the answer")
     ] = None,
+    said: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
     unknown keys, wrong types and impossible combinations, and then changes nothing. With ask_owner it asks the owner
@@ -68,6 +70,8 @@ def configure(
 
     wishes = ask_owner.model_dump(exclude_none=True) if ask_owner else None
     workspace = workspace_of(context)
+    if ask_owner is not None:
+        take_answer(context, project, ask_owner, reason, said)
     answer = projects.configure(workspace, project, changes=changes, reason=reason, template=template, ask_owner=wishes)
     lines = [f"{each.wish} is {each.state} ({each.request}): {each.how}" for each in answer.requests or []]
     if answer.changed or not lines:

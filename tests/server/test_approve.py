@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from mcp.types import ElicitResult
 
 pytestmark = pytest.mark.requirement("GATE-4")
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
@@ -100,3 +101,42 @@ async def test_a_request_that_does_not_exist_cannot_be_answered(in_memory, appro
     code, told = approve("--yes", "r1-000000")
     assert code == 1
     assert "There is no request 'r1-000000'" in told
+
+
+@pytest.mark.requirement("MCP-1")
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        (True, {"answer": "grant"}, "granted"),
+        (True, {"answer": "deny"}, "denied"),
+        (True, {"answer": "leave open"}, "pending"),
+        (True, None, "pending"),
+        (False, {"answer": "grant"}, "pending"),
+    ],
+    ids=["granted", "denied", "left open", "declined", "not accepted by the owner"],
+)
+async def test_a_client_that_shows_questions_asks_a_person_where_the_owner_accepts_it(in_memory, workspace, mode, case):
+    accepted, said, state = case
+    shown = []
+
+    async def show(_context, params):
+        shown.append(params.message)
+        return ElicitResult(action="accept", content=said) if said else ElicitResult(action="decline")
+
+    async with in_memory(mode=mode, elicitation_callback=show) as agent:
+        await agent.project()
+        settings = workspace / "settings.yaml"
+        if accepted:
+            text = settings.read_text()
+            settings.write_text(text.replace("approvals: [terminal]", "approvals: [terminal, elicitation]"))
+        wish = {"limits": {"trials": 500}}
+        answer = await agent.get("configure", project="iris", ask_owner=wish, reason="more")
+        (request,) = answer["requests"]
+        assert request["state"] == state
+        assert len(shown) == (1 if accepted else 0)
+        assert all("limit trials = 500" in message and "Its reason: more." in message for message in shown)
+        left = (await agent.get("project_status", project="iris"))["limits"]["trials"]
+        assert left == ("0 of 500, 500 left" if state == "granted" else "0 of 200, 200 left")
+        refused = await agent.refusal("configure", project="iris", ask_owner={"exemption": "a\nb"})
+        assert "is not the name of an operation" in refused

@@ -12,7 +12,16 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.ledger import append
-from trainwright.tools.owner import RequestView, Wish, ask, checked_wishes, exemption_wish, limit_wishes, view
+from trainwright.tools.owner import (
+    Request,
+    RequestView,
+    Wish,
+    ask,
+    checked_wishes,
+    exemption_wish,
+    limit_wishes,
+    view,
+)
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
@@ -91,6 +100,13 @@ def configure(
             requests=[view(request) for request in requests] or None,
             next=next_call(session, workspace, project),
         )
+
+
+def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reason: str = "") -> list[Request]:
+    """Ask the owner, or find what was asked before. Raises as `configure` does."""
+    with workspace.session() as session:
+        get_project(session, project)
+        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, ask_owner)]
 
 
 def _wishes(workspace: Workspace, asked: dict[str, Any]) -> list[Wish]:
