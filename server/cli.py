@@ -1,4 +1,4 @@
-"""`trainwright`: serve, doctor, status, verify, keys, demo."""
+"""`trainwright`: serve, doctor, status, verify, keys, approve, demo."""
 
 from __future__ import annotations
 
@@ -161,6 +161,18 @@ def new(
     terminal.line(f"      public: {public_path(path)}. Give it away: trainwright verify --public-key FILE")
     if path != key_path():
         terminal.line(f"      Servers use it with `trainwright serve --key {path}` or {SIGNING_KEY}.")
+
+
+@app.command()
+def approve(
+    workspace: WorkspaceOption = None,
+    yes: Annotated[list[str] | None, typer.Option("--yes", help="Grant this request without being asked.")] = None,
+    deny: Annotated[list[str] | None, typer.Option("--deny", help="Deny this request.")] = None,
+) -> None:
+    """Answer, as the workspace's owner, what agents ask for."""
+    from trainwright.server.approve import approve as answer
+
+    answer(_existing(workspace_path(workspace)), yes=yes or [], deny=deny or [])
 
 
 @app.command()

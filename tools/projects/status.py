@@ -14,6 +14,7 @@ from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
+from trainwright.tools.owner import requests_of
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
@@ -29,6 +30,7 @@ NEWEST_RUNS = 6
 MOST_ALERTS = 5
 MOST_CHARACTERS = 240
 """Of one text: whoever asks often should not pay for one long sentence."""
+MOST_REQUESTS = 10
 
 
 class CheckLineView(BaseModel):
@@ -89,6 +91,8 @@ class ProjectStatus(Answer):
     study: str | None = None
     limits: dict[str, str]
     """Used of allowed, what runs under way have reserved, and what is left."""
+    owner: list[str]
+    """What was asked of the workspace's owner, and where it stands."""
     config_version: int
     folder: str
 
@@ -159,6 +163,7 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         alerts=_alerts(evidence, runs),
         study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,
         limits=limit_lines(session, workspace, evidence.project),
+        owner=[str(request) for request in requests_of(session, workspace, name)[-MOST_REQUESTS:]],
         config_version=evidence.version.number,
         folder=str(evidence.folder),
         next=next_call(session, workspace, name),

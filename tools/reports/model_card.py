@@ -39,7 +39,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
         _origin(evidence),
         _use(evidence, found, files),
         _limits(evidence),
-        checks_section(report),
+        checks_section(evidence, report),
     ]
     return "\n\n".join(parts) + "\n"
 

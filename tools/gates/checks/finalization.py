@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checks.baseline import checkpoints_verified, losses_finite, run_completed, same_evidence
-from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable
+from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed_with_exemption
+from trainwright.tools.owner.grants import operations
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind
 
@@ -64,7 +65,11 @@ def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
     causes = "; ".join(map(str, found.get("causes", [])[:2]))
     best = "identical" if same_best else "DIFFERENT"
     measured = f"{found.get('tensors', 0)} tensors, " + ("identical" if same else f"different: {causes}")
-    return judged(same and same_best, f"{measured}; best checkpoint {best}", required, again)
+    measured = f"{measured}; best checkpoint {best}"
+    exempted = operations(evidence.grants)
+    if not (same and same_best) and exempted and not evidence.replay.differences:
+        return passed_with_exemption(f"{measured}; exempted by the owner: {', '.join(exempted)}", required)
+    return judged(same and same_best, measured, required, again)
 
 
 def _best_weights(run: RunEvidence) -> str | None:
