@@ -13,8 +13,8 @@ from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.limits import limit_lines
-from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.owner import requests_of
+from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
