@@ -27,6 +27,8 @@ from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, Run
 
 WARM_UP = 0.2
 """Share of the samples before the first one that counts: caches fill, lazy imports happen."""
+RUNS_PER_PROJECT = 20
+"""A decision reads its project's history, so the server needs more for a long one: that is no leak."""
 TINY: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},
     "data": {"use": "iris"},
@@ -99,9 +101,11 @@ async def over_runs(runs: int, folder: Path) -> dict[str, float]:
     async with Client(StdioServerParameters(command=sys.executable, args=arguments)) as client:
         server = next(p for p in psutil.Process().children() if "serve" in p.cmdline())
         goal = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
-        await _call(client, "create_project", name="soak", intent="soak", goal=goal, config=TINY)
-        for _ in range(runs):
-            view = await _call(client, "start_training", project="soak", kind="smoke")
+        for number in range(runs):
+            project = f"soak-{number // RUNS_PER_PROJECT}"
+            if number % RUNS_PER_PROJECT == 0:
+                await _call(client, "create_project", name=project, intent="soak", goal=goal, config=TINY)
+            view = await _call(client, "start_training", project=project, kind="smoke")
             while view["state"] in {"created", "starting", "running"}:
                 view = await _call(client, "run_status", run_id=view["run_id"], wait_seconds=50)
             if view["state"] != "completed":

@@ -20,6 +20,7 @@ MANIFEST = Path(__file__).with_name("requirements.yaml")
 REQUIREMENTS = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["requirements"]
 
 LONGEST_FIRST = (
+    "cheats/test_cheats.py",
     "projects/test_phases.py",
     "hyperparameter_tuner/test_conducting.py",
     "hyperparameter_tuner/test_trouble.py",

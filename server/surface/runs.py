@@ -74,22 +74,22 @@ async def run_status(
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Stop a run", destructive=True, idempotent=True)
-def stop_training(context: Context[Any, Any], run_id: RunId) -> CallToolResult:
+def stop_training(context: Context[Any, Any], project: Project, run_id: RunId) -> CallToolResult:
     """Stop a run at the next step, with a checkpoint from which resume_training goes on. Refuses runs that have
-    ended."""
+    ended, and those of other projects."""
     from trainwright.tools import training_orchestrator
 
-    view = training_orchestrator.stop_run(workspace_of(context), run_id)
+    view = training_orchestrator.stop_run(workspace_of(context), run_id, project=project)
     return reply(view, headline(view))
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Resume a run", idempotent=True)
-def resume_training(context: Context[Any, Any], run_id: RunId) -> CallToolResult:
+def resume_training(context: Context[Any, Any], project: Project, run_id: RunId) -> CallToolResult:
     """Go on with a stopped or interrupted run from its newest whole checkpoint; it ends with the same weights as if
-    it had never been interrupted. Refuses completed runs and closed phases."""
+    it had never been interrupted. Refuses completed runs, closed phases, and runs of other projects."""
     from trainwright.tools import training_orchestrator
 
-    view = training_orchestrator.resume_run(workspace_of(context), run_id)
+    view = training_orchestrator.resume_run(workspace_of(context), run_id, project=project)
     return reply(view, headline(view))
 
 

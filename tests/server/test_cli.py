@@ -44,7 +44,7 @@ def made(workspace, iris):
 def test_version_and_help():
     assert run("--version").stdout == f"trainwright {trainwright.__version__}\n"
     said = run("--help").stdout
-    assert all(command in said for command in ("serve", "doctor", "status", "verify", "demo"))
+    assert all(command in said for command in ("serve", "doctor", "status", "verify", "keys", "approve", "demo"))
 
 
 def test_status_shows_phase_goal_and_what_to_do(made):

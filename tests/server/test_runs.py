@@ -10,10 +10,10 @@ LONG = {"epochs": 10**6, "validate_every_n_epochs": 50}
 """A training that outlasts every test; it is stopped by the test itself."""
 
 
-async def stopped(agent, run_id):
+async def stopped(agent, run_id, project="iris"):
     """Stop a run, as often as it takes while it is only starting, and wait for its end."""
     for _ in range(60):
-        result = await agent.call("stop_training", run_id=run_id)
+        result = await agent.call("stop_training", project=project, run_id=run_id)
         if not result.is_error:
             return await agent.ended(run_id)
         await anyio.sleep(0.5)
@@ -178,3 +178,22 @@ async def test_a_configuration_that_cannot_work_makes_no_project(in_memory, iris
         told = await agent.refusal("create_project", name="bad", intent="x", goal=goal, config={**iris, **config})
         assert said in told
         assert (await agent.get("project_status"))["projects"] == []
+
+
+@pytest.mark.requirement("GATE-4")
+async def test_a_call_for_one_project_leaves_the_runs_of_another_alone(in_memory, iris):
+    waiting = {**iris, "distributed": {"launcher": "outer", "processes": 2}}
+    async with in_memory() as agent:
+        await agent.project("mine", iris)
+        await agent.project("theirs", waiting)
+        run_id = (await agent.get("start_training", project="theirs", kind="smoke"))["run_id"]
+        for tool in ("stop_training", "resume_training", "diagnose_run", "verify_reproducibility"):
+            said = await agent.refusal(tool, project="mine", run_id=run_id)
+            assert "mine" in said
+            assert "Remedy: " in said
+        assert (await agent.get("run_status", run_id=run_id))["state"] == "created"
+        for tool in ("stop_training", "resume_training"):
+            said = await agent.refusal(tool, run_id=run_id)
+            assert "`project` is required" in said
+        await agent.get("stop_training", project="theirs", run_id=run_id)
+        assert (await agent.get("run_status", run_id=run_id))["state"] == "interrupted"

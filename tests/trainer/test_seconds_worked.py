@@ -54,3 +54,33 @@ def test_stopping_and_resuming_gains_no_time_the_limit_counts_all_attempts(
     status = run.status()
     assert (status.state, status.attempt, status.stop_reason) == (RunState.STOPPED, 2, "wall_clock_limit")
     assert run.seconds_worked() > 600.0
+
+
+@pytest.mark.requirement("GATE-4")
+def test_a_resumed_run_has_the_limits_of_its_attempt_and_without_a_device_uses_no_gpu_hours(
+    tmp_path: Path, make_run: Any, work: Any, digits: dict[str, Any]
+) -> None:
+    values = {**digits, "training": {"epochs": 1, "device": "cpu"}, "logging": {"tensorboard": False}}
+    run = make_run(tmp_path / "run", values, limits=Limits(wall_clock_seconds=600.0))
+    events = [(1_000.0, "started"), (1_600.0, "ended")]
+    lines = [json.dumps({"time": time, "kind": kind, "data": {}}) for time, kind in events]
+    (run.path / "events.jsonl").write_text("\n".join(lines) + "\n")
+    run.write_status(RunStatus(state=RunState.STOPPED, attempt=1, heartbeat_at=1_600.0))
+    run.write_limits(Limits(wall_clock_seconds=1200.0, gpu_hours=0.0, money=0.0, price_per_gpu_hour=1.0))
+    assert work(run) == 0, run.log.read_text()
+    assert run.status().state is RunState.COMPLETED
+    basis = (run.evidence("environment") or {})["fingerprint_basis"]
+    assert (basis["device"], basis["world_size"]) == ("cpu", 1)
+
+
+@pytest.mark.gpu
+@pytest.mark.requirement("GATE-4")
+def test_gpu_hours_that_are_used_up_end_the_run_with_a_checkpoint(
+    tmp_path: Path, make_run: Any, work: Any, digits: dict[str, Any]
+) -> None:
+    training = {"epochs": 10_000, "device": "cuda"}
+    values = {**digits, "training": training, "early_stopping": {"enabled": False}, "logging": {"tensorboard": False}}
+    run = make_run(tmp_path / "run", values, limits=Limits(gpu_hours=20.0 / 3600))
+    assert work(run) == 0, run.log.read_text()
+    assert (run.status().state, run.status().stop_reason) == (RunState.STOPPED, "gpu_hours_limit")
+    assert (run.checkpoints / f"step-{run.status().step:08d}" / "manifest.json").exists()

@@ -96,6 +96,8 @@ class PastEvidence(Evidence):
     @cached_property
     def study(self) -> Study | None:
         """The newest study, in the state that the ledger gave it; completed ones come first."""
+        if not self.has_valid_config:
+            return None
         found: dict[str, Study] = {}
         for _, body in self.entries("study"):
             if body["study_id"] in found or body.get("base_config_digest") == self.config_digest:

@@ -17,7 +17,6 @@ from filelock import Timeout
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.process import ACTIVE, conductor_lock, study_folder
-from trainwright.tools.hyperparameter_tuner.study import check_trial_limit
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import (
@@ -27,6 +26,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     best_trial,
     trials_of,
 )
+from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, get_study
 from trainwright.tools.workspace.tables import Study, Trial
@@ -94,7 +94,7 @@ def next_trial(workspace: Workspace, study_id: str) -> TrialRecord | None:
         search = SearchSection.model_validate(study.search)
         if study.state not in ACTIVE or running is not None or len(trials) >= search.trials:
             return running if study.state in ACTIVE else None
-        check_trial_limit(session, workspace, get_project(session, study.project), study, len(trials) + 1)
+        require_trials(session, workspace, get_project(session, study.project), study_id, len(trials) + 1)
         parameters, attributes = suggest(search, study.objective["direction"], trials)
         row = Trial(
             study=study_id,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.1
 ROOM_SECONDS = 2.0
-"""How often to ask again while the project runs as much at once as it may."""
+"""How often to ask again while runs under way hold what is left of a limit."""
 MOST_RESUMES = 4
 """How often a lost worker of one run is replaced before the run counts as failed."""
 STUDY_STOPPED = "study_stopped"
@@ -69,6 +69,6 @@ def _with_room(start: Callable[[], RunView]) -> RunView:
         try:
             return start()
         except LimitReachedError as error:
-            if error.details.get("limit") != "runs_at_once":
+            if not error.details.get("waits"):
                 raise
             time.sleep(ROOM_SECONDS)

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from trainwright.tools import ledger
+from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import get_project, latest_config
-from trainwright.tools.workspace.tables import Project, Run, Study, Trial
+from trainwright.tools.workspace.tables import Project, Run, Study
 from trainwright.trainer.config import (
     SearchSection,
     TrainingConfig,
@@ -23,7 +23,7 @@ from trainwright.trainer.config import (
     parse_config,
 )
 from trainwright.trainer.config.search import Choices
-from trainwright.trainer.errors import ConfigurationError, LimitReachedError
+from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -63,8 +63,9 @@ def start_study(
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":
             permits.permit(session, workspace, row, RunKind.TRIAL)
+            limits.require_room(session, workspace, row)
             section = _checked_search(config.search, wanted, project)
-            check_trial_limit(session, workspace, row, study, section.trials)
+            limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
             study = study or _new(session, row, wanted, section, idempotency_key)
             forget_launches(study_folder(workspace, project, study.id))
             study.state, study.failure, study.ended_at = "running", None, None
@@ -74,23 +75,6 @@ def start_study(
         study_id = study.id
     ensure_conductor(workspace, project, study_id)
     return view_study(workspace, study_id)
-
-
-def check_trial_limit(
-    session: Session, workspace: Workspace, project: Project, study: Study | None, trials: int
-) -> None:
-    """Raise LimitReachedError when a study of so many trials does not fit into what the project has left."""
-    allowed = permits.effective_limits(workspace, project).trials
-    own = study.id if study else ""
-    query = select(Trial.id).join(Study, Trial.study == Study.id).where(Study.project == project.name, Study.id != own)
-    used = len(session.scalars(query).all())
-    if used + trials > allowed:
-        raise LimitReachedError(
-            f"The search asks for {trials} trials; the project has {max(0, allowed - used)} left of {allowed}.",
-            remedy="Search with fewer trials; only the workspace's owner can raise limits.trials in settings.yaml.",
-            document=DOCUMENT,
-            details={"limit": "trials", "used": used, "allowed": allowed},
-        )
 
 
 def _mended(project: str, mended: dict[str, Any], *, given: bool) -> str:

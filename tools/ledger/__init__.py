@@ -2,6 +2,17 @@
 
 from trainwright.tools.ledger.chain import append, broken_links, entries
 from trainwright.tools.ledger.facts import ProjectFacts
+from trainwright.tools.ledger.plain import copy_all_forward, cut_off
 from trainwright.tools.ledger.seals import Inspection, run_digests, seal_differences
 
-__all__ = ["Inspection", "ProjectFacts", "append", "broken_links", "entries", "run_digests", "seal_differences"]
+__all__ = [
+    "Inspection",
+    "ProjectFacts",
+    "append",
+    "broken_links",
+    "copy_all_forward",
+    "cut_off",
+    "entries",
+    "run_digests",
+    "seal_differences",
+]

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
+from trainwright.tools.ledger.plain import announce, copy_forward, hashed_content
 from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.tools.workspace.workspace import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY
 from trainwright.trainer.canonical import canonical_json, digest_json
 
 if TYPE_CHECKING:
@@ -31,9 +34,15 @@ def append(session: Session, project: str | None, kind: str, body: dict[str, Any
         body=canonical_json(body),
         previous=last.digest if last else GENESIS,
     )
-    entry.digest = _digest(entry)
+    entry.digest = digest_of(entry)
+    workspace = session.info.get(OPENED_BY)
+    signer = workspace.signer if workspace else None
+    entry.signature = signer.sign(entry.digest) if signer else None
     session.add(entry)
     session.flush()
+    announced = partial(announce, project=project, sequence=entry.sequence)
+    session.info.setdefault(BEFORE_COMMIT, {}).setdefault((announce, project), announced)
+    session.info.setdefault(AFTER_COMMIT, {})[copy_forward, project] = partial(copy_forward, project=project)
     return entry
 
 
@@ -54,8 +63,7 @@ def entries(
 def broken_links(session: Session) -> list[str]:
     """Re-derive the whole chain and return a sentence for every entry that does not fit; none means intact.
 
-    A shortened tail cannot be seen from the chain alone: gate decisions and sealed runs that lost their entry
-    are found by `verify`, which compares the tables with the chain.
+    A shortened tail cannot be seen from the chain alone: `verify` compares it with the plain copies and the tables.
     """
     problems, previous, expected = [], GENESIS, 1
     highest = session.scalar(select(func.max(LedgerEntry.sequence))) or 0
@@ -64,12 +72,12 @@ def broken_links(session: Session) -> list[str]:
             problems.append(f"ledger entry {expected} is missing (of {highest})")
         if entry.previous != previous:
             problems.append(f"ledger entry {entry.sequence} does not continue the entry before it")
-        if entry.digest != _digest(entry):
+        if entry.digest != digest_of(entry):
             problems.append(f"ledger entry {entry.sequence} ({entry.kind}) was changed after it was written")
         previous, expected = entry.digest, entry.sequence + 1
     return problems
 
 
-def _digest(entry: LedgerEntry) -> str:
-    content = [entry.sequence, entry.time, entry.project, entry.kind, entry.body, entry.previous]
-    return digest_json(content)
+def digest_of(entry: LedgerEntry) -> str:
+    """Compute an entry's digest from its content."""
+    return digest_json(hashed_content(entry))

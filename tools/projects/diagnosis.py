@@ -14,10 +14,11 @@ from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.ledger import append
+from trainwright.tools.reports.grants import grants_section
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
-from trainwright.tools.workspace.records import get_project, get_run
+from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import RunState, write_atomically
 
@@ -99,10 +100,9 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
                 document="phases/baseline/workflow.md",
             )
         return chosen
-    row = get_run(evidence.session, run_id)
+    get_run_of(evidence.session, evidence.name, run_id)
     run = evidence.run(run_id)
-    if run is None:
-        raise ConflictError(f"Run {run_id} belongs to project {row.project}.", remedy=f"project={row.project!r}")
+    assert run is not None  # noqa: S101 - it is a run of this project
     return run
 
 
@@ -120,7 +120,9 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
     project, folder = run.row.project, workspace.project_folder(run.row.project)
     with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
-        _draw(run.directory, goal, drawn)
+        with workspace.session() as session:
+            grants = grants_section(session, workspace, project)
+        _draw(run.directory, goal, drawn, grants)
         artifacts = digests_of(drawn)
         body = {
             "run_id": run.id,
@@ -136,7 +138,7 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
     return [str(folder / name) for name in sorted(artifacts) if name != REPORT]
 
 
-def _draw(run: RunDirectory, goal: Goal, target: Path) -> None:
+def _draw(run: RunDirectory, goal: Goal, target: Path, grants: str) -> None:
     from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
     from trainwright.tools.training_monitor.report import diagnostic_report
 
@@ -144,7 +146,7 @@ def _draw(run: RunDirectory, goal: Goal, target: Path) -> None:
     plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
     learning_curves([run], plots[0])
     gradient_health(run, plots[1])
-    write_atomically(target / REPORT, diagnostic_report(run, goal, plots).encode())
+    write_atomically(target / REPORT, (diagnostic_report(run, goal, plots) + grants).encode())
 
 
 def _answer(project: str, run: RunEvidence, assessment: Assessment) -> DiagnosisAnswer:

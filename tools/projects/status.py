@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 from sqlalchemy import select
@@ -11,11 +11,12 @@ from trainwright.tools.answers import Answer
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import next_call
-from trainwright.tools.gates.permits import bytes_used, effective_limits, seconds_used
 from trainwright.tools.gates.standing import standing
+from trainwright.tools.limits import limit_lines
+from trainwright.tools.owner import requests_of
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, runs_of
-from trainwright.tools.workspace.tables import Project, Study, Trial
+from trainwright.tools.workspace.tables import Project
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 NEWEST_RUNS = 6
+MOST_REQUESTS = 10
 
 
 class CheckLineView(BaseModel):
@@ -70,7 +72,9 @@ class ProjectStatus(Answer):
     """The newest runs."""
     study: str | None = None
     limits: dict[str, str]
-    """Used of allowed."""
+    """Used of allowed, what runs under way have reserved, and what is left."""
+    owner: list[str]
+    """What was asked of the workspace's owner, and where it stands."""
     config_version: int
     folder: str
 
@@ -138,21 +142,9 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         ],
         runs=lines,
         study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,
-        limits=_limits(session, workspace, evidence.project),
+        limits=limit_lines(session, workspace, evidence.project),
+        owner=[str(request) for request in requests_of(session, workspace, name)[-MOST_REQUESTS:]],
         config_version=evidence.version.number,
         folder=str(evidence.folder),
         next=next_call(session, workspace, name),
     )
-
-
-def _limits(session: Session, workspace: Workspace, project: Project) -> dict[str, Any]:
-    allowed = effective_limits(workspace, project)
-    used = seconds_used(session, workspace, project.name)
-    disk = bytes_used(workspace.project_folder(project.name) / "runs")
-    trials = session.query(Trial).join(Study, Trial.study == Study.id).where(Study.project == project.name).count()
-    return {
-        "project_wall_clock_seconds": f"{used:.0f} of {allowed.project_wall_clock_seconds:.0f}",
-        "disk_megabytes": f"{disk / 1e6:.1f} of {allowed.disk_bytes / 1e6:.0f}",
-        "trials": f"{trials} of {allowed.trials}",
-        "run_wall_clock_seconds": f"at most {allowed.run_wall_clock_seconds:.0f}",
-    }

@@ -184,7 +184,8 @@ def _recommend(
 ) -> tuple[Advice, list[str]]:
     troubles = [f"{alert.title}: {alert.message}" for alert in alerts if alert.severity == "critical"]
     if record.status.state is RunState.INTERRUPTED:
-        troubles.append(f"The run was interrupted: resume_training(run_id='{record.run.run_id}').")
+        own = f"project={record.run.path.parent.parent.name!r}, run_id={record.run.run_id!r}"
+        troubles.append(f"The run was interrupted: resume_training({own}).")
     elif record.status.state is RunState.FAILED:
         failure = record.status.failure
         troubles.append(f"The run failed: {failure.message if failure else 'no reason was recorded.'}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from trainwright.tools.training_monitor.no_effect import differing_keys, trained_alike
 from trainwright.tools.training_monitor.record import TRAIN_LOSS, RunRecord
 from trainwright.trainer.config import flatten
 
@@ -73,7 +74,7 @@ def compare_runs(runs: Sequence[RunDirectory]) -> RunComparison:
         runs=[_row(record) for record in records.values()],
         differences=_unequal({key: {name: config.get(key) for name, config in configs.items()} for key in keys}),
         identity_differences=identity,
-        notes=_notes(list(records.values()), identity),
+        notes=_notes(list(records.values()), identity) + _without_effect(list(records.values())),
     )
 
 
@@ -108,6 +109,17 @@ def _row(record: RunRecord) -> RunRow:
 def _digest(record: RunRecord, name: str, key: str) -> str | None:
     value = record.evidence(name).get(key)
     return value[:19] if isinstance(value, str) else None
+
+
+def _without_effect(records: list[RunRecord]) -> list[str]:
+    """Return a sentence for every run that trained as an earlier one of these did, though its keys say otherwise."""
+    notes = []
+    for place, record in enumerate(records):
+        first = next((other for other in records[:place] if trained_alike(other, record)), record)
+        if keys := list(differing_keys(first, record)):
+            names = f"{first.run.run_id} and {record.run.run_id}"
+            notes.append(f"The losses of {names} are the same bit for bit: {', '.join(keys)} had no effect.")
+    return notes
 
 
 def _notes(records: list[RunRecord], different: dict[str, dict[str, str | None]]) -> list[str]:

@@ -100,6 +100,7 @@ def _describe(record: RunRecord, diagnostic: Diagnostic, trigger: Trigger, past:
         window=trigger.window,
         step=worst.step,
         epoch=epoch if epoch is not None else "?",
+        detail=worst.detail,
     )
     return Alert(
         id=diagnostic.id,
@@ -114,7 +115,7 @@ def _describe(record: RunRecord, diagnostic: Diagnostic, trigger: Trigger, past:
         epoch=epoch,
         document=diagnostic.path,
         requirement=diagnostic.requirement,
-        fixes=compute_fixes(diagnostic, record),
+        fixes=compute_fixes(diagnostic, record, worst.keys),
     )
 
 

@@ -22,7 +22,7 @@ INDEX = "README.md"
 FREE_SECTIONS = ("model.args", "data.args", "task.args")
 """Arguments of the user's own callables: the schema does not know their names."""
 
-PLACEHOLDERS = {"measured": 1.0, "threshold": 1.0, "count": 1, "window": 1, "step": 1, "epoch": 1}
+PLACEHOLDERS = {"measured": 1.0, "threshold": 1.0, "count": 1, "window": 1, "step": 1, "epoch": 1, "detail": ""}
 """What a trigger's message may show."""
 
 
@@ -137,6 +137,14 @@ class FixRule(_Strict):
     changes: dict[Annotated[str, AfterValidator(_known_key)], Change] = Field(default_factory=dict)
     together: bool = False
     """The changes only make sense all at once."""
+    take_out: bool = False
+    """The keys that the alert names go back to their defaults."""
+
+    @model_validator(mode="after")
+    def _one_kind_of_change(self) -> Self:
+        if self.take_out and self.changes:
+            raise ValueError("give changes or take_out, not both")
+        return self
 
 
 class Diagnostic(_Strict):

@@ -13,6 +13,8 @@ from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from trainwright.tools.training_monitor.documents import Change, Diagnostic, FixRule
     from trainwright.tools.training_monitor.record import RunRecord
 
@@ -36,9 +38,13 @@ class Fix(BaseModel):
         return f"configure(project={json.dumps(project)}, changes={json.dumps(self.changes)})" if self.changes else ""
 
 
-def compute_fixes(diagnostic: Diagnostic, record: RunRecord) -> list[Fix]:
-    """Return the document's fixes for one run; first the one that the failed run worked out by measuring, if it did."""
-    found = [fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record)) is not None]
+def compute_fixes(diagnostic: Diagnostic, record: RunRecord, keys: Sequence[str] = ()) -> list[Fix]:
+    """Return the document's fixes for one run; first the one that the failed run worked out by measuring, if it did.
+
+    Args:
+        keys: the keys of the configuration that the alert is about.
+    """
+    found = [fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record, keys)) is not None]
     measured = worked_out(record) if diagnostic.id in MEASURED_BY_THE_RUN else None
     if measured is None:
         return found
@@ -54,12 +60,14 @@ def worked_out(record: RunRecord) -> Fix | None:
     return Fix(id="worked_out", text="What the failed run worked out from what it measured.", changes=changes)
 
 
-def compute_fix(rule: FixRule, record: RunRecord) -> Fix | None:
+def compute_fix(rule: FixRule, record: RunRecord, keys: Sequence[str] = ()) -> Fix | None:
     """Return the rule's changes worked out from the run's configuration; None when it already stands there.
 
     A key that the model does not accept, or a result that breaks the schema, leaves the fix as advice.
     """
     values = record.config.model_dump(mode="json")
+    if rule.take_out:
+        return _taken_out(rule, values, keys)
     accepted = {key: change for key, change in rule.changes.items() if _accepts(record, values, key)}
     changes: dict[str, Any] = {}
     for key, change in accepted.items():
@@ -71,6 +79,11 @@ def compute_fix(rule: FixRule, record: RunRecord) -> Fix | None:
         return None
     whole = not rule.together or len(changes) == len(rule.changes)
     return Fix(id=rule.id, text=rule.text, changes=changes if whole and _is_valid(values, changes) else {})
+
+
+def _taken_out(rule: FixRule, values: dict[str, Any], keys: Sequence[str]) -> Fix | None:
+    changes = dict.fromkeys(key for key in keys if _look_up(values, key) is not None)
+    return Fix(id=rule.id, text=rule.text, changes=changes if _is_valid(values, changes) else {}) if changes else None
 
 
 def _is_valid(values: dict[str, Any], changes: dict[str, Any]) -> bool:

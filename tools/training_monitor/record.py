@@ -30,6 +30,10 @@ class Sample(NamedTuple):
     step: int
     value: float
     epoch: int | None = None
+    detail: str = ""
+    """What the number counts, in words."""
+    keys: tuple[str, ...] = ()
+    """Keys of the configuration that it is about."""
 
 
 def mean(values: Sequence[float]) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from trainwright.tools.training_monitor.no_effect import keys_without_effect, unused_keys
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS, Sample
 
 if TYPE_CHECKING:
@@ -195,6 +196,8 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         training_ended,
         out_of_memory_failures,
         out_of_memory_while_building,
+        unused_keys,
+        keys_without_effect,
     )
 }
 """Every signal by its name."""

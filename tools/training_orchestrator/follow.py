@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from trainwright.tools import ledger
+from trainwright.tools import ledger, limits
 from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.stop import signal_worker
@@ -81,7 +81,8 @@ def _file(workspace: Workspace, run: Run, seen: Observation, digests: dict[str, 
             row.state = seen.state.value
             if digests is not None:
                 _seal(row, seen, directory)
-                body = {"run_id": row.id, "state": row.state, "attempt": seen.status.attempt, "digests": digests}
+                body = {"run_id": row.id, "state": row.state, "attempt": seen.status.attempt, "digests": digests,
+                        "used": limits.run_use(session, workspace, row).model_dump()}  # fmt: skip
                 ledger.append(session, row.project, "run_sealed", body)
         run.state, run.sealed, run.summary, run.ended_at = row.state, row.sealed, row.summary, row.ended_at
 
@@ -102,7 +103,7 @@ def _hold_to_limits(directory: RunDirectory, seen: Observation) -> None:
     elapsed_seconds = time.time() - seen.status.started_at
     if elapsed_seconds <= TERMINATE_AFTER_SECONDS:
         return
-    overrun_seconds = elapsed_seconds - directory.specification().limits.wall_clock_seconds
+    overrun_seconds = elapsed_seconds - directory.limits().wall_clock_seconds
     if overrun_seconds > KILL_AFTER_SECONDS:
         signal_worker(directory, seen, signal.SIGKILL, reason="wall_clock_limit")
     elif overrun_seconds > TERMINATE_AFTER_SECONDS:

@@ -61,6 +61,12 @@ def last_lines(log: Path) -> list[str]:
     return [line[-LAST_CHARACTERS:] for line in lines]
 
 
+def resuming(directory: RunDirectory) -> str:
+    """Return the call that resumes the run; its folder stands in the project's."""
+    project = directory.path.parent.parent.name
+    return f"resume_training(project={project!r}, run_id={directory.run_id!r})"
+
+
 def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) -> Observation:
     """The latest launch has not written a record yet: it is on its way, or it never will."""
     if directory.is_locked():
@@ -73,7 +79,7 @@ def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) ->
     failure = Failure(
         category="interrupted",
         message=f"Attempt {launch.attempt} of the worker never began: {reason}.",
-        remedy=f"resume_training(run_id='{directory.run_id}') starts it again; `trainwright doctor` checks the rest.",
+        remedy=f"{resuming(directory)} starts it again; `trainwright doctor` checks the rest.",
         details={"last_lines": last_lines(directory.log)},
     )
     # Without a known process a late one may still turn up, so such a run is not sealed.
@@ -87,7 +93,7 @@ def _vanished(directory: RunDirectory, status: RunStatus) -> Failure:
         category="interrupted",
         message=f"The worker process ended {where} without a last record: it was killed (by a person, the system, or "
         "for want of memory), or code of the project ended it with os._exit.",
-        remedy=f"resume_training(run_id='{directory.run_id}') goes on from the newest whole checkpoint.",
+        remedy=f"{resuming(directory)} goes on from the newest whole checkpoint.",
         details={"last_lines": last_lines(directory.log)},
     )
 

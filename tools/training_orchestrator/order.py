@@ -54,8 +54,8 @@ def order(
     smoke run may be bounded by `max_steps`, and a probe told how many to measure; a replay has its source's bound.
 
     Raises:
-        ConfigurationError: the changed configuration breaks the schema, they change the seed, `max_steps` for another
-            kind than smoke, or a probe of several processes.
+        ConfigurationError: the changed configuration breaks the schema, they change the seed or a final run,
+            `max_steps` for another kind than smoke, or a probe of several processes.
         ConflictError: a replay or export without a completed source, or with changes.
     """
     _check_bound(project, kind, max_steps)
@@ -63,6 +63,7 @@ def order(
     if kind not in REPEATING:
         values = base if base is not None else permits.base_values(session, workspace, project, kind)
         _check_seed(project, kind, values, changes)
+        _check_final(project, kind, changes)
         call = f"start_training(project={project.name!r}, kind={kind.value!r}"
         config = parse_config(
             apply_changes(values, changes if seed is None else {**changes, "seed": seed}),
@@ -115,6 +116,17 @@ def _check_seed(project: Project, kind: RunKind, values: dict[str, Any], changes
             remedy="Leave seed out: a study repeats its best trial on other seeds by itself. For the whole project: "
             f"configure(project='{project.name}', changes={{'seed': …}}).",
             document="reproducibility/seed_control.md",
+        )
+
+
+def _check_final(project: Project, kind: RunKind, changes: dict[str, Any]) -> None:
+    if kind is RunKind.FINAL and changes:
+        raise ConfigurationError(
+            f"A final run got changes to {', '.join(sorted(changes))[:200]}; it trains what the optimization gate "
+            "settled.",
+            remedy=f"start_training(project='{project.name}', kind='final') without changes, or settle on something "
+            f"else: configure(project='{project.name}', changes={{…}}).",
+            document="phases/finalization/workflow.md",
         )
 
 

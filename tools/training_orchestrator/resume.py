@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools import ledger
+from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.tools.training_orchestrator.follow import follow
@@ -12,9 +12,9 @@ from trainwright.tools.training_orchestrator.launch import launch_worker
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.stop import STOP_REASON
 from trainwright.tools.training_orchestrator.views import RunView, view_run
-from trainwright.tools.workspace.records import get_project, get_run
+from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
-from trainwright.trainer.errors import ConflictError, IntegrityError, LimitReachedError
+from trainwright.trainer.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -28,16 +28,22 @@ RESUMABLE_FAILURES = frozenset({"limit", "storage"})
 """Failures whose cause lay outside the run: it goes on once there is room again."""
 
 
-def resume_run(workspace: Workspace, run_id: str) -> RunView:
+def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None) -> RunView:
     """Start a new worker on an interrupted or stopped run; it goes on from the newest whole checkpoint.
 
+    Its share is reserved anew under the limits that hold now, and counts all attempts together (GATE-4).
+
+    Args:
+        project: the project that the run must belong to; None for callers that have the run from its own study.
+
     Raises:
-        ConflictError: the run still runs, is completed, was pruned, or failed for a cause that lies in itself.
+        ConflictError: the run is another project's, still runs, is completed, was pruned, or failed for a cause that
+            lies in itself.
         GateRefusedError, LimitReachedError: no permit now.
         NotFoundError: there is no such run.
     """
     with workspace.session() as session:
-        run = get_run(session, run_id)
+        run = get_run(session, run_id) if project is None else get_run_of(session, project, run_id)
     follow(workspace, run)  # seals what has ended, so that the ledger tells the whole story in order
     directory = workspace.run_directory(run.project, run.id)
     with workspace.session() as session:
@@ -45,14 +51,17 @@ def resume_run(workspace: Workspace, run_id: str) -> RunView:
         seen = observe(directory)
         _check_resumable(row, seen)
         _check_unchanged(session, directory, row)
-        project = get_project(session, row.project)
-        _check_time_left(directory, permits.effective_limits(workspace, project).run_wall_clock_seconds)
-        permit = permits.permit(session, workspace, project, RunKind(row.kind))
+        owner = get_project(session, row.project)
+        kind = RunKind(row.kind)
+        permit = permits.permit(session, workspace, owner, kind)
+        share = limits.reserve(session, workspace, owner, kind, directory.specification().config, run=row)
+        permit["reserved"] = share.model_dump()
         launch = Launch(attempt=seen.status.attempt + 1)
         body = {"run_id": run_id, "attempt": launch.attempt, "state": seen.state.value, "permit": permit}
         ledger.append(session, row.project, "run_resumed", body)
         row.state, row.sealed, row.ended_at, row.summary = RunState.CREATED.value, False, None, None
         (directory.path / STOP_REASON).unlink(missing_ok=True)
+        directory.write_limits(share.limits)
         write_launch(directory.path, launch)
     launch_worker(directory, launch)
     return view_run(workspace, row)
@@ -73,17 +82,6 @@ def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> Non
         raise IntegrityError(
             f"The record of run {run.id} was changed after it ended ({seal['state']}): {'; '.join(differences[:3])}.",
             remedy=f"start_training(project='{run.project}', kind='{run.kind}') starts a new run.",
-        )
-
-
-def _check_time_left(directory: RunDirectory, allowed_seconds: float) -> None:
-    """Refuse a resume that the worker would end at once: the limit counts all attempts together (GATE-4)."""
-    used_seconds = directory.seconds_worked()
-    if used_seconds >= allowed_seconds:
-        raise LimitReachedError(
-            f"Run {directory.run_id} has used {used_seconds:.0f} of {allowed_seconds:.0f} seconds of wall clock.",
-            remedy="Train with fewer epochs; only the workspace's owner can raise limits.run_wall_clock_seconds.",
-            details={"limit": "run_wall_clock_seconds", "used": used_seconds, "allowed": allowed_seconds},
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.training_orchestrator.detached import write_launch
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.views import RunView, view_run
-from trainwright.tools.workspace.records import get_run
+from trainwright.tools.workspace.records import get_run, get_run_of
 from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import write_atomically
 
@@ -20,15 +20,18 @@ STOP_REASON = "stop_reason"
 WITHDRAWN = "it was withdrawn before an outer launcher had started it"
 
 
-def stop_run(workspace: Workspace, run_id: str, *, reason: str = "requested") -> RunView:
+def stop_run(workspace: Workspace, run_id: str, *, project: str | None = None, reason: str = "requested") -> RunView:
     """Ask the worker to save a checkpoint and stop at the next step. Asking twice does no harm.
+
+    Args:
+        project: the project that the run must belong to; None for callers that have the run from its own study.
 
     Raises:
         NotFoundError: there is no such run.
-        ConflictError: the run has ended, or its process is not known yet.
+        ConflictError: the run has ended, is another project's, or its process is not known yet.
     """
     with workspace.session() as session:
-        run = get_run(session, run_id)
+        run = get_run(session, run_id) if project is None else get_run_of(session, project, run_id)
     directory = workspace.run_directory(run.project, run.id)
     seen = observe(directory)
     if seen.state.is_ended:
@@ -44,7 +47,7 @@ def stop_run(workspace: Workspace, run_id: str, *, reason: str = "requested") ->
     if not again.state.is_ended:
         raise ConflictError(
             f"Run {run_id} is just starting; its process is not known yet.",
-            remedy=f"Call stop_training(run_id='{run_id}') again in a few seconds.",
+            remedy=f"Call stop_training(project='{run.project}', run_id='{run_id}') again in a few seconds.",
         )
     return view_run(workspace, run)
 

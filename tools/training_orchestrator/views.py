@@ -139,7 +139,11 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
         arguments = {"study_id": run.study, "wait_seconds": 50}
         return NextCall(tool="tuning_status", arguments=arguments, why="the run belongs to this study")
     if view.state in {RunState.INTERRUPTED, RunState.STOPPED}:
-        return NextCall(tool="resume_training", arguments={"run_id": run.id}, why=f"the run is {view.state.value}")
+        return NextCall(
+            tool="resume_training",
+            arguments={"project": run.project, "run_id": run.id},
+            why=f"the run is {view.state.value}",
+        )
     suggested = suggested_call(run.project, run.id, view.result) if view.kind == RunKind.PROBE else None
     if suggested is not None:
         return suggested

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
-from trainwright.trainer.errors import NotFoundError
+from trainwright.trainer.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -29,6 +29,18 @@ def get_run(session: Session, run_id: str) -> Run:
     if run is None:
         ids = list(session.scalars(select(Run.id).order_by(Run.created_at)))
         raise _not_found("run", run_id, ids, "project_status(project=…) lists the runs.")
+    return run
+
+
+def get_run_of(session: Session, project: str, run_id: str) -> Run:
+    """Return a run of the named project. Raises NotFoundError, and ConflictError for a run of another project."""
+    get_project(session, project)
+    run = get_run(session, run_id)
+    if run.project != project:
+        raise ConflictError(
+            f"Run {run_id} belongs to project {run.project!r}, not to {project!r}.",
+            remedy=f"project_status(project={project!r}) lists the runs of {project!r}; leave those of others alone.",
+        )
     return run
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -15,18 +16,36 @@ HEADER = """\
 # Trainwright's owner settings. Agents cannot change them through any tool; edit them yourself.
 # code_roots: folders under which projects may keep code and data (relative to this file's folder).
 # limits: the most that any one project may use; an agent may ask for less, never for more.
+# workspace_limits: the most that all projects together may use.
+# price_per_gpu_hour: in your currency, what `money` is counted in; 0 counts none.
+# require_git: whether code of a project must stand in a git repository.
+# approvals: where you answer what agents ask for: terminal (`trainwright approve`), elicitation (a question that the
+#   agent's client shows you; some clients answer by themselves); [] means in this file only.
+# grants: ids of requests that you grant here.
 """
 
 
-class ProjectLimits(BaseModel):
-    """What one project may use (GATE-4)."""
-
+class _Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def exceeded_by(self, wishes: dict[str, float]) -> list[str]:
+        """Return the names of the limits for which the wishes ask more than this allows."""
+        return [name for name, wish in wishes.items() if wish > getattr(self, name)]
+
+
+class ProjectLimits(_Limits):
+    """What one project may use (GATE-4)."""
 
     run_wall_clock_seconds: float = Field(default=4 * 3600.0, gt=0)
     """Longest single run."""
+    run_disk_bytes: int = Field(default=10 * 1024**3, gt=0)
+    """Largest single run directory."""
     project_wall_clock_seconds: float = Field(default=48 * 3600.0, gt=0)
     """All runs of the project together."""
+    gpu_hours: float = Field(default=100.0, ge=0)
+    """Hours of work times devices, over all runs of the project."""
+    money: float = Field(default=500.0, ge=0)
+    """What these hours cost at `price_per_gpu_hour`."""
     trials: int = Field(default=200, ge=1)
     """Trials over all studies of the project."""
     runs_at_once: int = Field(default=2, ge=1)
@@ -35,9 +54,16 @@ class ProjectLimits(BaseModel):
     user_code_seconds: float = Field(default=120.0, gt=0)
     """Longest that importing and building the user's code may take."""
 
-    def exceeded_by(self, wish: ProjectLimits) -> list[str]:
-        """Return the names of the limits for which `wish` asks more than this allows."""
-        return [name for name in type(self).model_fields if getattr(wish, name) > getattr(self, name)]
+
+class WorkspaceLimits(_Limits):
+    """What all projects together may use (GATE-4)."""
+
+    wall_clock_seconds: float = Field(default=60 * 24 * 3600.0, gt=0)
+    gpu_hours: float = Field(default=1000.0, ge=0)
+    money: float = Field(default=5000.0, ge=0)
+    trials: int = Field(default=5000, ge=1)
+    runs_at_once: int = Field(default=8, ge=1)
+    disk_bytes: int = Field(default=200 * 1024**3, gt=0)
 
 
 class Settings(BaseModel):
@@ -47,6 +73,15 @@ class Settings(BaseModel):
 
     code_roots: list[str] = Field(default_factory=lambda: [".."])
     limits: ProjectLimits = Field(default_factory=ProjectLimits)
+    workspace_limits: WorkspaceLimits = Field(default_factory=WorkspaceLimits)
+    price_per_gpu_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    """In the owner's currency, that of `money`."""
+    require_git: bool = False
+    """Whether user code must stand in a git repository."""
+    approvals: list[Literal["terminal", "elicitation"]] = Field(default_factory=lambda: ["terminal"])  # type: ignore[arg-type]
+    """Where the owner answers requests, besides this file."""
+    grants: list[str] = Field(default_factory=list)
+    """Ids of requests that the owner grants here."""
 
     @classmethod
     def load(cls, folder: Path) -> Settings:
@@ -80,9 +115,11 @@ class Settings(BaseModel):
 def _write_defaults(path: Path) -> None:
     """Make the file whole or not at all, and never over one that another server or the owner has just made."""
     roots = "code_roots:\n- ..\n"
-    limits = "".join(f"  {name}: {value!r}\n" for name, value in ProjectLimits().model_dump().items())
+    text = HEADER + roots
+    for section, limits in (("limits", ProjectLimits()), ("workspace_limits", WorkspaceLimits())):
+        text += f"{section}:\n" + "".join(f"  {name}: {value!r}\n" for name, value in limits.model_dump().items())
     draft = path.with_suffix(".draft")
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
-            draft.write_text(f"{HEADER}{roots}limits:\n{limits}")
+            draft.write_text(f"{text}price_per_gpu_hour: 0.0\nrequire_git: false\napprovals: [terminal]\ngrants: []\n")
             draft.replace(path)

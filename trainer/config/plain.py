@@ -35,7 +35,7 @@ def require_plain(values: dict[str, Any]) -> None:
             document=document_for([key]),
             details={"problems": problems},
         )
-    sizes = {key: _bytes(value) for key, value in values.items()}
+    sizes = {key: _bytes({key: value}) for key, value in values.items()}
     if sum(sizes.values()) > MAX_BYTES:
         largest = max(sizes, key=lambda key: sizes[key])
         raise ConfigurationError(

@@ -19,6 +19,8 @@ from trainwright.trainer.errors import ConfigurationError
 
 MAX_YAML_BYTES = 256 * 1024
 MOST_PROBLEMS = 8
+MOST_EXPLAINED = 100
+"""Explaining compares broken keys with each other: a flood of them would keep the server busy for minutes."""
 MOST_CHARACTERS = 600
 
 
@@ -93,7 +95,7 @@ def parse_config(values: dict[str, Any], *, mend: Mend | None = None) -> Trainin
         return TrainingConfig.model_validate(values)
     except ValidationError as error:
         found = sorted(error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
-        problems = explain_all(found, values)
+        problems = explain_all(found[:MOST_EXPLAINED], values)
         texts = [problem.text for problem in problems]
         told = "; ".join(texts[:MOST_PROBLEMS])
         changes = {

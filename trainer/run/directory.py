@@ -1,6 +1,7 @@
 """Where everything of one run stands, and how it is read and written safely.
 
 run.json        the specification, written once by the launcher
+limits.json     what the present attempt may use, written by the launcher of a resumed run; before, as in run.json
 status.json     the latest RunStatus, replaced atomically by the worker
 run.lock        an flock held by the worker: the truth on whether it lives
 metrics.sqlite  see metrics.py
@@ -27,7 +28,7 @@ from pydantic import BaseModel, ValidationError
 from trainwright.trainer.errors import ConflictError, IntegrityError, NotFoundError, StorageError
 from trainwright.trainer.run.events import Event, append_event, read_events
 from trainwright.trainer.run.metrics import MetricStore
-from trainwright.trainer.run.specification import RunSpecification
+from trainwright.trainer.run.specification import Limits, RunSpecification
 from trainwright.trainer.run.status import RunState, RunStatus
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 Record = TypeVar("Record", bound=BaseModel)
 
+LIMITS = "limits.json"
 EVIDENCE = ("environment", "reproducibility", "data", "code", "resolved", "summary")
 """Names of `artifacts/<name>.json` that every training worker leaves."""
 
@@ -82,6 +84,16 @@ class RunDirectory:
     def specification(self) -> RunSpecification:
         """Read `run.json`. Raises NotFoundError or IntegrityError."""
         return self._read_model("run.json", RunSpecification)
+
+    def limits(self) -> Limits:
+        """Return what the present attempt may use. Raises NotFoundError or IntegrityError."""
+        if (self.path / LIMITS).exists():
+            return self._read_model(LIMITS, Limits)
+        return self.specification().limits
+
+    def write_limits(self, limits: Limits) -> None:
+        """Set what the next attempt may use. Raises StorageError."""
+        write_atomically(self.path / LIMITS, limits.model_dump_json(indent=2).encode())
 
     def write_status(self, status: RunStatus) -> None:
         """Replace `status.json`."""

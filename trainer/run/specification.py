@@ -32,9 +32,25 @@ class Limits(BaseModel):
 
     wall_clock_seconds: float = Field(gt=0, default=3600.0)
     """Longest that the run may work, all attempts together."""
+    gpu_hours: float | None = Field(ge=0, default=None)
+    """Most hours of work times devices; None: no limit. Without a device there is nothing to count."""
+    money: float | None = Field(ge=0, default=None)
+    """Most that these hours may cost at `price_per_gpu_hour`."""
+    price_per_gpu_hour: float = Field(ge=0, default=0.0)
     disk_bytes: int = Field(gt=0, default=20 * 1024**3)
     user_code_seconds: float = Field(gt=0, default=120.0)
     """Longest that importing and building the user's code may take."""
+
+    def reached(self, worked_seconds: float, gpus: int) -> str | None:
+        """Return the stop reason of the first limit that so many seconds of work on so many devices have reached."""
+        gpu_hours = worked_seconds * gpus / 3600
+        if worked_seconds > self.wall_clock_seconds:
+            return "wall_clock_limit"
+        if self.gpu_hours is not None and gpu_hours > self.gpu_hours:
+            return "gpu_hours_limit"
+        if self.money is not None and gpu_hours * self.price_per_gpu_hour > self.money:
+            return "money_limit"
+        return None
 
 
 class RunSpecification(BaseModel):
@@ -56,6 +72,8 @@ class RunSpecification(BaseModel):
     """Run directory of another run: what a replay repeats, what an export exports."""
     expected: dict[str, str] = Field(default_factory=dict)
     """Digests fixed by the planning gate (`data`, `code`, `environment`): the worker fails on a mismatch."""
+    exemptions: list[str] = Field(default_factory=list)
+    """Non-deterministic operations that the workspace's owner allows; set by the launcher alone."""
     returns: str | None = None
     """How the smoke run found the model's output to be read; None asks the worker to find out."""
     permit: dict[str, Any] = Field(default_factory=dict)

@@ -65,7 +65,8 @@ class RunStatus(BaseModel):
     stage: str = ""
     """What the worker does now: importing, probing, training, validating, saving, exporting."""
     stop_reason: str | None = None
-    """completed, early_stopping, max_steps, requested, pruned, wall_clock_limit, disk_limit."""
+    """completed, early_stopping, max_steps, requested, pruned, wall_clock_limit, gpu_hours_limit,
+    money_limit, disk_limit."""
     started_at: float = 0.0
     """Unix seconds at which this attempt began."""
     heartbeat_at: float = 0.0

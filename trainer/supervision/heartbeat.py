@@ -34,10 +34,12 @@ class Heartbeat:
         is_far: bool = False,
     ) -> None:
         worked_seconds = run.seconds_worked()  # by earlier attempts: the limit is the run's, not the attempt's
-        self.run, self.limits, self.stop_request = run, specification.limits, stop
+        self.run, self.limits, self.stop_request = run, run.limits(), stop
         self.code_root = Path(specification.code_root)
         self.is_far = is_far
         """Whether those who may ask for the end can be on another machine, where they can send no signal."""
+        self.gpus = 0
+        """Devices that the run works on, set once they are known: what GPU hours count."""
         self.step = 0
         """Set by the loop; a plain attribute, so that a step costs nothing."""
         self._status = RunStatus(
@@ -128,8 +130,9 @@ class Heartbeat:
             )
         if self.is_far and self.stop_request.is_written:
             self.stop_request.ask("requested")
-        if now - self._began > limits.wall_clock_seconds:
-            self._ask("wall_clock_limit", now)
+        reached = limits.reached(now - self._began, self.gpus)
+        if reached is not None:
+            self._ask(reached, now)
         if now - self._disk_at > DISK_CHECK_SECONDS:
             self._disk_at = now
             if folder_bytes(self.run.path) > limits.disk_bytes:
@@ -140,7 +143,7 @@ class Heartbeat:
                     f"The run reached its limit ({self.stop_request.reason}) and did not stop within "
                     f"{GRACE_SECONDS:g} s.",
                     remedy="The last checkpoint is kept. Shorten single steps, or ask the owner to raise the limit.",
-                    details={"limit": self.stop_request.reason, "wall_clock_seconds": limits.wall_clock_seconds},
+                    details={"limit": self.stop_request.reason, "limits": limits.model_dump()},
                 )
             )
 

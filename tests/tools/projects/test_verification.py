@@ -13,11 +13,12 @@ from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate, record
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.ledger import copy_all_forward
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.canonical import canonical_json, digest_json
-from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.errors import GateRefusedError, IntegrityError
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"
@@ -50,6 +51,8 @@ def rewrite(workspace: Workspace, phase: str, edit: Callable[[dict[str, Any]], N
             previous = digest
         for _, sql in triggers:
             connection.execute(sql)
+    (workspace.project_folder(NAME) / "ledger.jsonl").unlink()
+    copy_all_forward(workspace)
 
 
 def check_of(body: dict[str, Any], name: str) -> dict[str, Any]:
@@ -164,3 +167,18 @@ def test_a_decision_written_with_the_servers_own_functions_is_named(at: At) -> N
         assert report.outcome == "refused"
         record(evidence, report.model_copy(update={"outcome": "passed"}), {})
     assert any("outcome recorded passed, derived refused" in what for what in verdicts(workspace))
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+def test_a_decision_cut_off_from_the_ledgers_end_stops_the_project_and_is_named(at: At) -> None:
+    workspace = at("based")
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        (last,) = connection.execute("SELECT MAX(sequence) FROM ledger").fetchone()
+        connection.execute("DROP TRIGGER ledger_no_delete")
+        connection.execute("DELETE FROM gate_decisions WHERE ledger_sequence = ?", (last,))
+        connection.execute("DELETE FROM ledger WHERE sequence = ?", (last,))
+    with pytest.raises(IntegrityError, match=f"entry {last} of ledger.jsonl is not in the database's ledger"):
+        projects.pass_gate(workspace, NAME, "baseline")
+    found = [finding.what for finding in verify_workspace(workspace.path).findings if finding.where == "ledger"]
+    assert len(found) == 1
+    assert found[0].startswith(f"ledger entry {last} was removed from the database")

@@ -31,6 +31,18 @@ class Saturated(nn.Module):
         return torch.sigmoid(self.layer(1e6 * x))  # unscaled inputs: the sigmoid is flat where they fall
 """
 
+DEAF = """
+from torch import nn
+
+class Deaf(nn.Module):
+    def __init__(self, width: int = 8, **arguments) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 10)  # whatever `width` says
+
+    def forward(self, x):
+        return self.layer(x.flatten(1))
+"""
+
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
@@ -42,6 +54,7 @@ def train(tmp_path_factory):
     np.savez(root / "large.npz", x=inputs, y=(1e4 * inputs[:, :1]).astype(np.float32))
     np.savez(root / "zero_one.npz", x=inputs, y=draw.integers(0, 2, size=(80, 1)).astype(np.float32))
     (root / "saturated.py").write_text(SATURATED, encoding="utf-8")
+    (root / "deaf.py").write_text(DEAF, encoding="utf-8")
 
     def run_worker(name, values):
         config = parse_config({**values, "logging": {"every_n_steps": 10, "tensorboard": False}})
@@ -162,3 +175,16 @@ def test_a_rate_far_too_low_stalls_and_underfits(train):
     assert run.status().stop_reason == "early_stopping"
     assert {"convergence_stall", "underfitting"} <= set(ids(run))
     assert assess(run, GOAL).recommendation == "optimize"
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_an_argument_that_the_users_model_does_not_read_is_told_by_the_run_before(train):
+    def deaf(name, width):
+        model = {"use": "deaf.py:Deaf", "args": {"width": width}}
+        return train(name, {**DIGITS, "model": model, "training": {"epochs": 1}})
+
+    first, second = deaf("deaf-1", 8), deaf("deaf-2", 512)
+    assert "no_effect" not in ids(first)
+    (alert,) = [alert for alert in diagnose(second) if alert.id == "no_effect"]
+    assert "model.args.width 8 -> 512 (against deaf-1)" in alert.message
+    assert "a key had no effect" in diagnostic_report(second, GOAL, []).lower()

@@ -219,7 +219,7 @@ def test_layers_that_cannot_be_matched_are_refused(
 @pytest.mark.parametrize(
     ("objective", "told"),
     [
-        ({}, "`objective.teacher` = {'name': 'distillation'}: Field required"),
+        ({}, "`objective.teacher` is required, and missing"),
         ({"teacher": {}}, "the folder of an export is enough"),
         ({"teacher": {"use": "mlp"}}, "a built-in teacher without objective.teacher.weights knows nothing"),
         ({"teacher": {"weights": "a", "use": "mpl"}}, "did you mean `mlp`"),

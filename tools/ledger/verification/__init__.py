@@ -1,4 +1,4 @@
-"""`trainwright verify`: compare ledger, tables, run records, checkpoints and artifacts with each other (GATE-3)."""
+"""`trainwright verify`: compare ledger, plain copies, tables, run records and artifacts with each other (GATE-3)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from sqlalchemy import select
 
 from trainwright.tools.gates.publication import publish
 from trainwright.tools.ledger.chain import broken_links
+from trainwright.tools.ledger.signing import PublicKey
+from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.ledger.verification.findings import Case, Finding, found
 from trainwright.tools.ledger.verification.rows import (
@@ -19,6 +21,7 @@ from trainwright.tools.ledger.verification.rows import (
     verify_studies,
     verify_triggers,
 )
+from trainwright.tools.ledger.verification.signatures import attestation
 from trainwright.tools.ledger.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Project
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "VerificationReport", "verify_workspace"]
 
 PARTS = {
+    "plain_copies": verify_copies,
     "projects": verify_projects,
     "configurations": verify_configurations,
     "decisions": verify_decisions,
@@ -49,6 +53,10 @@ class VerificationReport(BaseModel):
     findings: list[Finding]
     checked: dict[str, int]
     """How many ledger entries, decisions, configurations, runs, checkpoints and artifacts were compared."""
+    attested: str
+    """From which entry to which the ledger is signed, or that it is not."""
+    head: str
+    """Digest of the last ledger entry: kept elsewhere, it shows a ledger that was cut or rewritten."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -57,15 +65,20 @@ class VerificationReport(BaseModel):
         return [finding.what for finding in self.findings if finding.counts]
 
 
-def verify_workspace(path: Path) -> VerificationReport:
+def verify_workspace(path: Path, public_key: Path | None = None) -> VerificationReport:
     """Compare everything with the ledger. Changes nothing, but finishes what a killed server had recorded.
 
+    Args:
+        public_key: file of the key with which the ledger should be signed.
+
     Raises:
-        NotFoundError: the folder is not a workspace.
+        NotFoundError: the folder is not a workspace, or there is no such key.
+        ConfigurationError: the key is none.
         IntegrityError: the database cannot be read at all.
     """
     if not (path / "workspace.sqlite").is_file():
         raise NotFoundError(f"{path} is not a workspace.", remedy="Name the folder that holds workspace.sqlite.")
+    public = PublicKey.load(public_key) if public_key else None
     workspace = Workspace.open(path)
     try:
         with workspace.session() as session:
@@ -77,6 +90,9 @@ def verify_workspace(path: Path) -> VerificationReport:
             for name, verify in PARTS.items():
                 checked[name], more = verify(case)
                 findings += more
+            attested, more = attestation(case, public)
+            findings += more
+            head = case.entries[-1].digest if case.entries else ""
     finally:
         workspace.close()
-    return VerificationReport(findings=findings, checked=checked)
+    return VerificationReport(findings=findings, checked=checked, attested=attested, head=head)

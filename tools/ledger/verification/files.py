@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
@@ -31,13 +31,33 @@ def verify_runs(case: Case) -> Found:
             sealed += 1
             changed = changed_files(directory, seal["digests"], case.inspection)
             findings += [Finding(where=_where(name), what=f"run {run_id}: {what}") for name, what in changed]
+            if not changed and row.summary != _summary_of(directory):
+                findings += found("database", [f"run {run_id}: summary was changed in the database"])
         elif (body := own.started.get(run_id)) is not None:
             findings += found("run record", _changed_order(directory, body["specification"]))
     recorded = [body["run_id"] for _, body in case.of("run_started")]
     findings += found(
         "database", [f"run {name} was removed from the database" for name in recorded if name not in rows]
     )
+    findings += found("run record", _foreign_runs(case, rows.keys() | set(recorded)))
     return sealed, findings
+
+
+def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
+    try:
+        return run.evidence("summary")
+    except TrainwrightError:  # sealed as it was: damaged
+        return None
+
+
+def _foreign_runs(case: Case, known: set[str]) -> list[str]:
+    """Name folders among the runs that no permit made. One without a lock was left by a server that died meanwhile."""
+    folders = (case.workspace.path / "projects").glob("*/runs/*")
+    return [
+        f"run {folder.name}: its folder stands among the runs, and the ledger never started it"
+        for folder in sorted(folders)
+        if folder.name not in known and (folder / "run.lock").exists()
+    ]
 
 
 def verify_checkpoints(case: Case) -> Found:

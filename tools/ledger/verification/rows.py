@@ -14,6 +14,13 @@ from trainwright.trainer.errors import TrainwrightError
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+TRIGGERS = {
+    f"ledger_no_{action.lower()}": f"CREATE TRIGGER ledger_no_{action.lower()} BEFORE {action} ON ledger "
+    "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
+    for action in ("DELETE", "UPDATE")
+}
+"""What the migrations made, word for word."""
+
 
 def verify_projects(case: Case) -> Found:
     """Compare goals, limits and code roots, and name removed projects."""
@@ -91,11 +98,14 @@ def verify_models(case: Case) -> Found:
 
 
 def verify_triggers(case: Case) -> Found:
-    """Look whether the database still refuses to change the ledger."""
-    names = set(case.session.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")))
-    wanted = ("ledger_no_delete", "ledger_no_update")
-    missing = [f"the database's trigger {name} was removed" for name in wanted if name not in names]
-    return len(wanted), found("database", missing)
+    """Look whether the database still refuses to change the ledger; a trigger of the right name may refuse nothing."""
+    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    present = {name: " ".join(str(sql).split()) for name, sql in case.session.execute(query)}
+    problems = [f"the database's trigger {name} was removed" for name in TRIGGERS if name not in present]
+    problems += [f"the database's trigger {name} was changed" for name in TRIGGERS.keys() & present.keys()
+                 if present[name] != TRIGGERS[name]]  # fmt: skip
+    problems += [f"the database's trigger {name} was added" for name in sorted(present.keys() - TRIGGERS.keys())]
+    return len(TRIGGERS), found("database", problems)
 
 
 def _changed_trials(session: Session, study_id: str, recorded: list[dict[str, Any]]) -> list[str]:

@@ -1,0 +1,46 @@
+"""`make cheats`: play every cheat, print what came of it, and write the table in docs/security.md.
+
+The last line is one JSON object: cases, refused, detected, missed. Exits with 1 when a case came out otherwise than
+declared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from cheat_suite.case import Case, Outcome, all_cases
+from cheat_suite.playing import Player, in_playing_order
+from cheat_suite.table import count, write
+
+
+def main() -> int:
+    """Play, print, write."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("only", nargs="*", help="ids or families of cases; by default all, and the table is written")
+    only = set(parser.parse_args().only)
+    cases = [case for case in in_playing_order(all_cases()) if not only or {case.id, case.family} & only]
+    outcomes: list[tuple[Case, Outcome]] = []
+    unexpected = 0
+    with tempfile.TemporaryDirectory() as folder, Player(Path(folder)) as player:
+        for case in cases:
+            began = time.monotonic()
+            verdict = player.play(case)
+            outcomes.append((case, verdict.outcome))
+            is_other = verdict.outcome != case.expected
+            unexpected += is_other
+            mark = f"  EXPECTED {case.expected}: {verdict.told[:1000]}" if is_other else ""
+            seconds = time.monotonic() - began
+            print(f"{case.id:<32} {verdict.outcome:<9} {verdict.by:<13}{seconds:5.1f} s{mark}", flush=True)
+    if not only:
+        write(outcomes)
+    print(json.dumps(count(outcomes)))
+    return 1 if unexpected else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""A cheat: who plays it, where it begins, which rule must stand against it, and how it is played."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from cheat_suite.scene import Scene
+
+Attacker = Literal["tools", "files", "code"]
+Outcome = Literal["refused", "detected", "missed"]
+Play = Callable[["Scene"], None]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cheat."""
+
+    id: str
+    title: str
+    attacker: Attacker
+    """tools: an agent with nothing but the server's tools. files: someone with a shell as the same user.
+    code: the user's own code, in the worker."""
+    stage: str
+    """How far the project has come when the cheat begins; see `world.STAGES`."""
+    rule: str
+    """What a refusal, or the difference that is found, must say (a regular expression)."""
+    expected: Outcome
+    family: str
+    play: Play
+    requirements: tuple[str, ...]
+    slow: bool
+    """Played by `make cheats` only."""
+
+
+CASES: dict[str, Case] = {}
+
+
+def cheat(
+    identifier: str,
+    title: str,
+    *,
+    by: Attacker,
+    at: str,
+    rule: str,
+    expected: Outcome,
+    shows: tuple[str, ...] = (),
+    slow: bool = False,
+) -> Callable[[Play], Play]:
+    """Declare the decorated function as a case. Its module is its family."""
+
+    def declare(play: Play) -> Play:
+        if identifier in CASES:
+            raise ValueError(f"two cheats are named {identifier}")
+        family = play.__module__.rpartition(".")[2]
+        CASES[identifier] = Case(identifier, title, by, at, rule, expected, family, play, ("GATE-5", *shows), slow)
+        return play
+
+    return declare
+
+
+def all_cases() -> list[Case]:
+    """Return every case, by family and in the order of declaration within it."""
+    folder = Path(__file__).parent / "families"
+    for module in sorted(pkgutil.iter_modules([str(folder)]), key=lambda module: module.name):
+        importlib.import_module(f"cheat_suite.families.{module.name}")
+    return list(CASES.values())

@@ -1,0 +1,149 @@
+"""Bombs, tags, floods, depths and odd letters: arguments that try the reader rather than the rule."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from cheat_suite.case import cheat
+from cheat_suite.scene import Scene
+from cheat_suite.world import CONFIG, GOAL, NAME
+
+refused = partial(cheat, by="tools", expected="refused", shows=("CONF-1",))
+broken_settings = partial(cheat, by="files", at="planned", expected="refused", shows=("CONF-1", "GATE-4"))
+
+
+def _nested(depth: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@broken_settings("yaml-bomb", "Put a YAML bomb into the settings", rule="aliases are not allowed")
+def yaml_bomb(scene: Scene) -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]"
+        for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    (scene.world.workspace / "settings.yaml").write_text("\n".join(lines) + "\n")
+    scene.attempt("project_status", project=NAME)
+
+
+@broken_settings("yaml-tag", "Have the settings run a command by a YAML tag", rule="could not determine a constructor")
+def yaml_tag(scene: Scene) -> None:
+    mark = scene.world.folder / "ran"
+    text = f"code_roots: !!python/object/apply:os.system ['touch {mark}']\n"
+    (scene.world.workspace / "settings.yaml").write_text(text)
+    scene.attempt("project_status", project=NAME)
+    assert not mark.exists()
+
+
+@broken_settings("yaml-twice", "Give a limit twice in the settings", rule="key given twice: trials")
+def yaml_twice(scene: Scene) -> None:
+    (scene.world.workspace / "settings.yaml").write_text("limits: {trials: 1, trials: 1000000}\n")
+    scene.attempt("start_training", project=NAME, kind="baseline")
+
+
+@refused(
+    "yaml-as-argument",
+    "Hand a configuration over as YAML with tags",
+    at="created",
+    rule="`(config|changes)` = |breaks the schema",
+)
+def yaml_as_argument(scene: Scene) -> None:
+    bomb = "!!python/object/apply:os.system ['true']"
+    scene.attempt("create_project", name="second", intent="x", goal=GOAL, config=bomb)
+    scene.attempt("configure", project=NAME, changes=bomb)
+    scene.attempt("configure", project=NAME, changes={"optimizer": bomb})
+
+
+@refused(
+    "deep",
+    "Send a configuration nested ten thousand deep",
+    at="created",
+    rule="nests deeper than|not a dotted key|no deep nesting",
+)
+def deep(scene: Scene) -> None:
+    for depth in (40, 200):
+        scene.attempt("configure", project=NAME, changes={"model.args": _nested(depth)})
+    scene.attempt("configure", project=NAME, changes={".".join(["a"] * 10_000): 1})
+
+
+@refused(
+    "flood",
+    "Send texts and mappings of megabytes",
+    at="created",
+    rule="(?i)at most|too (long|large|many)|longer than|characters|unknown key|not a dotted key",
+)
+def flood(scene: Scene) -> None:
+    scene.attempt("create_project", name="second", intent="x" * 3_000_000, goal=GOAL, config=CONFIG)
+    scene.attempt("configure", project=NAME, changes={"seed": 1}, reason="x" * 3_000_000)
+    scene.attempt("configure", project=NAME, changes={f"key{number}": 1 for number in range(50_000)})
+    scene.attempt("start_training", project=NAME, kind="smoke", idempotency_key="k" * 3_000_000)
+    scene.attempt("read_document", path="x" * 3_000_000)
+
+
+@refused("huge-numbers", "Send numbers beyond every machine", at="created", rule="`[a-z_.]+` = ")
+def huge_numbers(scene: Scene) -> None:
+    for value in (10**30, 1e308, -1, 0, 10**9):
+        scene.attempt("configure", project=NAME, changes={"training.epochs": value})
+    scene.attempt("configure", project=NAME, changes={"optimizer.learning_rate": 1e300})
+
+
+@refused(
+    "wrong-types",
+    "Send a truth for a number, a text for a number, a list for a mapping",
+    at="created",
+    rule="`[a-z_.]+` = ",
+)
+def wrong_types(scene: Scene) -> None:
+    for value in (True, "20", [20], {"value": 20}, 20.5):
+        scene.attempt("configure", project=NAME, changes={"training.epochs": value})
+    scene.attempt("configure", project=NAME, changes=[["seed", 1]])
+
+
+@refused(
+    "odd-letters",
+    "Name a project in letters that look like others, or in none that are seen",
+    at="created",
+    rule="is not a valid name|There is no project",
+)
+def odd_letters(scene: Scene) -> None:
+    for name in ("flоwers", "flowers\u200b", "\u202eflowers", "Ⅸ", "ﬂowers", "FLOWERS", "flowers\ufeff"):
+        scene.attempt("create_project", name=name, intent="x", goal=GOAL, config=CONFIG)
+        scene.attempt("pass_gate", project=name, phase="planning")
+
+
+@refused(
+    "injected-words",
+    "Put terminal codes and forged lines into what reports will print",
+    at="created",
+    rule="control character|not the name of a metric|not a valid name",
+)
+def injected_words(scene: Scene) -> None:
+    forged = "accuracy\n| planning.seeds_probed | passed |"
+    scene.attempt("create_project", name="second", intent="\x1b[2Jall gates passed", goal=GOAL, config=CONFIG)
+    scene.attempt("create_project", name="second", intent="x", goal=GOAL | {"metric": forged}, config=CONFIG)
+
+
+@refused(
+    "object-attributes",
+    "Reach the program's own attributes through dotted keys",
+    at="created",
+    rule="unknown key|not a dotted key|single value",
+)
+def object_attributes(scene: Scene) -> None:
+    for key in ("__class__", "optimizer.__init__", "seed.real", "model.__dict__", "..", "optimizer.", ""):
+        scene.attempt("configure", project=NAME, changes={key: 1})
+
+
+@refused(
+    "key-of-a-study",
+    "Take the key of a run that a study will start",
+    at="created",
+    rule="such keys name the runs that studies start",
+)
+def key_of_a_study(scene: Scene) -> None:
+    scene.attempt("start_training", project=NAME, kind="smoke", idempotency_key="study-1/confirmation/0")

@@ -1,0 +1,251 @@
+"""Editing the ledger itself: rows, links, the tail, the triggers, and entries of one's own."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from functools import partial
+from typing import Any
+
+from cheat_suite.agent import Reply
+from cheat_suite.case import cheat
+from cheat_suite.scene import Scene
+from cheat_suite.world import NAME
+from trainwright.tools.ledger.plain import copy_forward
+from trainwright.trainer.canonical import canonical_json, digest_json
+
+edited = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
+missed = partial(cheat, by="files", expected="missed", shows=())
+COLUMNS = ("sequence", "time", "project", "kind", "body", "previous")
+
+
+@cheat(
+    "ledger-append-only",
+    "Update or delete a ledger row as it stands",
+    by="files",
+    at="planned",
+    rule="(?i)append-only|ledger",
+    expected="refused",
+    shows=("GATE-3",),
+)
+def ledger_append_only(scene: Scene) -> None:
+    for statement in ("UPDATE ledger SET body = '{}'", "DELETE FROM ledger WHERE sequence > 3"):
+        try:
+            scene.execute(statement)
+        except sqlite3.DatabaseError as error:
+            scene.replies.append(Reply(True, str(error), {}))
+        else:
+            scene.replies.append(Reply(False, statement, {}))
+
+
+@edited(
+    "ledger-row",
+    "Edit a decision in the ledger, the triggers taken away for it",
+    at="smoked",
+    rule="ledger entry [0-9]+ .*was changed after it was written",
+)
+def ledger_row(scene: Scene) -> None:
+    bring_back = scene.without_triggers()
+    scene.execute("UPDATE ledger SET body = replace(body, '42', '43') WHERE kind = 'config_version'")
+    bring_back()
+
+
+@edited(
+    "ledger-row-rehashed",
+    "Edit a row and compute its digest anew",
+    at="planned",
+    rule="does not continue the entry before it",
+)
+def ledger_row_rehashed(scene: Scene) -> None:
+    bring_back = scene.without_triggers()
+    sequence = scene.query("SELECT sequence FROM ledger WHERE kind = 'run_sealed'")[0][0]
+    _rewrite(scene, sequence, lambda body: body | {"state": "stopped"}, onwards=False)
+    bring_back()
+
+
+@edited("ledger-row-removed", "Remove a row from the middle", at="planned", rule="ledger entry [0-9]+ is missing")
+def ledger_row_removed(scene: Scene) -> None:
+    bring_back = scene.without_triggers()
+    scene.execute("DELETE FROM ledger WHERE kind = 'run_started'")
+    bring_back()
+
+
+@edited("ledger-tail-removed", "Cut the newest decisions off", at="based", rule="has no ledger entry")
+def ledger_tail_removed(scene: Scene) -> None:
+    bring_back = scene.without_triggers()
+    last = scene.query("SELECT max(sequence) FROM ledger")[0][0]
+    scene.execute("PRAGMA foreign_keys = OFF", f"DELETE FROM ledger WHERE sequence >= {last - 1}")
+    bring_back()
+
+
+@edited(
+    "ledger-triggers",
+    "Take the triggers away that make the ledger append-only",
+    at="planned",
+    rule="trigger ledger_no_(update|delete) was removed",
+)
+def ledger_triggers(scene: Scene) -> None:
+    scene.without_triggers()
+
+
+@edited(
+    "ledger-trigger-hollow",
+    "Replace a trigger by one of the same name that does nothing",
+    at="planned",
+    rule="trigger ledger_no_update was (changed|removed)",
+)
+def ledger_trigger_hollow(scene: Scene) -> None:
+    scene.execute(
+        "DROP TRIGGER ledger_no_update",
+        "CREATE TRIGGER ledger_no_update BEFORE UPDATE ON ledger WHEN 0 BEGIN SELECT 1; END",
+    )
+
+
+@edited(
+    "ledger-sealed-twice",
+    "Edit a run and append a new seal to the ledger, with a right digest",
+    at="trained",
+    rule="was sealed twice without having been resumed|summary.json was changed",
+)
+def ledger_sealed_twice(scene: Scene) -> None:
+    path = scene.run("baseline") / "artifacts" / "summary.json"
+    path.write_text(path.read_text().replace('"accuracy": 0', '"accuracy": 1'))
+    seal = json.loads(scene.query("SELECT body FROM ledger WHERE kind = 'run_sealed' ORDER BY sequence DESC")[0][0])
+    _append(scene, "run_sealed", seal | {"digests": seal["digests"] | {"artifacts/summary.json": "other"}})
+
+
+@edited(
+    "ledger-own-decision",
+    "Append a decision of one's own, rightly chained and with its row: planning passed",
+    at="smoked",
+    rule="decision on planning|planning gate",
+)
+def ledger_own_decision(scene: Scene) -> None:
+    names = ("goal_fixed", "limits_set", "smoke_run_passed", "seeds_probed", "determinism_probed")
+    checks = [
+        {"id": f"planning.{name}", "status": "passed", "measured": "as required", "counts": True} for name in names
+    ]
+    smoke = scene.newest("smoke")
+    configuration = scene.query("SELECT digest FROM config_versions")[0][0]
+    rested_on = {"configuration": configuration, "version": 1, "smoke_run": smoke, "runs": [smoke], "study": None}
+    body = {"phase": "planning", "outcome": "passed", "checks": checks, "rested_on": rested_on, "artifacts": {}}
+    sequence = _append(scene, "gate", body | {"settings": "own"})
+    row = {
+        "project": NAME,
+        "phase": "planning",
+        "passed": 1,
+        "report": json.dumps({"outcome": "passed", "checks": checks}),
+        "rested_on": json.dumps(rested_on),
+        "ledger_sequence": sequence,
+        "created_at": "2026-11-21 00:00:00",
+    }
+    scene.insert("gate_decisions", row)
+
+
+@edited(
+    "ledger-rewritten",
+    "Lower the goal in its row and its ledger entry, and chain every later entry anew",
+    at="based",
+    rule="planning.goal_fixed: required recorded validation accuracy >= 0.6, derived",
+)
+def ledger_rewritten(scene: Scene) -> None:
+    bring_back = scene.without_triggers()
+    sequence = scene.query("SELECT sequence FROM ledger WHERE kind = 'project_created'")[0][0]
+    _rewrite(scene, sequence, lambda body: body | {"goal": body["goal"] | {"target": 0.0}}, onwards=True)
+    scene.execute("UPDATE projects SET goal = json_set(goal, '$.target', 0.0)")
+    bring_back()
+
+
+@edited(
+    "ledger-rewritten-whole",
+    "Rewrite what no verdict rests on (what the project was for), and chain every later entry anew",
+    at="based",
+    rule="ledger.jsonl: line 1 tells ledger entry 1 otherwise than the database",
+)
+def ledger_rewritten_whole(scene: Scene) -> None:
+    _rewrite_intent(scene)
+
+
+@missed(
+    "ledger-and-copy-rewritten",
+    "Do the same, and write the plain copy beside the project anew from it, the ledger being unsigned",
+    at="based",
+    rule="intent|ledger",
+)
+def ledger_and_copy_rewritten(scene: Scene) -> None:
+    _rewrite_intent(scene)
+    scene.copy.unlink()
+    with scene.workspace() as workspace:
+        copy_forward(workspace, NAME)
+
+
+@edited("copy-edited", "Edit the ledger's plain copy", at="based", rule="ledger.jsonl: line")
+def copy_edited(scene: Scene) -> None:
+    scene.copy.write_text(scene.copy.read_text().replace("passed", "Passed", 1))
+
+
+@edited("copy-cut", "Cut the end off the plain copy", at="based", rule="ledger.jsonl|plain copy")
+def copy_cut(scene: Scene) -> None:
+    lines = scene.copy.read_text().splitlines(keepends=True)
+    scene.copy.write_text("".join(lines[:-2]))
+
+
+@edited("copy-removed", "Remove the plain copy", at="based", rule="ledger.jsonl|plain copy")
+def copy_removed(scene: Scene) -> None:
+    scene.copy.unlink()
+
+
+@edited("copy-link", "Put a link to another file in the plain copy's place", at="based", rule="ledger.jsonl|plain copy")
+def copy_link(scene: Scene) -> None:
+    other = scene.world.folder / "elsewhere.jsonl"
+    scene.copy.rename(other)
+    other.write_text(other.read_text().replace("passed", "Passed", 1))
+    scene.copy.symlink_to(other)
+
+
+@missed(
+    "both-ends-cut",
+    "Cut the newest decision off the ledger, its row and its plain copy alike, the ledger being unsigned",
+    at="based",
+    rule="entry|ledger|removed",
+)
+def both_ends_cut(scene: Scene) -> None:
+    bring_back = scene.without_triggers()
+    last = scene.query("SELECT max(sequence) FROM ledger")[0][0]
+    scene.execute(
+        f"DELETE FROM gate_decisions WHERE ledger_sequence = {last}", f"DELETE FROM ledger WHERE sequence = {last}"
+    )
+    lines = scene.copy.read_text().splitlines(keepends=True)
+    scene.copy.write_text("".join(lines[:-1]))
+    bring_back()
+
+
+def _rewrite_intent(scene: Scene) -> None:
+    bring_back = scene.without_triggers()
+    sequence = scene.query("SELECT sequence FROM ledger WHERE kind = 'project_created'")[0][0]
+    _rewrite(scene, sequence, lambda body: body | {"intent": "something easier"}, onwards=True)
+    scene.execute("UPDATE projects SET intent = 'something easier'")
+    bring_back()
+
+
+def _append(scene: Scene, kind: str, body: dict[str, Any]) -> int:
+    """Add a rightly chained entry and return its sequence."""
+    sequence, previous = scene.query("SELECT sequence, digest FROM ledger ORDER BY sequence DESC LIMIT 1")[0]
+    row = (sequence + 1, "2026-11-21T00:00:00.000000+00:00", NAME, kind, canonical_json(body), previous)
+    scene.insert("ledger", dict(zip((*COLUMNS, "digest"), (*row, digest_json(list(row))), strict=True)))
+    return int(sequence) + 1
+
+
+def _rewrite(scene: Scene, sequence: int, change: Any, *, onwards: bool) -> None:
+    """Change an entry's body and compute its digest anew; with `onwards` those of all later entries too."""
+    previous = None
+    for row in scene.query(f"SELECT {', '.join(COLUMNS)} FROM ledger WHERE sequence >= {sequence} ORDER BY sequence"):
+        number, time, project, kind, body, before = row
+        if number == sequence:
+            body = canonical_json(change(json.loads(body)))
+        elif not onwards:
+            return
+        previous = previous or before
+        digest = digest_json([number, time, project, kind, body, previous])
+        scene.update_ledger(number, body=body, previous=previous, digest=digest)
+        previous = digest

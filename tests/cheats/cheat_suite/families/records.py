@@ -1,0 +1,241 @@
+"""Forging what runs have recorded: metrics, status, events, evidence, and the files that the server wrote."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from cheat_suite.case import cheat
+from cheat_suite.scene import Scene, edit_json, flip_byte
+from trainwright.tools.ledger.seals import METRICS
+
+forged = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
+
+
+def _metrics(run: Path, statement: str) -> None:
+    with closing(sqlite3.connect(run / METRICS)) as connection, connection:
+        assert connection.execute(statement).rowcount
+
+
+@forged(
+    "better-summary",
+    "Write a perfect accuracy into the baseline's summary",
+    at="trained",
+    rule="summary.json was changed after it was sealed",
+)
+def better_summary(scene: Scene) -> None:
+    path = scene.run("baseline") / "artifacts" / "summary.json"
+    edit_json(path, lambda value: value["best"]["metrics"].update(accuracy=1.0))
+
+
+@forged(
+    "better-curve",
+    "Improve the validation curve in the metrics",
+    at="based",
+    rule="metrics.sqlite was changed after it was sealed",
+)
+def better_curve(scene: Scene) -> None:
+    _metrics(scene.run("baseline"), "UPDATE metrics SET value = 1.0 WHERE key = 'validation/accuracy'")
+
+
+@forged(
+    "shorter-curve", "Delete the bad end of a curve", at="based", rule="metrics.sqlite was changed after it was sealed"
+)
+def shorter_curve(scene: Scene) -> None:
+    _metrics(scene.run("baseline"), "DELETE FROM metrics WHERE key = 'train/loss' AND step > 10")
+
+
+@forged("longer-curve", "Add epochs that never were", at="based", rule="metrics.sqlite was changed after it was sealed")
+def longer_curve(scene: Scene) -> None:
+    columns = "SELECT key, step + 1000, 0.0, time FROM metrics WHERE key = 'train/loss'"
+    _metrics(scene.run("baseline"), f"INSERT INTO metrics (key, step, value, time) {columns}")
+
+
+@forged(
+    "status-completed",
+    "Declare a failed run completed",
+    at="planned",
+    rule=r"status\.json was changed|state was changed",
+)
+def status_completed(scene: Scene) -> None:
+    (scene.world.code / "flower_model.py").write_text("raise ValueError('not today')\n")
+    assert scene.train_aside().state == "failed"
+    edit_json(scene.run("smoke") / "status.json", lambda value: value.update(state="completed", failure=None))
+
+
+@forged("events-added", "Append to a run's events", at="based", rule="events.jsonl was changed after it was sealed")
+def events_added(scene: Scene) -> None:
+    with (scene.run("baseline") / "events.jsonl").open("a") as file:
+        file.write('{"time": 1.0, "kind": "epoch", "data": {"improved": true}}\n')
+
+
+@forged(
+    "events-removed",
+    "Remove an alert from a run's events",
+    at="based",
+    rule="events.jsonl was changed after it was sealed",
+)
+def events_removed(scene: Scene) -> None:
+    path = scene.run("baseline") / "events.jsonl"
+    path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
+
+
+@forged("other-order", "Rewrite what a run was told to do", at="based", rule="run.json was changed")
+def other_order(scene: Scene) -> None:
+    edit_json(scene.run("baseline") / "run.json", lambda value: value["config"]["training"].update(epochs=100))
+
+
+@forged("other-permit", "Write another permit into a run", at="based", rule="run.json was changed")
+def other_permit(scene: Scene) -> None:
+    edit_json(scene.run("baseline") / "run.json", lambda value: value["permit"].update(phase="finalization"))
+
+
+@forged(
+    "evidence-of-data",
+    "Declare leaking splits disjoint in the evidence",
+    at="smoked",
+    rule="data.json was changed after it was sealed",
+)
+def evidence_of_data(scene: Scene) -> None:
+    edit_json(
+        scene.run("smoke") / "artifacts" / "data.json", lambda value: value.update(disjoint=True, shared_samples=-1)
+    )
+
+
+@forged(
+    "evidence-of-code", "Declare other code to have run", at="planned", rule="code.json was changed after it was sealed"
+)
+def evidence_of_code(scene: Scene) -> None:
+    edit_json(
+        scene.run("smoke") / "artifacts" / "code.json", lambda value: value["files"].update({"flower_model.py": "x"})
+    )
+
+
+@forged(
+    "evidence-of-environment",
+    "Declare another environment",
+    at="planned",
+    rule="environment.json was changed after it was sealed",
+)
+def evidence_of_environment(scene: Scene) -> None:
+    edit_json(
+        scene.run("smoke") / "artifacts" / "environment.json", lambda value: value["packages"].update(torch="9.9")
+    )
+
+
+@forged(
+    "evidence-of-seeds",
+    "Declare the probe of the random generators passed",
+    at="smoked",
+    rule="reproducibility.json was changed after it was sealed",
+)
+def evidence_of_seeds(scene: Scene) -> None:
+    edit_json(
+        scene.run("smoke") / "artifacts" / "reproducibility.json",
+        lambda value: value["probe"].update(draws_repeat={"python": True, "all": True}),
+    )
+
+
+@forged(
+    "evidence-removed", "Remove evidence", at="planned", rule="reproducibility.json was removed after it was sealed"
+)
+def evidence_removed(scene: Scene) -> None:
+    (scene.run("smoke") / "artifacts" / "reproducibility.json").unlink()
+
+
+@forged("evidence-added", "Add evidence of one's own", at="planned", rule="verdict.json was added after it was sealed")
+def evidence_added(scene: Scene) -> None:
+    (scene.run("smoke") / "artifacts" / "verdict.json").write_text('{"passed": true}')
+
+
+@forged(
+    "replay-identical",
+    "Declare a replay identical",
+    at="exported",
+    rule="comparison.json was changed after it was sealed",
+)
+def replay_identical(scene: Scene) -> None:
+    edit_json(
+        scene.run("replay") / "artifacts" / "comparison.json", lambda value: value.update(identical=True, tensors=999)
+    )
+
+
+@forged(
+    "better-test",
+    "Improve the test metrics of the export",
+    at="exported",
+    rule="export.json was changed after it was sealed",
+)
+def better_test(scene: Scene) -> None:
+    edit_json(
+        scene.run("export") / "artifacts" / "export.json", lambda value: value["test"]["metrics"].update(accuracy=1.0)
+    )
+
+
+@forged(
+    "run-removed",
+    "Remove a run's folder, a failed attempt say",
+    at="based",
+    rule="run smoke-.*(removed|no run.json|cannot be read|can no longer be read|gone)",
+)
+def run_removed(scene: Scene) -> None:
+    shutil.rmtree(scene.run("smoke"))
+
+
+@forged(
+    "run-of-ones-own",
+    "Put a run's folder of one's own beside the others",
+    at="based",
+    rule="the ledger never started it",
+)
+def run_of_ones_own(scene: Scene) -> None:
+    own = scene.run("baseline").with_name("baseline-flowers-20260101-000000-abcdef")
+    shutil.copytree(scene.run("baseline"), own)
+    edit_json(own / "artifacts" / "summary.json", lambda value: value["best"]["metrics"].update(accuracy=1.0))
+
+
+WRITTEN: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "reproducibility_manifest.md": ("the reproducibility manifest", flip_byte),
+    "training_config.yaml": ("the written configuration", flip_byte),
+    "baseline_results.md": ("the baseline's results", flip_byte),
+    "diagnostic_report.md": ("the diagnostic report", flip_byte),
+    "plots/learning_curves.png": ("the learning curves", flip_byte),
+    "tuning_results.md": ("the tuning results", flip_byte),
+    "final_config.yaml": ("the final configuration", flip_byte),
+    "final_model/README.md": ("the model card", flip_byte),
+    "final_model/model.safetensors": ("the final weights", flip_byte),
+    "final_model/model.onnx": ("the ONNX file", flip_byte),
+    "final_model/metrics.json": ("the final metrics", flip_byte),
+}
+
+
+def _declare_written(name: str, what: str, edit: Callable[[Path], None]) -> None:
+    identifier = f"edit-{name.lower().replace('/', '-').replace('.', '-').replace('_', '-')}"
+
+    @forged(
+        identifier,
+        f"Edit {what} (`{name}`)",
+        at="finished",
+        rule=f"artifact {name} was changed|artifact: {name} was changed",
+    )
+    def edit_written(scene: Scene) -> None:
+        edit(scene.project_folder / name)
+
+
+for _name, (_what, _edit) in WRITTEN.items():
+    _declare_written(_name, _what, _edit)
+
+
+@forged(
+    "added-model",
+    "Add a model of one's own to the final ones",
+    at="finished",
+    rule="final_model/better.safetensors was added by hand",
+)
+def added_model(scene: Scene) -> None:
+    folder = scene.project_folder / "final_model"
+    (folder / "better.safetensors").write_bytes((folder / "model.safetensors").read_bytes())

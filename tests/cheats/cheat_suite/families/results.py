@@ -1,0 +1,176 @@
+"""Reporting results by oneself, choosing the measure after the results, and hunting for a lucky seed."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cheat_suite.case import cheat
+from cheat_suite.scene import Scene
+from cheat_suite.world import CONFIG, GOAL, NAME
+
+refused = partial(cheat, by="tools", expected="refused", shows=("GATE-1",))
+detected = partial(cheat, by="tools", expected="detected", shows=("GATE-1", "PHASE-8"))
+
+
+@refused(
+    "report-a-metric",
+    "Hand a metric, or evidence of one's own, to a gate",
+    at="trained",
+    rule="unknown argument `(accuracy|metrics|evidence|passed|force)`",
+)
+def report_a_metric(scene: Scene) -> None:
+    for own in ({"accuracy": 0.99}, {"metrics": {"accuracy": 1}}, {"evidence": {}}, {"passed": True}, {"force": True}):
+        scene.attempt("pass_gate", project=NAME, phase="baseline", **own)
+
+
+@refused(
+    "result-in-the-configuration",
+    "Write a result into the configuration",
+    at="trained",
+    rule="unknown key",
+)
+def result_in_the_configuration(scene: Scene) -> None:
+    for key in ("best.metrics.accuracy", "summary.accuracy", "result", "baseline.accuracy"):
+        scene.attempt("configure", project=NAME, changes={key: 0.99})
+
+
+@refused(
+    "lower-the-goal",
+    "Lower the goal's target after the baseline was disappointing",
+    at="trained",
+    rule="unknown (key|argument) `goal",
+)
+def lower_the_goal(scene: Scene) -> None:
+    scene.attempt("configure", project=NAME, changes={"goal.target": 0.1})
+    scene.attempt("configure", project=NAME, changes={"goal": GOAL | {"target": 0.1}})
+    scene.attempt("configure", project=NAME, changes={}, goal=GOAL | {"target": 0.1})
+
+
+@refused(
+    "goal-by-a-second-creation",
+    "Create the project again with an easier goal",
+    at="trained",
+    rule="There is a project 'flowers' already",
+)
+def goal_by_a_second_creation(scene: Scene) -> None:
+    easy = GOAL | {"target": 0.1}
+    scene.attempt("create_project", name=NAME, intent="tell irises apart", goal=easy, config=CONFIG)
+
+
+@detected(
+    "metric-after-the-results",
+    "Choose the metric to be judged by after the results are known",
+    at="based",
+    rule=r"stale.*selection\.metric 'accuracy' -> 'loss'",
+)
+def metric_after_the_results(scene: Scene) -> None:
+    scene.attempt("configure", project=NAME, changes={"selection": {"metric": "loss", "direction": "minimize"}})
+
+
+@refused(
+    "pass-on-another-metric",
+    "Pass planning anew on the metric chosen after the results",
+    at="based",
+    rule="planning.goal_fixed: measured selection by loss",
+)
+def pass_on_another_metric(scene: Scene) -> None:
+    scene.must("configure", project=NAME, changes={"selection": {"metric": "loss", "direction": "minimize"}})
+    scene.attempt("pass_gate", project=NAME, phase="planning")
+
+
+@refused(
+    "seed-by-argument",
+    "Hunt for a seed through the arguments of start_training",
+    at="planned",
+    rule="unknown argument `seed`|got seed=",
+)
+def seed_by_argument(scene: Scene) -> None:
+    scene.attempt("start_training", project=NAME, kind="baseline", seed=7)
+    scene.attempt("start_training", project=NAME, kind="smoke", changes={"seed": 7})
+
+
+@refused(
+    "seed-by-ablation",
+    "Hunt for a seed with ablations",
+    at="diagnosed",
+    rule="the seed with the best result is no improvement",
+    shows=("GATE-1", "PHASE-5"),
+)
+def seed_by_ablation(scene: Scene) -> None:
+    for seed in (1, 2, 3):
+        scene.attempt("start_training", project=NAME, kind="ablation", changes={"seed": seed})
+
+
+@refused(
+    "seed-by-search",
+    "Let a study search over seeds, or over how the data is split",
+    at="diagnosed",
+    rule=r"seed|split",
+    shows=("GATE-1", "PHASE-5"),
+)
+def seed_by_search(scene: Scene) -> None:
+    for key in ("seed", "data.split.seed"):
+        space = {key: {"type": "int", "low": 1, "high": 50}}
+        scene.attempt("start_tuning", project=NAME, search={"trials": 5, "space": space})
+
+
+@detected(
+    "seed-after-the-baseline",
+    "Change the seed once the baseline's result is known",
+    at="based",
+    rule=r"stale.*configuration: seed ",
+)
+def seed_after_the_baseline(scene: Scene) -> None:
+    scene.attempt("configure", project=NAME, changes={"seed": 7})
+
+
+@detected(
+    "another-split",
+    "Draw another validation split once the result is known",
+    at="based",
+    rule=r"stale.*data\.split\.seed",
+)
+def another_split(scene: Scene) -> None:
+    scene.attempt("configure", project=NAME, changes={"data.split.seed": 5})
+
+
+@refused(
+    "short-baseline",
+    "Make the baseline weak by cutting it short, so that anything improves on it",
+    at="planned",
+    rule="only a smoke run may be cut short",
+)
+def short_baseline(scene: Scene) -> None:
+    scene.attempt("start_training", project=NAME, kind="baseline", max_steps=1)
+
+
+@refused(
+    "tuned-final",
+    "Change the configuration of the final run",
+    at="tuned",
+    rule="it trains what the optimization gate settled",
+    shows=("GATE-1", "PHASE-6"),
+)
+def tuned_final(scene: Scene) -> None:
+    scene.attempt("start_training", project=NAME, kind="final", changes={"training.epochs": 50})
+
+
+@detected(
+    "determinism-off",
+    "Switch deterministic operation off once it has been probed",
+    at="planned",
+    rule=r"stale.*reproducibility\.deterministic",
+    shows=("REPRO-2", "PHASE-8"),
+)
+def determinism_off(scene: Scene) -> None:
+    scene.attempt("configure", project=NAME, changes={"reproducibility.deterministic": False})
+
+
+@refused(
+    "optimize-without-improvement",
+    "Skip the optimization although the baseline misses the goal",
+    at="created",
+    rule="optimization gate is closed|stays closed",
+)
+def optimize_without_improvement(scene: Scene) -> None:
+    scene.attempt("pass_gate", project=NAME, phase="optimization")

@@ -1,0 +1,67 @@
+"""The judge: what came of a cheat, derived from what the server said and did, never from what was expected."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from cheat_suite.agent import Reply
+from cheat_suite.case import Case, Outcome
+from cheat_suite.scene import Scene
+from cheat_suite.world import NAME
+from trainwright.tools import projects
+from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.errors import TrainwrightError
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of a cheat."""
+
+    outcome: Outcome
+    by: str
+    """What named it: the answer, `verify`, a stale gate, a failed check; or `nothing`."""
+    told: str
+    """The words."""
+
+
+def judge(case: Case, scene: Scene) -> Verdict:
+    """Refused: every attempt was answered by an error that names the rule, and nothing was gained. Detected: what
+    was done is named by `verify`, by a stale gate or by a failed check. Anything else was missed."""
+    gained = scene.gains_before is not None and scene.gains() > scene.gains_before + scene.rightful
+    if scene.replies and not gained and all(_refuses(reply, case.rule) for reply in scene.replies):
+        return Verdict("refused", "answer", scene.replies[0].text)
+    findings = _verification(scene) + _standing(scene)
+    for by, told in findings:
+        if re.search(case.rule, told, re.DOTALL):
+            return Verdict("detected", by, told)
+    said = [f"{'error' if reply.is_error else 'answer'}: {reply.text[:300]}" for reply in scene.replies]
+    return Verdict("missed", "nothing", " | ".join([*said, *(f"{by}: {told[:300]}" for by, told in findings)]))
+
+
+def _refuses(reply: Reply, rule: str) -> bool:
+    return reply.is_error and re.search(rule, reply.text, re.DOTALL) is not None
+
+
+def _verification(scene: Scene) -> list[tuple[str, str]]:
+    try:
+        return [("verify", problem) for problem in verify_workspace(scene.world.workspace).problems]
+    except TrainwrightError as error:
+        return [("verify", error.message)]
+
+
+def _standing(scene: Scene) -> list[tuple[str, str]]:
+    """What the project's gates say now: their reasons when stale, and the failed checks of the present one."""
+    try:
+        workspace = Workspace.open(scene.world.workspace)
+        try:
+            status = projects.project_status(workspace, NAME)
+        finally:
+            workspace.close()
+    except TrainwrightError as error:
+        return [("gate", error.message)]
+    assert isinstance(status, projects.ProjectStatus)
+    stale = [("stale gate", f"{phase} {told}") for phase, told in status.gates.items() if told.startswith("stale")]
+    failed = [("failed check", f"{line.id}: {line.measured}") for line in status.checks if line.status == "failed"]
+    return stale + failed

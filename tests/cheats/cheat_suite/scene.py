@@ -1,0 +1,200 @@
+"""What a cheat can do: call tools, edit the workspace's files and database, and have its own code trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from cheat_suite.agent import Agent, Agents, Reply
+from cheat_suite.world import CONFIG, GOAL, NAME, World, finish
+from trainwright.tools import projects
+from trainwright.tools.ledger.plain import NAME as PLAIN
+from trainwright.tools.training_orchestrator import RunView, start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import RunKind, RunState
+
+ENDED = {"completed", "stopped", "failed", "interrupted"}
+TRIES = 6
+
+
+class Scene:
+    """One play. Everything that is tried goes through here, and is noted for the judge."""
+
+    def __init__(self, world: World, agents: Agents, agent: Agent | None) -> None:
+        self.world = world
+        self._agents = agents
+        self._agent = agent
+        self.replies: list[Reply] = []
+        """What was said to the attempts, apart from a race's rightful winners."""
+        self.gains_before: int | None = None
+        self.rightful = 0
+        """How many gains a race may bring: of two calls at once, one may win."""
+
+    @property
+    def agent(self) -> Agent:
+        """The agent of the scene."""
+        if self._agent is None:
+            self._agent = self._agents.open(self.world.workspace)
+        return self._agent
+
+    def another_agent(self, **environment: str) -> Agent:
+        """An agent with a server of its own on the same workspace."""
+        return self._agents.open(self.world.workspace, environment)
+
+    def must(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool as an honest agent would: it must succeed."""
+        reply = self.agent.call(tool, arguments)
+        assert not reply.is_error, f"{tool}: {reply.text}"
+        return reply.content
+
+    def attempt(self, tool: str, **arguments: Any) -> Reply:
+        """Call a tool as the cheat."""
+        self._mark()
+        self.replies.append(self.agent.call(tool, arguments))
+        return self.replies[-1]
+
+    def attempt_read(self, uri: str) -> None:
+        """Read a resource as the cheat."""
+        self._mark()
+        self.replies.append(self.agent.read(uri))
+
+    def race(self, *calls: tuple[Agent, str, dict[str, Any]], winners: int = 1) -> list[Reply]:
+        """Make several calls at once; so many may win, and the others count as what was tried."""
+        self._mark()
+        pending = [agent.begin(tool, arguments) for agent, tool, arguments in calls]
+        replies = [call.result(120) for call in pending]
+        won = [reply for reply in replies if not reply.is_error]
+        self.replies += [reply for reply in replies if reply.is_error] + won[winners:]
+        self.rightful += winners
+        return replies
+
+    @contextmanager
+    def workspace(self) -> Iterator[Workspace]:
+        """Open the workspace without a server, for honest steps that lead to a cheat."""
+        workspace = Workspace.open(self.world.workspace)
+        try:
+            yield workspace
+        finally:
+            workspace.close()
+
+    def project(self, config: dict[str, Any] | None = None) -> None:
+        """Make the project with another configuration."""
+        with self.workspace() as workspace:
+            projects.create_project(workspace, NAME, intent="", goal=GOAL, config=CONFIG | (config or {}))
+
+    def train(self, kind: RunKind = RunKind.SMOKE) -> RunView:
+        """Have the user's code trained to its end, and note the run's end as what was said to the attempt."""
+        view = self.train_aside(kind)
+        failure = view.failure
+        told = f"The run is {view.state}: " + (f"{failure.message} {failure.remedy}" if failure else "")
+        self.replies.append(Reply(view.state is not RunState.COMPLETED, told, {}))
+        self._mark()
+        return view
+
+    def train_aside(self, kind: RunKind = RunKind.SMOKE) -> RunView:
+        """Train to the end, as an honest step that leads to a cheat."""
+        with self.workspace() as workspace:
+            view: RunView = finish(workspace, start_run(workspace, NAME, kind).run_id)
+        return view
+
+    def ended(self, run_id: str) -> dict[str, Any]:
+        """Wait for a run's end."""
+        for _ in range(TRIES):
+            view = self.must("run_status", run_id=run_id, wait_seconds=50)
+            if view["state"] in ENDED:
+                return view
+        raise AssertionError(f"{run_id} did not end: {view}")
+
+    def write_code(self, name: str, text: str) -> Path:
+        """Write a file into the user's repository."""
+        path = self.world.code / name
+        path.write_text(text)
+        return path
+
+    def execute(self, *statements: str) -> None:
+        """Run SQL on the workspace's database, past the server."""
+        with closing(sqlite3.connect(self.world.workspace / "workspace.sqlite", timeout=30)) as connection, connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        """Read the workspace's database."""
+        with closing(sqlite3.connect(self.world.workspace / "workspace.sqlite", timeout=30)) as connection:
+            return connection.execute(statement).fetchall()
+
+    def insert(self, table: str, row: dict[str, Any]) -> None:
+        """Add a row to the workspace's database."""
+        places = ", ".join("?" * len(row))
+        with closing(sqlite3.connect(self.world.workspace / "workspace.sqlite", timeout=30)) as connection, connection:
+            connection.execute(f"INSERT INTO {table} ({', '.join(row)}) VALUES ({places})", list(row.values()))
+
+    def update_ledger(self, sequence: int, **columns: Any) -> None:
+        """Change columns of one entry of the ledger."""
+        changed = ", ".join(f"{name} = ?" for name in columns)
+        with closing(sqlite3.connect(self.world.workspace / "workspace.sqlite", timeout=30)) as connection, connection:
+            connection.execute(f"UPDATE ledger SET {changed} WHERE sequence = {sequence}", list(columns.values()))
+
+    def without_triggers(self) -> Callable[[], None]:
+        """Take the triggers away that make the ledger append-only, and return what brings them back."""
+        triggers = self.query("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+        self.execute(*(f"DROP TRIGGER {name}" for name, _ in triggers))
+        return lambda: self.execute(*(sql for _, sql in triggers))
+
+    def newest(self, kind: str) -> str:
+        """Id of the newest run of a kind."""
+        return str(self.query(f"SELECT id FROM runs WHERE kind = '{kind}' ORDER BY created_at DESC LIMIT 1")[0][0])
+
+    def run(self, kind: str) -> Path:
+        """Folder of the newest run of a kind."""
+        return self.project_folder / "runs" / self.newest(kind)
+
+    @property
+    def project_folder(self) -> Path:
+        """The project's folder in the workspace."""
+        return self.world.workspace / "projects" / NAME
+
+    @property
+    def copy(self) -> Path:
+        """The ledger's plain copy beside the project."""
+        return self.project_folder / PLAIN
+
+    def gains(self) -> int:
+        """Count what the ledger holds in anyone's favour: everything but refusals and ended runs."""
+        rows = self.query("SELECT kind, body FROM ledger")
+        return sum(kind != "run_sealed" and '"outcome":"refused"' not in body.replace(" ", "") for kind, body in rows)
+
+    def _mark(self) -> None:
+        if self.gains_before is None:
+            self.gains_before = self.gains()
+
+
+def edit_json(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change a JSON file in place, keeping its times, as a careful forger would."""
+    times = path.stat()
+    value = json.loads(path.read_text())
+    change(value)
+    path.write_text(json.dumps(value, indent=2, sort_keys=True))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def flip_byte(path: Path, place: int = -3) -> None:
+    """Change one byte of a file, keeping its size and times."""
+    times = path.stat()
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(bytes(data))
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for something that must come."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.05)

@@ -1,0 +1,44 @@
+"""Every cheat comes out as declared, and people read the same. `make cheats` plays the slow ones too."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.append(str(Path(__file__).parent))  # cheat_suite is run by `make cheats` too, without pytest
+from cheat_suite.case import Case, all_cases
+from cheat_suite.playing import Player, in_playing_order
+from cheat_suite.table import count, read, table
+
+CASES = all_cases()
+QUICK: list[Any] = [
+    pytest.param(case, id=case.id, marks=pytest.mark.requirement(*case.requirements))
+    for case in in_playing_order([case for case in CASES if not case.slow])
+]
+
+
+@pytest.fixture(scope="module")
+def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
+    with Player(tmp_path_factory.mktemp("cheats")) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("case", QUICK)
+def test_a_cheat_comes_out_as_declared(player: Player, case: Case) -> None:
+    verdict = player.play(case)
+    assert verdict.outcome == case.expected, f"{verdict.by}: {verdict.told}"
+
+
+@pytest.mark.requirement("GATE-5")
+def test_the_table_in_the_document_holds_every_case_with_its_outcome() -> None:
+    assert read() == table([(case, case.expected) for case in CASES]), "`make cheats` writes it"
+
+
+@pytest.mark.requirement("GATE-5")
+def test_there_are_cheats_of_every_kind() -> None:
+    assert count([(case, case.expected) for case in CASES])["cases"] >= 60
+    assert {case.attacker for case in CASES} == {"tools", "files", "code"}

@@ -1,0 +1,24 @@
+"""What projects may use, what they have used, and what runs under way have reserved (GATE-4)."""
+
+from trainwright.tools.limits.allowed import effective_limits, limits_under
+from trainwright.tools.limits.amounts import Amounts, Reservation
+from trainwright.tools.limits.lines import limit_lines
+from trainwright.tools.limits.reservation import require_room, reserve
+from trainwright.tools.limits.trials import count_trials, require_trials
+from trainwright.tools.limits.usage import Usage, project_usage, run_use, workspace_usage
+
+__all__ = [
+    "Amounts",
+    "Reservation",
+    "Usage",
+    "count_trials",
+    "effective_limits",
+    "limit_lines",
+    "limits_under",
+    "project_usage",
+    "require_room",
+    "require_trials",
+    "reserve",
+    "run_use",
+    "workspace_usage",
+]

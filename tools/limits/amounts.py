@@ -1,0 +1,53 @@
+"""What a run uses: wall clock, GPU hours, money, disk."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.trainer.run import Limits
+
+SECONDS_PER_HOUR = 3600.0
+
+
+class Amounts(BaseModel):
+    """Four amounts that add up over runs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    wall_clock_seconds: float = 0.0
+    gpu_hours: float = 0.0
+    money: float = 0.0
+    disk_bytes: float = 0.0
+
+    @classmethod
+    def of_work(cls, seconds: float, gpus: int, price_per_gpu_hour: float, disk_bytes: float = 0.0) -> Self:
+        """Return what so many seconds of work on so many devices come to."""
+        hours = seconds * gpus / SECONDS_PER_HOUR
+        money = hours * price_per_gpu_hour
+        return cls(wall_clock_seconds=seconds, gpu_hours=hours, money=money, disk_bytes=disk_bytes)
+
+    def __add__(self, other: Amounts) -> Amounts:
+        """Add each amount."""
+        return Amounts(**{name: getattr(self, name) + getattr(other, name) for name in AMOUNTS})
+
+    def beyond(self, other: Amounts) -> Amounts:
+        """Return by how much each amount is larger than the other's; none is negative."""
+        return Amounts(**{name: max(0.0, getattr(self, name) - getattr(other, name)) for name in AMOUNTS})
+
+
+AMOUNTS = tuple(Amounts.model_fields)
+
+
+class Reservation(BaseModel):
+    """What a run may use, set aside for it from its start to its end; recorded in the ledger with its permit."""
+
+    model_config = ConfigDict(frozen=True)
+
+    share: Amounts
+    gpus: int
+    """Devices that the run is expected to work on; its worker counts those that it finds."""
+    price_per_gpu_hour: float
+    limits: Limits
+    """What the worker enforces on itself."""

@@ -1,0 +1,189 @@
+"""Setting a run's share aside, inside the transaction that starts it: two servers cannot both take the last one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainwright.tools.limits.allowed import effective_limits
+from trainwright.tools.limits.amounts import Amounts, Reservation
+from trainwright.tools.limits.usage import measured_use, project_usage, workspace_usage
+from trainwright.trainer.errors import LimitReachedError
+from trainwright.trainer.run import Limits, RunKind
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.limits.usage import Usage
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.settings import ProjectLimits, WorkspaceLimits
+    from trainwright.tools.workspace.tables import Project, Run
+    from trainwright.trainer.config import TrainingConfig
+
+WORKSPACE = "workspace_limits."
+PROJECT_NAMES = {
+    "wall_clock_seconds": "project_wall_clock_seconds",
+    "gpu_hours": "gpu_hours",
+    "money": "money",
+    "disk_bytes": "disk_bytes",
+}
+"""An amount's name among the project's limits; among the workspace's it has its own."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One limit: what is used, set aside, and left of it."""
+
+    name: str
+    used: float
+    reserved: float
+    allowed: float
+
+    @property
+    def left(self) -> float:
+        """What another run may still take; negative when the limit was lowered meanwhile."""
+        return self.allowed - self.used - self.reserved
+
+
+def reserve(
+    session: Session,
+    workspace: Workspace,
+    project: Project,
+    kind: RunKind,
+    config: TrainingConfig,
+    *,
+    run: Run | None = None,
+) -> Reservation:
+    """Return what a run may use. It holds once the caller's transaction has recorded it in the ledger.
+
+    Args:
+        run: a run that is to be resumed: what it has used so far counts against its own share.
+
+    Raises:
+        LimitReachedError: nothing is left of a limit, for the project or for the workspace.
+    """
+    allowed = effective_limits(session, workspace, project)
+    gpus, price = expected_gpus(config, kind), workspace.settings.price_per_gpu_hour
+    lines = limit_table(session, workspace, project, run)
+    for line in lines.pop("runs_at_once"):
+        if line.left <= 0:
+            raise _reached(line, project.name)
+    lines["wall_clock_seconds"].append(Line("run_wall_clock_seconds", 0.0, 0.0, allowed.run_wall_clock_seconds))
+    lines["disk_bytes"].append(Line("run_disk_bytes", 0.0, 0.0, allowed.run_disk_bytes))
+    least = {name: min(found, key=lambda line: line.left) for name, found in lines.items()}
+    done = _done(workspace, run)
+    applicable = {
+        "wall_clock_seconds": True,
+        "disk_bytes": True,
+        "gpu_hours": gpus > 0,
+        "money": gpus > 0 and price > 0,
+    }
+    for name, line in least.items():
+        if applicable[name] and line.left <= getattr(done, name):
+            raise _reached(line, project.name, done=getattr(done, name))
+    left = Amounts(**{name: max(0.0, line.left) for name, line in least.items()})
+    return _reservation(left, gpus, price, allowed.user_code_seconds)
+
+
+def require_room(session: Session, workspace: Workspace, project: Project) -> None:
+    """Raise LimitReachedError when time or disk are used up, whatever the runs under way will give back."""
+    lines = limit_table(session, workspace, project)
+    for line in lines["wall_clock_seconds"] + lines["disk_bytes"]:
+        if line.used >= line.allowed:
+            raise _reached(line, project.name)
+
+
+def expected_gpus(config: TrainingConfig, kind: RunKind) -> int:
+    """Return how many devices a run will work on, as far as can be told without torch."""
+    device = config.training.device
+    far = config.distributed.launcher == "outer"
+    if device == "cpu" or (device == "auto" and not far and not has_gpu()):
+        return 0
+    return 1 if kind in {RunKind.EXPORT, RunKind.PROBE} else config.distributed.processes
+
+
+def has_gpu(devices: Path = Path("/dev")) -> bool:
+    """Return whether this machine shows a GPU to its processes."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES", "all").strip() in {"", "-1"}:
+        return False
+    return any(devices.glob("nvidia[0-9]*")) or (devices / "kfd").exists()
+
+
+def limit_table(
+    session: Session, workspace: Workspace, project: Project, run: Run | None = None
+) -> dict[str, list[Line]]:
+    """Return for each amount, and for runs_at_once, the project's line and the workspace's.
+
+    Args:
+        run: a run to be left out: one that is to be resumed.
+    """
+    without = run.id if run else None
+    own = project_usage(session, workspace, project.name, without=without)
+    whole = workspace_usage(session, workspace, without=without)
+    first = _column("", own, effective_limits(session, workspace, project), PROJECT_NAMES)
+    second = _column(WORKSPACE, whole, workspace.settings.workspace_limits, {})
+    return {name: [first[name], second[name]] for name in first}
+
+
+def _column(
+    prefix: str, usage: Usage, allowed: ProjectLimits | WorkspaceLimits, names: dict[str, str]
+) -> dict[str, Line]:
+    lines = {"runs_at_once": Line(f"{prefix}runs_at_once", usage.living, 0.0, allowed.runs_at_once)}
+    for name in PROJECT_NAMES:
+        key = names.get(name, name)
+        used, reserved = getattr(usage.used, name), getattr(usage.reserved, name)
+        lines[name] = Line(prefix + key, used, reserved, getattr(allowed, key))
+    return lines
+
+
+def _reservation(left: Amounts, gpus: int, price_per_gpu_hour: float, user_code_seconds: float) -> Reservation:
+    """Set aside what a run may use of what is left; where no device is expected, its limit is what is left."""
+    work = Amounts.of_work(left.wall_clock_seconds, gpus, price_per_gpu_hour, left.disk_bytes)
+    hours = min(work.gpu_hours, left.gpu_hours)
+    share = work.model_copy(update={"gpu_hours": hours, "money": min(hours * price_per_gpu_hour, left.money)})
+    counted = share if gpus else left
+    limits = Limits(
+        wall_clock_seconds=share.wall_clock_seconds,
+        gpu_hours=counted.gpu_hours,
+        money=counted.money if price_per_gpu_hour else None,
+        price_per_gpu_hour=price_per_gpu_hour,
+        disk_bytes=int(share.disk_bytes),
+        user_code_seconds=user_code_seconds,
+    )
+    return Reservation(share=share, gpus=gpus, price_per_gpu_hour=price_per_gpu_hour, limits=limits)
+
+
+def _done(workspace: Workspace, run: Run | None) -> Amounts:
+    if run is None:
+        return Amounts()
+    directory = workspace.run_directory(run.project, run.id)
+    return measured_use(directory, None, started_at=run.created_at.replace(tzinfo=UTC).timestamp())
+
+
+def how_to_raise(limit: str, project: str) -> str:
+    """Return how the owner is asked for more; what all projects share stands in the settings alone."""
+    if limit.startswith(WORKSPACE):
+        return f"{limit} in settings.yaml."
+    return f"configure(project={project!r}, ask_owner={{'limits': {{{limit!r}: …}}}}) asks."
+
+
+def _reached(line: Line, project: str, *, done: float = 0.0) -> LimitReachedError:
+    """Word a limit of which nothing is left; `waits` says whether a run under way will give something back."""
+    waits = line.reserved > 0 or line.name.endswith("runs_at_once")
+    held = f" and {line.reserved:.6g} reserved by runs under way" if line.reserved else ""
+    own = f", {done:.6g} by this run itself" if done else ""
+    wait = "Wait for or stop a run that is under way; " if waits else ""
+    return LimitReachedError(
+        f"The limit {line.name} is used up: {line.used:.6g} used{own}{held}, of {line.allowed:.6g}.",
+        remedy=f"{wait}only the workspace's owner can raise it: {how_to_raise(line.name, project)}",
+        details={
+            "limit": line.name,
+            "used": line.used + done,
+            "reserved": line.reserved,
+            "allowed": line.allowed,
+            "waits": waits,
+        },
+    )

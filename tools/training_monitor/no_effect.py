@@ -1,0 +1,97 @@
+"""Keys of a configuration that changed nothing: the run never used them, or an earlier run without them was the same.
+
+Two runs of a project whose per-step losses agree bit for bit trained the same, whatever their configurations say. Of
+many runs few agree in their first losses, so that only those are read whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.training_monitor.record import STEP_LOSS, RunRecord, Sample
+from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.config import flatten
+from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.run import RunDirectory, RunKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trainwright.trainer.run.metrics import Point
+
+TRAINED_WHOLE = frozenset({RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL})
+"""A replay is the same on purpose; a smoke run is too short for most keys to act."""
+BESIDE_TRAINING = (
+    "checkpoints", "code_root", "deployment", "distributed", "early_stopping", "loader.num_workers",
+    "loader.persistent_workers", "loader.pin_memory", "loader.prefetch_factor", "logging", "metrics",
+    "reproducibility", "returns", "search", "selection", "training.channels_last", "training.compile",
+    "training.device", "training.epochs", "training.gradient_checkpointing", "training.max_steps",
+    "training.validate_every_n_epochs", "weight_averaging",
+)  # fmt: skip
+"""Keys that say what is kept, judged, or how fast: the losses may stay the same. `seed` is not among them."""
+FIRST_LOSSES = 3
+"""Few runs share so many, and only those are read whole."""
+MOST_NAMED = 5
+
+
+def unused_keys(record: RunRecord) -> list[Sample]:
+    """How many keys were set of which the run made no use (one sample; none before the worker has said so)."""
+    keys = record.evidence("resolved").get("ignored_keys")
+    if not isinstance(keys, list):
+        return []
+    return [Sample(record.status.step, float(len(keys)), detail=", ".join(keys), keys=tuple(keys))]
+
+
+def keys_without_effect(record: RunRecord) -> list[Sample]:
+    """How many keys differ from an earlier run whose per-step losses are the same bit for bit (one sample)."""
+    for other in _earlier_runs_alike(record):
+        if named := differing_keys(other, record):
+            shown = [f"{key} {old!r} -> {new!r}" for key, (old, new) in list(named.items())[:MOST_NAMED]]
+            more = [f"{len(named) - MOST_NAMED} more"] if len(named) > MOST_NAMED else []
+            detail = f"{', '.join(shown + more)} (against {other.run.run_id})"
+            return [Sample(record.status.step, float(len(named)), detail=detail)]
+    return []
+
+
+def differing_keys(first: RunRecord, second: RunRecord) -> dict[str, tuple[Any, Any]]:
+    """Return the keys that should change how a run trains and differ between two, with both values."""
+    old, new = (flatten(record.config.model_dump(mode="json")) for record in (first, second))
+    keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
+    return {key: (old.get(key), new.get(key)) for key in keys if not _is_beside(key)}
+
+
+def trained_alike(first: RunRecord, second: RunRecord) -> bool:
+    """Return whether both trained whole and the loss of every optimizer step is the same, bit for bit."""
+    ends = [_told(record.metrics.tail(STEP_LOSS, 1)) for record in (first, second)]
+    if not ends[0] or ends[0] != ends[1]:
+        return False
+    whole = {first.specification.kind, second.specification.kind} <= TRAINED_WHOLE
+    return whole and _losses_digest(first) == _losses_digest(second)
+
+
+def _earlier_runs_alike(record: RunRecord) -> Iterator[RunRecord]:
+    """Yield the project's runs that trained as this one, which has ended, and began before it."""
+    own = record.metrics.head(STEP_LOSS, FIRST_LOSSES)
+    if not own or not record.status.state.is_ended:
+        return
+    for path in sorted(record.run.path.parent.iterdir()):
+        other = RunRecord(RunDirectory(path))
+        try:
+            found = other.metrics.head(STEP_LOSS, FIRST_LOSSES)
+            began_before = bool(found) and found[0].time < own[0].time
+            if began_before and _told(found) == _told(own) and trained_alike(other, record):
+                yield other
+        except TrainwrightError:  # a damaged record is told where that run is asked for
+            continue
+
+
+def _losses_digest(record: RunRecord) -> str:
+    return digest_json(_told(record.metrics.series(STEP_LOSS)))
+
+
+def _told(points: list[Point]) -> list[tuple[int, str]]:
+    return [(point.step, repr(point.value)) for point in points]
+
+
+def _is_beside(key: str) -> bool:
+    return any(key == prefix or key.startswith(f"{prefix}.") for prefix in BESIDE_TRAINING)
