@@ -40,7 +40,7 @@ BUILT_IN = {"model": {"use": "mlp"}, "data": {"use": "iris"}}
 WRONG: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("create", "ConflictError", {"name": NAME}),
     ("create", "ConfigurationError", {"name": "../evil"}),
-    ("create", "LimitReachedError", {"name": "greedy", "limits": {"trials": 10**6}}),
+    ("create", "ApprovalNeededError", {"name": "greedy", "limits": {"trials": 10**6}}),
     ("configure", "ConfigurationError", {"optimizer.learning_rat": 1}),
     ("configure", "ConfigurationError", {"optimizer.learning_rate": "fast"}),
     ("configure", "ConfigurationError", {"code_root": "/"}),
