@@ -1,4 +1,4 @@
-"""`trainwright`: serve, doctor, status, verify, keys, approve, demo."""
+"""`trainwright`: serve, doctor, status, verify, attest, keys, approve, demo."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve MCP over stdio: what an agent's client starts."""
-    if key is not None:
-        os.environ[SIGNING_KEY] = str(key.expanduser().resolve())
+    _sign_with(key)
     if SIGNING_KEY in os.environ:  # one that does not do must not turn up at the first call
         from trainwright.tools.ledger.signing import load_signer
 
@@ -145,6 +144,27 @@ def verify(
         raise typer.Exit(1)
 
 
+@app.command()
+def attest(
+    project: Annotated[str, typer.Argument(help="A finished project")],
+    workspace: WorkspaceOption = None,
+    key: Annotated[Path | None, typer.Option("--key", help="Secret key to sign with; default: yours, if any")] = None,
+) -> None:
+    """Write where the final model comes from: an in-toto statement with SLSA provenance, signed if there is a key."""
+    from trainwright.server.terminal import Terminal
+    from trainwright.tools.provenance import attest as write
+    from trainwright.tools.workspace import Workspace
+
+    _sign_with(key)
+    opened = Workspace.open(_existing(workspace_path(workspace)))
+    try:
+        done = write(opened, project)
+    finally:
+        opened.close()
+    signed = f"signed by key {done.key}" if done.key else "not signed; see `trainwright keys new`"
+    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}")
+
+
 @keys.command()
 def new(
     key: Annotated[Path | None, typer.Option("--key", help="File to write; default: your configuration folder")] = None,
@@ -185,6 +205,11 @@ def demo(
     from trainwright.server.demo import run_demo
 
     raise typer.Exit(run_demo(workspace.expanduser().resolve()))
+
+
+def _sign_with(key: Path | None) -> None:
+    if key is not None:
+        os.environ[SIGNING_KEY] = str(key.expanduser().resolve())
 
 
 def _existing(path: Path) -> Path:

@@ -13,6 +13,7 @@ from trainwright.tools.ledger.signing import PublicKey
 from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.ledger.verification.findings import Case, Finding, found
+from trainwright.tools.ledger.verification.provenance import verify_provenance
 from trainwright.tools.ledger.verification.rows import (
     verify_configurations,
     verify_decisions,
@@ -44,6 +45,7 @@ PARTS = {
     "registered_models": verify_models,
     "triggers": verify_triggers,
     "verdicts": verify_verdicts,
+    "provenance_statements": verify_provenance,
 }
 
 
@@ -84,13 +86,13 @@ def verify_workspace(path: Path, public_key: Path | None = None) -> Verification
         with workspace.session() as session:
             for project in session.scalars(select(Project.name)):
                 publish(session, project, workspace.project_folder(project))
-            case = Case(session, workspace)
+            case = Case(session, workspace, public)
             findings = found("ledger", broken_links(session))
             checked = {"ledger_entries": len(case.entries)}
             for name, verify in PARTS.items():
                 checked[name], more = verify(case)
                 findings += more
-            attested, more = attestation(case, public)
+            attested, more = attestation(case)
             findings += more
             head = case.entries[-1].digest if case.entries else ""
     finally:

@@ -6,10 +6,11 @@ import itertools
 from typing import TYPE_CHECKING
 
 from trainwright.tools.ledger.chain import digest_of
-from trainwright.tools.ledger.signing import PublicKey, key_id_of
+from trainwright.tools.ledger.signing import key_id_of
 from trainwright.tools.ledger.verification.findings import Case, Finding
 
 if TYPE_CHECKING:
+    from trainwright.tools.ledger.signing import PublicKey
     from trainwright.tools.workspace.tables import LedgerEntry
 
 UNSIGNED = (
@@ -18,8 +19,9 @@ UNSIGNED = (
 )
 
 
-def attestation(case: Case, public: PublicKey | None) -> tuple[str, list[Finding]]:
+def attestation(case: Case) -> tuple[str, list[Finding]]:
     """Return what is attested, in a sentence, and what stands against it."""
+    public = case.public
     if public is None:
         signed = [entry.sequence for entry in case.entries if entry.signature]
         keys = sorted({key_id_of(entry.signature) for entry in case.entries if entry.signature})
