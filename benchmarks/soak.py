@@ -86,8 +86,8 @@ def over_epochs(epochs: int, folder: Path) -> dict[str, float]:
     )
     samples, process, began = [], psutil.Process(worker.pid), time.monotonic()
     while worker.poll() is None:
-        if run.last_status().epoch:
-            samples.append(look(process))
+        if run.last_status().epoch and (sample := look(process)).memory_mib:  # none is left of one that has just ended
+            samples.append(sample)
         time.sleep(0.25)
     if run.status().state is not RunState.COMPLETED:
         raise SystemExit(f"The run ended as {run.status().state}: {run.status().failure}")
