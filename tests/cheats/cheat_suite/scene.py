@@ -85,8 +85,12 @@ class Scene:
 
     def project(self, config: dict[str, Any] | None = None) -> None:
         """Make the project with another configuration."""
+        self.only_project(CONFIG | (config or {}))
+
+    def only_project(self, config: dict[str, Any]) -> None:
+        """Make the project with this configuration and nothing else."""
         with self.workspace() as workspace:
-            projects.create_project(workspace, NAME, intent="", goal=GOAL, config=CONFIG | (config or {}))
+            projects.create_project(workspace, NAME, intent="", goal=GOAL, config=config)
 
     def train(self, kind: RunKind = RunKind.SMOKE) -> RunView:
         """Have the user's code trained to its end, and note the run's end as what was said to the attempt."""
