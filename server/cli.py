@@ -1,4 +1,4 @@
-"""`trainwright`: serve, doctor, status, verify, demo."""
+"""`trainwright`: serve, doctor, status, verify, attest, keys, approve, demo."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
 )
+keys = typer.Typer(help="Keys that sign the ledger.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
+SIGNING_KEY = "TRAINWRIGHT_SIGNING_KEY"
 WorkspaceOption = Annotated[
     Path | None,
     typer.Option("--workspace", "-w", help="Workspace folder; default: TRAINWRIGHT_HOME, else ./.trainwright"),
@@ -60,8 +63,18 @@ def _root(
 
 
 @app.command()
-def serve(workspace: WorkspaceOption = None) -> None:
+def serve(
+    workspace: WorkspaceOption = None,
+    key: Annotated[
+        Path | None, typer.Option("--key", help="Secret key to sign the ledger with; see `trainwright keys new`")
+    ] = None,
+) -> None:
     """Serve MCP over stdio: what an agent's client starts."""
+    _sign_with(key)
+    if SIGNING_KEY in os.environ:  # one that does not do must not turn up at the first call
+        from trainwright.tools.ledger.signing import load_signer
+
+        load_signer(workspace_path(workspace))
     gc.disable()  # the imports make no garbage worth looking for: a tenth of the start-up time
     from trainwright.server.app import build_server
 
@@ -107,13 +120,16 @@ def status(
 @app.command()
 def verify(
     workspace: Annotated[Path | None, typer.Argument(help="Workspace folder; default as everywhere")] = None,
+    public_key: Annotated[
+        Path | None, typer.Option("--public-key", help="Public key that the ledger should be signed with")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Check the ledger's chain and every digest; exit with 1 when anything was changed."""
+    """Compare ledger, verdicts, records and files with each other; exit with 1 when anything was changed."""
     from trainwright.server.terminal import Terminal
     from trainwright.tools.ledger.verification import verify_workspace
 
-    report = verify_workspace(_existing(workspace_path(workspace)))
+    report = verify_workspace(_existing(workspace_path(workspace)), public_key)
     if as_json:
         typer.echo(json.dumps(report.model_dump(), indent=2))
     else:
@@ -122,8 +138,61 @@ def verify(
             terminal.marked("fail" if finding.counts else "warn", f"{finding.where}: {finding.what}")
         checked = ", ".join(f"{count} {what}" for what, count in report.checked.items())
         terminal.marked("fail" if report.problems else "ok", f"checked {checked}: {len(report.problems)} problems")
+        terminal.line(f"      {report.attested}")
+        terminal.line(f"      The ledger ends with {report.head}.")
     if report.problems:
         raise typer.Exit(1)
+
+
+@app.command()
+def attest(
+    project: Annotated[str, typer.Argument(help="A finished project")],
+    workspace: WorkspaceOption = None,
+    key: Annotated[Path | None, typer.Option("--key", help="Secret key to sign with; default: yours, if any")] = None,
+) -> None:
+    """Write where the final model comes from: an in-toto statement with SLSA provenance, signed if there is a key."""
+    from trainwright.server.terminal import Terminal
+    from trainwright.tools.provenance import attest as write
+    from trainwright.tools.workspace import Workspace
+
+    _sign_with(key)
+    opened = Workspace.open(_existing(workspace_path(workspace)))
+    try:
+        done = write(opened, project)
+    finally:
+        opened.close()
+    signed = f"signed by key {done.key}" if done.key else "not signed; see `trainwright keys new`"
+    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}")
+
+
+@keys.command()
+def new(
+    key: Annotated[Path | None, typer.Option("--key", help="File to write; default: your configuration folder")] = None,
+) -> None:
+    """Make a key that signs every ledger entry from now on, and its public half for whoever verifies."""
+    from trainwright.server.terminal import Terminal
+    from trainwright.tools.ledger.signing import key_path, new_key, public_path
+
+    path = key.expanduser().absolute() if key is not None else key_path()
+    signer = new_key(path)
+    terminal = Terminal()
+    terminal.marked("ok", f"key {signer.public.id}")
+    terminal.line(f"      secret: {path}. Keep it: nobody else may read it, and no worker process is told of it.")
+    terminal.line(f"      public: {public_path(path)}. Give it away: trainwright verify --public-key FILE")
+    if path != key_path():
+        terminal.line(f"      Servers use it with `trainwright serve --key {path}` or {SIGNING_KEY}.")
+
+
+@app.command()
+def approve(
+    workspace: WorkspaceOption = None,
+    yes: Annotated[list[str] | None, typer.Option("--yes", help="Grant this request without being asked.")] = None,
+    deny: Annotated[list[str] | None, typer.Option("--deny", help="Deny this request.")] = None,
+) -> None:
+    """Answer, as the workspace's owner, what agents ask for."""
+    from trainwright.server.approve import approve as answer
+
+    answer(_existing(workspace_path(workspace)), yes=yes or [], deny=deny or [])
 
 
 @app.command()
@@ -136,6 +205,11 @@ def demo(
     from trainwright.server.demo import run_demo
 
     raise typer.Exit(run_demo(workspace.expanduser().resolve()))
+
+
+def _sign_with(key: Path | None) -> None:
+    if key is not None:
+        os.environ[SIGNING_KEY] = str(key.expanduser().resolve())
 
 
 def _existing(path: Path) -> Path:

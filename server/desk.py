@@ -33,6 +33,7 @@ class Desk:
     def workspace(self) -> Workspace:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
         from trainwright.tools.ledger import copy_all_forward
+        from trainwright.tools.owner import taken_up
         from trainwright.tools.workspace import Workspace
 
         with self._lock:
@@ -40,7 +41,7 @@ class Desk:
                 self._workspace = Workspace.open(self.path)
                 copy_all_forward(self._workspace)
                 _log_to(self._workspace.path / "logs" / "server.log")
-            return self._workspace.refreshed()
+            return taken_up(self._workspace.refreshed())
 
     def begin(self) -> None:
         """Import the operations in the background, soon after the first requests of a client have been answered.

@@ -13,9 +13,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.resolve import resolve_arguments
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
-from mcp.types import CallToolResult, ContentBlock, TextContent, ToolAnnotations
+from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
 from trainwright.server.errors import argument_error, as_tool_error
@@ -46,7 +47,10 @@ class StrictTool(Tool):
             raise argument_error(self.name, error, self.parameters) from error
         direct = {self.context_kwarg: context} if self.context_kwarg else {}
         try:
-            return await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct)
+            answers = await resolve_arguments(self.resolved_params, self.resolver_plans, values, context)
+            if isinstance(answers, InputRequiredResult):  # the client shows the question to a person and calls again
+                return answers
+            return await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct | answers)
         except MCPError:
             raise
         except Exception as error:  # the one place where failures are worded for the agent

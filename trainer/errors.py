@@ -10,6 +10,7 @@ TrainwrightError
 ├── IntegrityError         a file or record whose digest or chain does not match
 ├── StorageError           a disk that is full or a path that cannot be written
 ├── LimitReachedError      a limit set by the workspace's owner
+├── ApprovalNeededError    something that only the workspace's owner may allow
 ├── GateRefusedError       a gate whose checks have not passed, or a call that a closed phase forbids
 ├── NotFoundError          an id or name that does not exist
 └── ConflictError          a call that the present state of a run or project does not allow
@@ -112,6 +113,12 @@ class LimitReachedError(TrainwrightError):
     """A limit set by the workspace's owner."""
 
     category = "limit"
+
+
+class ApprovalNeededError(TrainwrightError):
+    """Something that only the workspace's owner may allow."""
+
+    category = "approval"
 
 
 class GateRefusedError(TrainwrightError):

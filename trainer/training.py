@@ -101,7 +101,7 @@ def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbe
     """
     heartbeat.stage("probing")
     config = specification.config
-    determinism.apply_settings(config.reproducibility)
+    determinism.apply_settings(config.reproducibility, specification.exemptions)
     seeded = seeding.seed_everything(config.seed)
     device = choose_device(config)
     root = Path(specification.code_root)
@@ -115,7 +115,7 @@ def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbe
         world_size=world_size,
     )
     run.write_evidence("environment", environment)
-    probed = run_probes(config, seeded)
+    probed = run_probes(config, seeded, specification.exemptions)
     run.write_evidence("reproducibility", probed)
     run.append_event("probe", passed=probed["passed"])
     if not probed["passed"]:
@@ -136,7 +136,7 @@ def open_session(
     heartbeat.end_user_code()
     stop.listen()  # user code may have taken the signals over
     config, root = specification.config, Path(specification.code_root)
-    determinism.apply_settings(config.reproducibility)  # and the settings
+    determinism.apply_settings(config.reproducibility, specification.exemptions)  # and the settings
     seeded = seeding.seed_tensorflow(config.seed)
     data, code = data_evidence(session.work.splits, root), code_evidence(root)
     environment = run.evidence("environment") or {}

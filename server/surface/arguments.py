@@ -33,6 +33,18 @@ Template = Literal["baseline", "tuning", "production"]
 Phase = Literal["planning", "baseline", "diagnostics", "optimization", "finalization"]
 
 
+class AskOwner(BaseModel):
+    """What only the owner may grant."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    limits: Annotated[dict[str, int | float] | None, Field(description='e.g. {"trials": 400}')] = None
+    exemption: Annotated[
+        str | None,
+        Field(max_length=120, description="An operation that a run refused, as it names it, or missing_git"),
+    ] = None
+
+
 class Goal(BaseModel):
     """What the project is for, in one number."""
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from mcp.server.mcpserver import Context
+from mcp.server.mcpserver import Context, ElicitationResult, Resolve
 from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
-from trainwright.server.surface.arguments import Changes, Goal, Phase, Project, Template
+from trainwright.server.surface.arguments import AskOwner, Changes, Goal, Phase, Project, Template
+from trainwright.server.surface.asking import OwnersAnswer, question, take_answer
 
 MOST_PROJECTS = 20
 
@@ -28,11 +29,13 @@ def create_project(
         Field(description='Sections laid over the template, e.g. {"model": {"use": "mlp"}, "data": {"use": "digits"}}'),
     ] = None,
     limits: Annotated[
-        dict[str, Any] | None, Field(description="Lower limits than the owner's, e.g. run_wall_clock_seconds")
+        dict[str, Any] | None,
+        Field(description="Own limits, e.g. run_wall_clock_seconds; above the owner's they are asked for"),
     ] = None,
 ) -> CallToolResult:
     """Begin here: one project for one problem, in the planning phase. The goal is fixed from now on. Refuses a name
-    that is taken, a configuration that breaks the schema, and limits above the owner's."""
+    that is taken and a configuration that breaks the schema; limits above the owner's, and code outside the owner's
+    folders, wait for the owner's grant."""
     from trainwright.tools import projects
 
     status = projects.create_project(
@@ -51,16 +54,29 @@ def create_project(
 def configure(
     context: Context[Any, Any],
     project: Project,
-    changes: Changes,
-    reason: Annotated[str, Field(max_length=1000, description="Why; kept with the version")] = "",
+    changes: Changes | None = None,
+    *,
+    reason: Annotated[str, Field(max_length=1000, description="Why; kept, and told to the owner")] = "",
     template: Annotated[Template | None, Field(description="Begin anew from this template")] = None,
+    ask_owner: Annotated[
+        AskOwner | None, Field(description="What only the workspace's owner may grant; asking again tells the answer")
+    ] = None,
+    said: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
-    unknown keys, wrong types and impossible combinations, and then changes nothing."""
+    unknown keys, wrong types and impossible combinations, and then changes nothing. With ask_owner it asks the owner
+    for a higher limit or an exemption, and says how the owner grants it."""
     from trainwright.tools import projects
 
-    answer = projects.configure(workspace_of(context), project, changes=changes, reason=reason, template=template)
-    return reply(answer, f"The configuration of {project} is kept as a new version.")
+    wishes = ask_owner.model_dump(exclude_none=True) if ask_owner else None
+    workspace = workspace_of(context)
+    if ask_owner is not None:
+        take_answer(context, project, ask_owner, reason, said)
+    answer = projects.configure(workspace, project, changes=changes, reason=reason, template=template, ask_owner=wishes)
+    lines = [f"{each.wish} is {each.state} ({each.request}): {each.how}" for each in answer.requests or []]
+    if answer.changed or not lines:
+        lines.insert(0, f"The configuration of {project} is kept as version {answer.version}.")
+    return reply(answer, "\n".join(lines))
 
 
 @agent_tool(

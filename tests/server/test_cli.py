@@ -44,7 +44,9 @@ def made(workspace, iris):
 def test_version_and_help():
     assert run("--version").stdout == f"trainwright {trainwright.__version__}\n"
     said = run("--help").stdout
-    assert all(command in said for command in ("serve", "doctor", "status", "verify", "demo"))
+    assert all(
+        command in said for command in ("serve", "doctor", "status", "verify", "attest", "keys", "approve", "demo")
+    )
 
 
 def test_status_shows_phase_goal_and_what_to_do(made):
@@ -82,8 +84,26 @@ def test_verify_finds_an_edited_ledger_and_says_so_by_its_exit_code(made):
         connection.execute("UPDATE ledger SET body = replace(body, '0.9', '0.1') WHERE sequence = 1")
     edited = run("verify", made)
     assert edited.returncode == 1
-    assert "ledger entry 1" in edited.stdout
+    assert "fail  ledger: ledger entry 1" in edited.stdout
     assert json.loads(run("verify", made, "--json").stdout)["problems"]
+
+
+@pytest.mark.requirement("GATE-3")
+def test_a_key_is_made_once_and_verify_says_what_it_attests(made, tmp_path):
+    key = tmp_path / "owner.key"
+    done = run("keys", "new", "--key", key)
+    assert done.returncode == 0, done.stderr
+    assert "PRIVATE" not in done.stdout + done.stderr
+    again = run("keys", "new", "--key", key)
+    assert again.returncode == 1
+    assert again.stderr.startswith("Error: There is a key at")
+    assert "not attested: nothing is signed" in run("verify", made).stdout
+    unsigned = run("verify", made, "--public-key", f"{key}.pub")
+    assert unsigned.returncode == 1
+    assert "fail  signature: not attested: no entry is signed by key" in unsigned.stdout
+    unfinished = run("attest", "iris", "-w", made, "--key", key)
+    assert unfinished.returncode == 1
+    assert "Error: Project iris is in planning" in unfinished.stderr
 
 
 def test_a_damaged_database_is_a_sentence_with_a_remedy(made):

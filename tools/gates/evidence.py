@@ -10,6 +10,7 @@ from sqlalchemy import select
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
+from trainwright.tools.owner.grants import DECISION, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
 from trainwright.trainer.canonical import digest_file
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.owner import Wish
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import RunDirectory, RunStatus
@@ -153,6 +155,11 @@ class Evidence:
     def settings(self) -> Settings:
         """The owner's settings. A check reads them here, so that a decision can be derived again under its own."""
         return self.workspace.settings
+
+    @cached_property
+    def grants(self) -> list[Wish]:
+        """What the owner has granted to the project and holds."""
+        return standing_grants((body for _, body in self.entries(DECISION)), self.settings)
 
     def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
         """Return (sequence, body) of the project's ledger entries of a kind, in order."""

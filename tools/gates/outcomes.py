@@ -13,7 +13,7 @@ from trainwright.tools.gates.checklist import CheckLine
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
 
-Status = Literal["passed", "failed", "not_applicable"]
+Status = Literal["passed", "passed_with_exemption", "failed", "not_applicable"]
 
 
 class Outcome(BaseModel):
@@ -60,6 +60,11 @@ def check(identifier: str) -> Callable[[Check], Check]:
 def passed(measured: Any, required: Any) -> Outcome:
     """The evidence meets the requirement."""
     return Outcome(status="passed", measured=str(measured), required=str(required))
+
+
+def passed_with_exemption(measured: Any, required: Any) -> Outcome:
+    """The requirement is not met in full, and the workspace's owner granted the exemption; it is told everywhere."""
+    return Outcome(status="passed_with_exemption", measured=str(measured), required=str(required))
 
 
 def failed(measured: Any, required: Any, remedy: NextCall) -> Outcome:

@@ -24,7 +24,7 @@ DRAFTS = ".drafts"
 REPLACED = "replaced"
 WHOLE = ("final_model",)
 """Folders that hold nothing but what one decision names: they are replaced, not added to."""
-NAMING = ("gate", "diagnosis")
+NAMING = ("gate", "diagnosis", "attestation")
 """Kinds of ledger entries that name artifacts."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.owner.grants import operations
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.reproducibility.packages import installed_packages
@@ -21,6 +22,7 @@ def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict
     smoke = evidence.run(rested_on.get("smoke_run", ""))
     if smoke is not None:
         reasons += evidence.surroundings(smoke)
+        reasons += exemption_changes(smoke, operations(evidence.grants))
     for run_id in rested_on.get("runs", []):
         run = evidence.run(run_id)
         reasons += run.differences if run else [f"evidence: the record of run {run_id} is gone"]
@@ -53,6 +55,12 @@ def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list
 def whole_values(evidence: Evidence) -> dict[str, Any]:
     """Return the configuration that holds with all defaults, as a decision records it."""
     return _whole(evidence.version.values)
+
+
+def exemption_changes(smoke: RunEvidence, allowed: list[str]) -> list[str]:
+    """Return a sentence when the smoke run was made under other exemptions than the owner grants now."""
+    used = list(smoke.part("reproducibility").get("exemptions") or [])
+    return [] if used == allowed else [f"exemptions: {', '.join(used) or 'none'} -> {', '.join(allowed) or 'none'}"]
 
 
 def artifact_changes(folder: Path, artifacts: dict[str, str]) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
+from trainwright.tools.ledger.signing import VARIABLE
 from trainwright.tools.training_orchestrator.detached import LAUNCH, Launch, read_launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import inherited_environment
 from trainwright.tools.training_orchestrator.observation import last_lines
@@ -15,6 +17,7 @@ from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from trainwright.tools.workspace import Workspace
@@ -62,8 +65,13 @@ def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
             return
         launch = write_launch(folder, Launch(attempt=last.attempt + 1 if last else 1))
     command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), study_id]
-    environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    spawn(folder, launch, command, cwd=workspace.path, env=environment, log=LOG)
+    spawn(folder, launch, command, cwd=workspace.path, env=conductor_environment(os.environ), log=LOG)
+
+
+def conductor_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return a conductor's environment: a worker's, and where the signing key is. It writes into the ledger itself."""
+    own = {name: environment[name] for name in (VARIABLE,) if name in environment}
+    return inherited_environment(environment) | own | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
 
 
 def forget_launches(folder: Path) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from trainwright.tools.ledger.plain import announce, copy_forward, hashed_content
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.tools.workspace.workspace import AFTER_COMMIT, BEFORE_COMMIT
+from trainwright.tools.workspace.workspace import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY
 from trainwright.trainer.canonical import canonical_json, digest_json
 
 if TYPE_CHECKING:
@@ -34,7 +34,10 @@ def append(session: Session, project: str | None, kind: str, body: dict[str, Any
         body=canonical_json(body),
         previous=last.digest if last else GENESIS,
     )
-    entry.digest = _digest(entry)
+    entry.digest = digest_of(entry)
+    workspace = session.info.get(OPENED_BY)
+    signer = workspace.signer if workspace else None
+    entry.signature = signer.sign(entry.digest) if signer else None
     session.add(entry)
     session.flush()
     announced = partial(announce, project=project, sequence=entry.sequence)
@@ -69,11 +72,12 @@ def broken_links(session: Session) -> list[str]:
             problems.append(f"ledger entry {expected} is missing (of {highest})")
         if entry.previous != previous:
             problems.append(f"ledger entry {entry.sequence} does not continue the entry before it")
-        if entry.digest != _digest(entry):
+        if entry.digest != digest_of(entry):
             problems.append(f"ledger entry {entry.sequence} ({entry.kind}) was changed after it was written")
         previous, expected = entry.digest, entry.sequence + 1
     return problems
 
 
-def _digest(entry: LedgerEntry) -> str:
+def digest_of(entry: LedgerEntry) -> str:
+    """Compute an entry's digest from its content."""
     return digest_json(hashed_content(entry))

@@ -1,9 +1,9 @@
 """The ledger once more, as plain text beside each project: `ledger.jsonl`, one line an entry, only ever appended to.
 
-A line is `{"digest": …, "entry": […]}`, in which `entry` is, byte for byte, what was hashed. Lines are written after
-the commit, so the file never knows more than the database. A marker names the first entry to come before the commit, and
-goes when its line stands: it tells what a crash left out, which the next write or the next start of a server adds, from
-what somebody cut off.
+A line is `{"digest": …, "entry": […]}`, in which `entry` is, byte for byte, what was hashed; a signed one ends with its
+`signature`. Lines are written after the commit, so the file never knows more than the database. Before the commit a
+marker names the first entry to come, and goes when its line stands: it tells what a crash left out, which the next
+write or start of a server adds, from what somebody cut off.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ def hashed_content(entry: LedgerEntry) -> list[Any]:
 
 def line_of(entry: LedgerEntry) -> bytes:
     """Return the entry's line, with its end."""
-    return f'{{"digest":"{entry.digest}","entry":{canonical_json(hashed_content(entry))}}}\n'.encode()
+    signature = f',"signature":"{entry.signature}"' if entry.signature else ""
+    return f'{{"digest":"{entry.digest}","entry":{canonical_json(hashed_content(entry))}{signature}}}\n'.encode()
 
 
 def read_line(line: bytes) -> dict[str, Any] | None:

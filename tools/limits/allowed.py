@@ -1,24 +1,32 @@
-"""What a project may use: its own wishes, each cut down to the owner's present limit."""
+"""What a project may use: its own wishes, each cut down to the owner's present limit, and what the owner granted."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.owner import granted
 from trainwright.tools.workspace.settings import ProjectLimits
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.owner import Wish
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.tables import Project
 
 
-def effective_limits(session: Session, workspace: Workspace, project: Project) -> ProjectLimits:  # noqa: ARG001
+def effective_limits(session: Session, workspace: Workspace, project: Project) -> ProjectLimits:
     """Return the limits that hold for the project now."""
-    return limits_under(workspace.settings, project.limits)
+    grants = [request.wish for request in granted(session, workspace, project.name)]
+    return limits_under(workspace.settings, project.limits, grants)
 
 
-def limits_under(settings: Settings, wishes: dict[str, Any]) -> ProjectLimits:
-    """Return the limits of a project with such wishes under the owner's settings."""
-    owner = settings.limits.model_dump()
-    return ProjectLimits.model_validate({name: min(wishes.get(name, value), value) for name, value in owner.items()})
+def limits_under(settings: Settings, wishes: dict[str, Any], grants: list[Wish]) -> ProjectLimits:
+    """Return the limits of a project with such wishes, under the owner's settings and grants."""
+    values: dict[str, Any] = {
+        name: min(wishes.get(name, value), value) for name, value in settings.limits.model_dump().items()
+    }
+    for wish in grants:
+        if wish.kind == "limit" and wish.value is not None:
+            values[wish.name] = type(values[wish.name])(max(values[wish.name], wish.value))
+    return ProjectLimits.model_validate(values)

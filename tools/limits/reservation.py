@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Project, Run
     from trainwright.trainer.config import TrainingConfig
 
+WORKSPACE = "workspace_limits."
 PROJECT_NAMES = {
     "wall_clock_seconds": "project_wall_clock_seconds",
     "gpu_hours": "gpu_hours",
@@ -69,7 +70,7 @@ def reserve(
     lines = limit_table(session, workspace, project, run)
     for line in lines.pop("runs_at_once"):
         if line.left <= 0:
-            raise _reached(line)
+            raise _reached(line, project.name)
     lines["wall_clock_seconds"].append(Line("run_wall_clock_seconds", 0.0, 0.0, allowed.run_wall_clock_seconds))
     lines["disk_bytes"].append(Line("run_disk_bytes", 0.0, 0.0, allowed.run_disk_bytes))
     least = {name: min(found, key=lambda line: line.left) for name, found in lines.items()}
@@ -82,7 +83,7 @@ def reserve(
     }
     for name, line in least.items():
         if applicable[name] and line.left <= getattr(done, name):
-            raise _reached(line, done=getattr(done, name))
+            raise _reached(line, project.name, done=getattr(done, name))
     left = Amounts(**{name: max(0.0, line.left) for name, line in least.items()})
     return _reservation(left, gpus, price, allowed.user_code_seconds)
 
@@ -92,7 +93,7 @@ def require_room(session: Session, workspace: Workspace, project: Project) -> No
     lines = limit_table(session, workspace, project)
     for line in lines["wall_clock_seconds"] + lines["disk_bytes"]:
         if line.used >= line.allowed:
-            raise _reached(line)
+            raise _reached(line, project.name)
 
 
 def expected_gpus(config: TrainingConfig, kind: RunKind) -> int:
@@ -123,7 +124,7 @@ def limit_table(
     own = project_usage(session, workspace, project.name, without=without)
     whole = workspace_usage(session, workspace, without=without)
     first = _column("", own, effective_limits(session, workspace, project), PROJECT_NAMES)
-    second = _column("workspace_limits.", whole, workspace.settings.workspace_limits, {})
+    second = _column(WORKSPACE, whole, workspace.settings.workspace_limits, {})
     return {name: [first[name], second[name]] for name in first}
 
 
@@ -162,7 +163,14 @@ def _done(workspace: Workspace, run: Run | None) -> Amounts:
     return measured_use(directory, None, started_at=run.created_at.replace(tzinfo=UTC).timestamp())
 
 
-def _reached(line: Line, *, done: float = 0.0) -> LimitReachedError:
+def how_to_raise(limit: str, project: str) -> str:
+    """Return how the owner is asked for more; what all projects share stands in the settings alone."""
+    if limit.startswith(WORKSPACE):
+        return f"{limit} in settings.yaml."
+    return f"configure(project={project!r}, ask_owner={{'limits': {{{limit!r}: …}}}}) asks."
+
+
+def _reached(line: Line, project: str, *, done: float = 0.0) -> LimitReachedError:
     """Word a limit of which nothing is left; `waits` says whether a run under way will give something back."""
     waits = line.reserved > 0 or line.name.endswith("runs_at_once")
     held = f" and {line.reserved:.6g} reserved by runs under way" if line.reserved else ""
@@ -170,7 +178,7 @@ def _reached(line: Line, *, done: float = 0.0) -> LimitReachedError:
     wait = "Wait for or stop a run that is under way; " if waits else ""
     return LimitReachedError(
         f"The limit {line.name} is used up: {line.used:.6g} used{own}{held}, of {line.allowed:.6g}.",
-        remedy=f"{wait}only the workspace's owner can raise it, in settings.yaml.",
+        remedy=f"{wait}only the workspace's owner can raise it: {how_to_raise(line.name, project)}",
         details={
             "limit": line.name,
             "used": line.used + done,

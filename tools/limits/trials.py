@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, NamedTuple
 from sqlalchemy import func, select
 
 from trainwright.tools.limits.allowed import effective_limits
+from trainwright.tools.limits.reservation import how_to_raise
 from trainwright.tools.workspace.tables import Study, Trial
 from trainwright.trainer.errors import LimitReachedError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.limits.reservation import how_to_raise
     from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Project
+from trainwright.tools.workspace.tables import Project
 
 ACTIVE = ("running", "confirming")
 DOCUMENT = "phases/optimization/workflow.md"
@@ -53,7 +55,8 @@ def require_trials(session: Session, workspace: Workspace, project: Project, stu
             held = f" ({count.reserved} reserved by searches under way)" if count.reserved else ""
             raise LimitReachedError(
                 f"The search asks for {trials} trials; {name} has {left} left of {allowed}{held}.",
-                remedy="Search with fewer trials; only the workspace's owner can raise the limit, in settings.yaml.",
+                remedy="Search with fewer trials; only the workspace's owner can raise the limit: "
+                + how_to_raise(name, project.name),
                 document=DOCUMENT,
                 details={"limit": name, "used": count.made, "reserved": count.reserved, "allowed": allowed},
             )

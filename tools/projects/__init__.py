@@ -1,6 +1,6 @@
 """Operations on a project: making it, changing its configuration, seeing where it stands, passing its gates."""
 
-from trainwright.tools.projects.configuration import ConfigurationAnswer, configure
+from trainwright.tools.projects.configuration import ConfigurationAnswer, ask_for, configure
 from trainwright.tools.projects.creation import create_project
 from trainwright.tools.projects.curves import ComparisonAnswer, CurvesAnswer, compare_runs, plot_metrics
 from trainwright.tools.projects.diagnosis import DiagnosisAnswer, diagnose
@@ -15,6 +15,7 @@ __all__ = [
     "GateAnswer",
     "ProjectStatus",
     "ProjectSummary",
+    "ask_for",
     "compare_runs",
     "configure",
     "count_projects",

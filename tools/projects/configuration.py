@@ -12,6 +12,16 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.ledger import append
+from trainwright.tools.owner import (
+    Request,
+    RequestView,
+    Wish,
+    ask,
+    checked_wishes,
+    exemption_wish,
+    limit_wishes,
+    view,
+)
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
@@ -38,32 +48,46 @@ class ConfigurationAnswer(Answer):
     phase: str
     reopened: list[str]
     """Gates that are stale by now, with the reason."""
+    requests: list[RequestView] | None = None
+    """What this call asked of the owner, and where it stands."""
 
 
 def configure(
-    workspace: Workspace, project: str, *, changes: dict[str, Any], reason: str = "", template: str | None = None
+    workspace: Workspace,
+    project: str,
+    *,
+    changes: dict[str, Any] | None = None,
+    reason: str = "",
+    template: str | None = None,
+    ask_owner: dict[str, Any] | None = None,
 ) -> ConfigurationAnswer:
-    """Apply dotted changes and keep the result as a new version; no change, no version.
+    """Apply dotted changes and keep the result as a new version (no change, no version); ask the owner for the rest.
+
+    Args:
+        ask_owner: {limits: {name: value}, exemption: operation}; asking again tells how it stands.
 
     Raises:
         NotFoundError: no such project.
-        ConfigurationError: the result breaks the schema; nothing was changed.
+        ConfigurationError: the result breaks the schema, or the wish makes no sense; nothing was changed.
+        ConflictError: too many requests wait for the owner.
     """
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values
         start = _from_template(old, template) if template else old
-        new = apply_changes(start, changes)
+        new = apply_changes(start, changes or {})
         _refuse_other_root(old, new)
-        parse_config(new, mend=lambda mended: mended_call(mended, f"configure(project={project!r}", changes))
+        parse_config(new, mend=lambda mended: mended_call(mended, f"configure(project={project!r}", changes or {}))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
             key: [before.get(key), after.get(key)]
             for key in sorted(before.keys() | after.keys())
             if before.get(key) != after.get(key)
         }
+        wishes = _wishes(workspace, ask_owner or {})
         if changed:
             keep_version(session, row.name, new, reason)
+        requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
         evidence = Evidence(session, workspace, project)
         where = standing(evidence)
         return ConfigurationAnswer(
@@ -73,8 +97,23 @@ def configure(
             changed=changed,
             phase=where.phase.value,
             reopened=[f"{gate.phase.value}: {'; '.join(gate.reasons)}" for gate in where.gates if gate.reasons],
+            requests=[view(request) for request in requests] or None,
             next=next_call(session, workspace, project),
         )
+
+
+def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reason: str = "") -> list[Request]:
+    """Ask the owner, or find what was asked before. Raises as `configure` does."""
+    with workspace.session() as session:
+        get_project(session, project)
+        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, ask_owner)]
+
+
+def _wishes(workspace: Workspace, asked: dict[str, Any]) -> list[Wish]:
+    """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
+    limits = checked_wishes(workspace, asked.get("limits") or {})
+    exemption = asked.get("exemption")
+    return limit_wishes(limits) + ([exemption_wish(exemption)] if exemption else [])
 
 
 def keep_version(session: Session, project: str, values: dict[str, Any], reason: str) -> ConfigVersion:

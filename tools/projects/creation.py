@@ -8,19 +8,18 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from trainwright.tools.ledger import append
+from trainwright.tools.owner import checked_wishes, limit_wishes, require_granted, root_wishes
 from trainwright.tools.projects.configuration import keep_version, template_values
 from trainwright.tools.projects.status import ProjectStatus, project_status
-from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.tools.workspace.tables import Project
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.config import in_words, parse_config
-from trainwright.trainer.errors import ConfigurationError, ConflictError, LimitReachedError
-from trainwright.trainer.user_code.paths import near_matches
+from trainwright.trainer.errors import ConfigurationError, ConflictError
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from trainwright.tools.workspace import Workspace
 
 METRIC = re.compile(r"[A-Za-z0-9_./-]{1,64}")
@@ -50,25 +49,27 @@ def create_project(
         goal: {metric, direction: minimize|maximize, target}; fixed for ever.
         template: baseline, tuning or production.
         config: sections laid over the template; must name `model` and `data`, or a `task`.
-        limits: wishes below the owner's limits.
+        limits: wishes, where they differ from the owner's limits.
 
     Raises:
         ConflictError: the name is taken.
         ConfigurationError: the name, intent, goal, limits or configuration is not valid.
-        LimitReachedError: a wish is above the owner's limit.
+        ApprovalNeededError: a limit above the owner's, or a code root outside theirs: asked for, and not granted yet.
     """
     checked_name(name)
     _check_intent(intent)
     _check_goal(goal)
-    wishes = _wishes(workspace, limits or {})
-    values = _with_goal(_overlaid(template_values(template), config or {}), goal)
-    root = code_root(workspace, str(values.get("code_root", ".")))
     with workspace.session() as session:
-        if session.get(Project, name) is not None:
-            raise ConflictError(
-                f"There is a project {name!r} already.", remedy=f"project_status(project={name!r}), or another name."
-            )
-        parse_config(values, mend=lambda mended: f"create_project(name={name!r}, …) as before{in_words(mended)}.")
+        _require_new(session, name)
+    wishes = checked_wishes(workspace, limits or {})
+    values = _with_goal(_overlaid(template_values(template), config or {}), goal)
+    root = _folder(workspace, str(values.get("code_root", ".")))
+    parse_config(values, mend=lambda mended: f"create_project(name={name!r}, …) as before{in_words(mended)}.")
+    beyond = {limit: wishes[limit] for limit in workspace.settings.limits.exceeded_by(wishes)}
+    needed = limit_wishes(beyond) + root_wishes(workspace, root)
+    require_granted(workspace, name, needed, again=f"create_project(name={name!r}, …)", reason=intent)
+    with workspace.session() as session:
+        _require_new(session, name)
         project = Project(name=name, intent=intent, goal=goal, limits=wishes, code_root=str(root))
         session.add(project)
         session.flush()
@@ -81,20 +82,22 @@ def create_project(
     return status
 
 
-def code_root(workspace: Workspace, wish: str) -> Path:
-    """Return the folder of the user's code, inside a root that the owner allowed.
+def _require_new(session: Session, name: str) -> None:
+    if session.get(Project, name) is not None:
+        raise ConflictError(
+            f"There is a project {name!r} already.", remedy=f"project_status(project={name!r}), or another name."
+        )
 
-    A relative path is taken from the first allowed root. Raises ConfigurationError.
+
+def _folder(workspace: Workspace, wish: str) -> Path:
+    """Return the folder of the user's code; a relative path is taken from the first allowed root.
+
+    Raises ConfigurationError.
     """
     roots = workspace.settings.allowed_roots(workspace.path)
     path = (roots[0] / Path(wish).expanduser()).resolve() if roots else Path(wish).resolve()
-    if not any(path.is_relative_to(root) for root in roots):
-        raise ConfigurationError(
-            f"code_root {wish!r} is {path}, outside the folders the owner allowed.",
-            remedy=f"Use one under {', '.join(map(str, roots)) or 'a root'}; the owner adds roots (settings.yaml).",
-        )
     if not path.is_dir():
-        raise ConfigurationError(f"code_root {path} is not a folder.", remedy="Name an existing folder.")
+        raise ConfigurationError(f"code_root {str(path)!r} is not a folder.", remedy="Name an existing folder.")
     return path
 
 
@@ -128,35 +131,6 @@ def _check_intent(intent: str) -> None:
             f"The intent {has}; it is plain text of at most {MOST_INTENT_CHARACTERS} characters.",
             remedy="Say in a few plain sentences what the model is for.",
         )
-
-
-def _wishes(workspace: Workspace, limits: dict[str, Any]) -> dict[str, Any]:
-    """Return the project's own limits, those that are lower than the owner's; what is left out follows the owner."""
-    owner = workspace.settings.limits
-    try:
-        whole = ProjectLimits.model_validate({**owner.model_dump(), **limits})
-    except ValidationError as error:
-        problems = [_explain_limit(problem) for problem in error.errors(include_url=False)]
-        raise ConfigurationError(
-            f"The limits are not valid: {'; '.join(problems[:8])}.",
-            remedy=f"Known limits: {', '.join(ProjectLimits.model_fields)}; positive numbers.",
-            details={"problems": problems},
-        ) from None
-    wishes = {name: getattr(whole, name) for name in limits}
-    beyond = owner.exceeded_by(wishes)
-    if beyond:
-        raise LimitReachedError(
-            f"{', '.join(beyond)} above the owner's limit ({', '.join(str(getattr(owner, n)) for n in beyond)}).",
-            remedy="Ask for less; only the workspace's owner can raise it, in settings.yaml.",
-        )
-    return wishes
-
-
-def _explain_limit(problem: Any) -> str:
-    key = ".".join(map(str, problem["loc"]))
-    if problem["type"] == "extra_forbidden":
-        return f"unknown limit `{key[:80]}`{near_matches(key, ProjectLimits.model_fields).rstrip('.')}"
-    return f"`{key}` = {repr(problem['input'])[:60]}: {problem['msg']}"
 
 
 def _overlaid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.ledger import append
+from trainwright.tools.reports.grants import grants_section
 from trainwright.tools.training_monitor import Goal, assess
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
@@ -118,7 +119,9 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
     project, folder = run.row.project, workspace.project_folder(run.row.project)
     with TemporaryDirectory(dir=folder, prefix=".diagnosis-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
-        _draw(run.directory, goal, drawn)
+        with workspace.session() as session:
+            grants = grants_section(session, workspace, project)
+        _draw(run.directory, goal, drawn, grants)
         artifacts = digests_of(drawn)
         body = {
             "run_id": run.id,
@@ -136,7 +139,7 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
     return [str(folder / name) for name in sorted(artifacts) if name != REPORT]
 
 
-def _draw(run: RunDirectory, goal: Goal, target: Path) -> None:
+def _draw(run: RunDirectory, goal: Goal, target: Path, grants: str) -> None:
     from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
     from trainwright.tools.training_monitor.report import diagnostic_report
 
@@ -144,7 +147,7 @@ def _draw(run: RunDirectory, goal: Goal, target: Path) -> None:
     plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
     learning_curves([run], plots[0])
     gradient_health(run, plots[1])
-    write_atomically(target / REPORT, diagnostic_report(run, goal, plots).encode())
+    write_atomically(target / REPORT, (diagnostic_report(run, goal, plots) + grants).encode())
 
 
 def _answer(project: str, run: RunEvidence, assessment: Assessment) -> DiagnosisAnswer:

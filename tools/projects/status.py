@@ -13,6 +13,7 @@ from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.limits import limit_lines
+from trainwright.tools.owner import requests_of
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 NEWEST_RUNS = 6
+MOST_REQUESTS = 10
 
 
 class CheckLineView(BaseModel):
@@ -71,6 +73,8 @@ class ProjectStatus(Answer):
     study: str | None = None
     limits: dict[str, str]
     """Used of allowed, what runs under way have reserved, and what is left."""
+    owner: list[str]
+    """What was asked of the workspace's owner, and where it stands."""
     config_version: int
     folder: str
 
@@ -139,6 +143,7 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         runs=lines,
         study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,
         limits=limit_lines(session, workspace, evidence.project),
+        owner=[str(request) for request in requests_of(session, workspace, name)[-MOST_REQUESTS:]],
         config_version=evidence.version.number,
         folder=str(evidence.folder),
         next=next_call(session, workspace, name),

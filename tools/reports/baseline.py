@@ -28,7 +28,7 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
         else f"Run `{run.id}`: the goal's metric was not recorded.",
         results_section(run),
         checkpoints_section(run),
-        checks_section(report),
+        checks_section(evidence, report),
     ]
     return "\n\n".join(parts) + "\n"
 

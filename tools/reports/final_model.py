@@ -6,6 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.looks import Look, looks_of_others, own_looks
 from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
 from trainwright.trainer.canonical import digest_file
@@ -46,20 +47,24 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         ) from error
 
 
-def test_looks(evidence: Evidence) -> int:
-    """Return how often the test split was evaluated: every export whose worker got to its end, by the ledger."""
-    facts = evidence.facts
-    return sum(facts.started[run_id]["kind"] == "export" for run_id in facts.seals if run_id in facts.started)
+def test_looks(evidence: Evidence) -> list[Look]:
+    """Return every evaluation of the final run's test split; none where the data has no such split."""
+    assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
+    split = evidence.final.part("data").get("splits", {}).get("test", {})
+    if not split.get("size"):
+        return []
+    return own_looks(evidence) + looks_of_others(evidence, str(split.get("fingerprint")))
 
 
-def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: int) -> dict[str, object]:
+def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: list[Look]) -> dict[str, object]:
     assert evidence.final is not None  # noqa: S101 - shown by the caller
     return {
         "project": evidence.name,
         "run": evidence.final.id,
         "goal": evidence.project.goal,
         "test": found.get("test"),
-        "test_looks": looks,
+        "test_looks": len(looks),
+        "test_looked_at_by": [look._asdict() for look in looks],
         "validation": found.get("validation"),
         "latency_ms": found.get("latency_ms"),
         "weights_digest": evidence.final.summary.get("weights_digest"),

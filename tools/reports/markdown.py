@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.keeper import GateReport
 
 
@@ -24,10 +25,13 @@ def cell(value: Any) -> str:
     return " ".join(text.replace("|", "\\|").split())
 
 
-def checks_section(report: GateReport) -> str:
-    """Return the gate's checks as a section."""
+def checks_section(evidence: Evidence, report: GateReport) -> str:
+    """Return the gate's checks as a section, and below it what the owner granted."""
+    from trainwright.tools.reports.grants import grants_section
+
     rows = [(r.id, r.status.replace("_", " "), r.measured, r.required) for r in report.checks]
-    return "## Checks\n\n" + table(("check", "status", "measured", "required"), rows)
+    checks = "## Checks\n\n" + table(("check", "status", "measured", "required"), rows)
+    return checks + grants_section(evidence.session, evidence.workspace, evidence.name)
 
 
 def metric_label(name: str, resolved: Mapping[str, Any]) -> str:

@@ -13,13 +13,14 @@ if TYPE_CHECKING:
 
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.keeper import GateReport
+    from trainwright.tools.gates.looks import Look
 
 
-def model_card(evidence: Evidence, report: GateReport, looks: int, files: dict[str, tuple[int, str]]) -> str:
+def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files: dict[str, tuple[int, str]]) -> str:
     """Return the card as Markdown, numbers from the export's own evaluation.
 
     Args:
-        looks: how often the test split was evaluated.
+        looks: every evaluation of the test split.
         files: (bytes, digest) of the files beside the card.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
@@ -37,8 +38,8 @@ def model_card(evidence: Evidence, report: GateReport, looks: int, files: dict[s
         _results(found, looks, resolved),
         _origin(evidence),
         _use(evidence, found, files),
-        _limits(evidence, looks),
-        checks_section(report),
+        _limits(evidence),
+        checks_section(evidence, report),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -48,19 +49,31 @@ def _quoted(text: str) -> str:
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
 
 
-def _results(found: dict[str, Any], looks: int, resolved: dict[str, Any]) -> str:
+def _results(found: dict[str, Any], looks: list[Look], resolved: dict[str, Any]) -> str:
     test, validation = (found.get("test") or {}), (found.get("validation") or {})
     metrics = {**validation.get("metrics", {}), **test.get("metrics", {})}
     rows = [
         (metric_label(name, resolved), test.get("metrics", {}).get(name), validation.get("metrics", {}).get(name))
         for name in metrics
     ]
-    times = "once" if looks == 1 else f"{looks} times: the later looks weaken the number"
     return "\n\n".join(
         [
-            f"## Results\n\nThe test split ({test.get('size', 0)} samples) was evaluated {times}.",
+            f"## Results\n\n{_looked(looks, int(test.get('size') or 0))}",
             table(("metric", "test", "validation"), rows),
         ]
+    )
+
+
+def _looked(looks: list[Look], size: int) -> str:
+    """Say how often the test split was evaluated, and by what."""
+    if not looks:
+        return "The data has no test split: every number is from samples that choices were made on."
+    if len(looks) == 1:
+        return f"The test split ({size} samples) was looked at once, by {looks[0].run}."
+    named = ", ".join(f"{look.run} (exports {look.of}, project {look.project})" for look in looks)
+    return (
+        f"The test split ({size} samples) was **looked at {len(looks)} times**: {named}. What was changed after the "
+        "first look may have been chosen by it: the number leans high."
     )
 
 
@@ -118,13 +131,12 @@ def _served(evidence: Evidence) -> Path:
     return evidence.export.directory.artifacts / "final_model"
 
 
-def _limits(evidence: Evidence, looks: int) -> str:
+def _limits(evidence: Evidence) -> str:
     lines = [
         "## What is not known",
         "- Performance on data drawn differently from the recorded splits was not measured.",
         "- Fairness across groups was not measured.",
-        f"- The best of several trials was chosen on the validation split, so validation numbers lean high; "
-        f"the test split was looked at {'once' if looks == 1 else f'{looks} times'}."
+        "- The best of several trials was chosen on the validation split, so validation numbers lean high."
         if evidence.study
         else "- Early stopping and the best checkpoint were chosen on the validation split, so its numbers lean high.",
     ]

@@ -26,7 +26,7 @@ def reproducibility_manifest(evidence: Evidence, report: GateReport) -> str:
         f"# Reproducibility manifest: {evidence.name}",
         written_at(),
         f"Evidence: run `{smoke.id}`, configuration `{evidence.config_digest}`. Goal: {evidence.goal_text}.",
-        checks_section(report),
+        checks_section(evidence, report),
         _randomness(smoke.part("reproducibility")),
         _environment(smoke.part("environment")),
         _data(smoke.part("data")),
@@ -39,11 +39,13 @@ def _randomness(record: dict[str, Any]) -> str:
     draws = record.get("probe", {}).get("draws_repeat", {})
     rows = [(name, "not present" if repeats is None else repeats) for name, repeats in draws.items()]
     settings = [(name, value) for name, value in record.get("settings", {}).items()]
+    exemptions = ", ".join(record.get("exemptions") or []) or "none"
     return "\n\n".join(
         [
             f"## Seeds and determinism\n\nSeed {record.get('seed')}, set before user code was imported.",
             table(("generator", "same draws twice"), rows),
             table(("setting", "value in the worker"), settings),
+            f"Non-deterministic operations that the owner exempted: {exemptions}.",
         ]
     )
 

@@ -34,4 +34,4 @@ def tuning_results(evidence: Evidence, report: GateReport) -> str:
         from trainwright.tools.hyperparameter_tuner import tuning_report
 
         body = tuning_report(evidence.session, evidence.workspace, evidence.study)
-    return "\n\n".join([head, body, checks_section(report)]) + "\n"
+    return "\n\n".join([head, body, checks_section(evidence, report)]) + "\n"

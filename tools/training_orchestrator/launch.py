@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from trainwright.tools import ledger, limits
+from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import worker_environment
@@ -149,12 +149,7 @@ def _write(
     session: Session, workspace: Workspace, project: Project, run: Run, *, what: Order, permit: dict[str, Any]
 ) -> RunDirectory:
     root = Path(project.code_root)
-    allowed = workspace.settings.allowed_roots(workspace.path)
-    if not root.is_dir() or not any(root.resolve().is_relative_to(one) for one in allowed):
-        raise ConfigurationError(
-            f"The project's code_root {root.name!r} is not a folder inside the allowed code roots any more.",
-            remedy="Bring the folder back; the workspace's owner allows roots in settings.yaml.",
-        )
+    _check_root(session, workspace, project, root)
     source = workspace.run_directory(project.name, what.source.id).path if what.source else None
     specification = RunSpecification(
         run_id=run.id,
@@ -165,6 +160,7 @@ def _write(
         code_root=str(root.resolve()),
         limits=limits.Reservation.model_validate(permit["reserved"]).limits,
         max_steps=what.max_steps,
+        exemptions=owner.exempted_operations(session, workspace, project.name),
         source_run=str(source) if source else None,
         expected=permits.expected_digests(session, workspace, project),
         returns=what.config.returns or permits.settled_returns(session, workspace, project),
@@ -181,6 +177,16 @@ def _write(
             remedy="Free disk space or make the workspace writable; `trainwright doctor` checks both.",
         ) from error
     return directory
+
+
+def _check_root(session: Session, workspace: Workspace, project: Project, root: Path) -> None:
+    granted = [request.wish for request in owner.granted(session, workspace, project.name)]
+    needed = owner.root_wishes(workspace, root.resolve())
+    if not root.is_dir() or any(wish not in granted for wish in needed):
+        raise ConfigurationError(
+            f"The project's code_root {root.name!r} is not a folder inside the allowed code roots any more.",
+            remedy="Bring the folder back; the workspace's owner allows roots in settings.yaml.",
+        )
 
 
 def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[str, Any]) -> None:

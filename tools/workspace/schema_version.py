@@ -10,7 +10,7 @@ from filelock import FileLock
 
 from trainwright.trainer.errors import IntegrityError
 
-HEAD = "0001"
+HEAD = "0002"
 """The newest revision under migrations/versions."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -17,6 +18,10 @@ HEADER = """\
 # limits: the most that any one project may use; an agent may ask for less, never for more.
 # workspace_limits: the most that all projects together may use.
 # price_per_gpu_hour: in your currency, what `money` is counted in; 0 counts none.
+# require_git: whether code of a project must stand in a git repository.
+# approvals: where you answer what agents ask for: terminal (`trainwright approve`), elicitation (a question that the
+#   agent's client shows you; some clients answer by themselves); [] means in this file only.
+# grants: ids of requests that you grant here.
 """
 
 
@@ -71,6 +76,12 @@ class Settings(BaseModel):
     workspace_limits: WorkspaceLimits = Field(default_factory=WorkspaceLimits)
     price_per_gpu_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """In the owner's currency, that of `money`."""
+    require_git: bool = False
+    """Whether user code must stand in a git repository."""
+    approvals: list[Literal["terminal", "elicitation"]] = Field(default_factory=lambda: ["terminal"])  # type: ignore[arg-type]
+    """Where the owner answers requests, besides this file."""
+    grants: list[str] = Field(default_factory=list)
+    """Ids of requests that the owner grants here."""
 
     @classmethod
     def load(cls, folder: Path) -> Settings:
@@ -110,5 +121,5 @@ def _write_defaults(path: Path) -> None:
     draft = path.with_suffix(".draft")
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
-            draft.write_text(f"{text}price_per_gpu_hour: 0.0\n")
+            draft.write_text(f"{text}price_per_gpu_hour: 0.0\nrequire_git: false\napprovals: [terminal]\ngrants: []\n")
             draft.replace(path)

@@ -154,6 +154,8 @@ class LedgerEntry(Base):
     """Canonical JSON, exactly the bytes that were hashed."""
     previous: Mapped[str] = mapped_column(String(80))
     digest: Mapped[str] = mapped_column(String(80), unique=True)
+    signature: Mapped[str | None] = mapped_column(Text, default=None)
+    """`ed25519:<key id>:<base64>` over the digest, where the owner has a key."""
 
 
 class RegisteredModel(Base):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,15 @@ from trainwright.trainer.run import RunDirectory
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from trainwright.tools.ledger.signing import Signer
+
 DATABASE = "workspace.sqlite"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 BUSY_MILLISECONDS = 30_000
 BEFORE_COMMIT, AFTER_COMMIT = "before_commit", "after_commit"
 """Keys in a session's `info`: {key: function of the workspace} to call at the end of the session, and after it."""
+OPENED_BY = "workspace"
+"""Key in a session's `info`: its workspace."""
 
 
 class Workspace:
@@ -61,6 +66,13 @@ class Workspace:
         """Let the database go."""
         self._engine.dispose()
 
+    @cached_property
+    def signer(self) -> Signer | None:
+        """The owner's signing key, if there is one. Raises NotFoundError, ConfigurationError."""
+        from trainwright.tools.ledger.signing import load_signer  # the ledger is built on the workspace
+
+        return load_signer(self.path)
+
     @contextmanager
     def session(self) -> Iterator[Session]:
         """Give a session that holds the write lock from its start, commits at the end, and rolls back on any error.
@@ -68,7 +80,7 @@ class Workspace:
         Because it begins with BEGIN IMMEDIATE, what is read in it cannot change before it is written.
         """
         try:
-            with self._sessions() as session, session.begin():
+            with self._sessions(info={OPENED_BY: self}) as session, session.begin():
                 yield session
                 for act in session.info.pop(BEFORE_COMMIT, {}).values():
                     act(self)

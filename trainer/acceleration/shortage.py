@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import resource
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.75
 """Of the free memory that a plan may count on: allocators round up, and kernels need room to work."""
+MOMENTS = 2
+"""Copies of the weights that Adam and its kin keep as state; the others keep less."""
 FEW, MORE = 2, 4
 """Samples in the two batches that are measured; one alone would stop batch norm."""
 DOCUMENT = "diagnostics/out_of_memory.md"
@@ -68,6 +72,9 @@ def _let_go(session: Session, error: BaseException) -> None:
     while reason is not None:
         traceback.clear_frames(reason.__traceback__)
         reason = reason.__cause__ or reason.__context__
+    gc.collect()
+    with suppress(OSError, AttributeError):  # glibc's: what was freed goes back, so that it counts as free
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 def _told(session: Session, message: str) -> OutOfMemoryError:
@@ -128,10 +135,19 @@ def measured_need(session: Session) -> Need:
     """Measure two small batches. Raises whatever the model and the data raise."""
     kept = [_kept_bytes(session, count) for count in (FEW, MORE)]
     per_sample = max(kept[1] - kept[0], 0) / (MORE - FEW)
-    held = {id(state) for optimizer in session.optimizers.values() for state in optimizer.state.values()}
-    moments = 0 if held else 2  # of Adam and its kin; the others take less
-    own = sum(parameter.numel() * parameter.element_size() for parameter in session.parameters)
-    return Need(own * (1 + moments), max(kept[0] - FEW * per_sample, 0.0), per_sample)
+    own = _bytes(session.parameters)
+    missing = max(MOMENTS * own - _state_bytes(session), 0) if session.progress.step == 0 else 0
+    return Need(own + missing, max(kept[0] - FEW * per_sample, 0.0), per_sample)
+
+
+def _state_bytes(session: Session) -> int:
+    """Return what the optimizers hold already: memory may run out in the midst of their first step."""
+    states = [state for optimizer in session.optimizers.values() for state in optimizer.state.values()]
+    return _bytes([value for state in states for value in state.values() if isinstance(value, Tensor)])
+
+
+def _bytes(tensors: Sequence[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _kept_bytes(session: Session, count: int) -> int:

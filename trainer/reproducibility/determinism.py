@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +13,7 @@ import torch
 from trainwright.trainer.config.schema import ReproducibilitySection
 from trainwright.trainer.errors import ReproducibilityError
 
+_LACKS = " does not have a deterministic implementation"
 _REFUSED = re.compile(r"([\w:<>~. ()=]+?) does not have a deterministic implementation")
 
 _INSTEAD = (
@@ -36,11 +39,21 @@ _INSTEAD = (
 """What to write instead of an operation, by a part of torch's name for it."""
 
 
-def apply_settings(section: ReproducibilitySection) -> None:
-    """Set thread counts and deterministic algorithms for this process."""
+def apply_settings(section: ReproducibilitySection, exemptions: Sequence[str] = ()) -> None:
+    """Set thread counts and deterministic algorithms for this process.
+
+    Args:
+        exemptions: operations that the workspace's owner allows all the same; any other one is still an error. torch
+            only knows to warn of all operations, so the warnings of the others are made errors.
+    """
     torch.set_num_threads(section.threads)
     # The same switch as use_deterministic_algorithms, which imports the compiler as well (1.5 s).
-    torch.set_deterministic_debug_mode("error" if section.deterministic else "default")
+    strict = "warn" if exemptions else "error"
+    torch.set_deterministic_debug_mode(strict if section.deterministic else "default")
+    if exemptions:
+        warnings.filterwarnings("error", message=rf"(?s).*{_LACKS}")
+        for operation in exemptions:
+            warnings.filterwarnings("ignore", message=rf"(?s)(.*\s)?{re.escape(operation)}(\s.*)?{_LACKS}")
     torch.backends.cudnn.deterministic = section.deterministic
     torch.backends.cudnn.benchmark = False
 
@@ -49,6 +62,7 @@ def present_settings() -> dict[str, Any]:
     """Return the settings as they stand, read back from torch and the environment."""
     return {
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "warns_only": torch.is_deterministic_algorithms_warn_only_enabled(),
         "cudnn_deterministic": torch.backends.cudnn.deterministic,
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
         "cublas_workspace_config": os.environ.get("CUBLAS_WORKSPACE_CONFIG"),
@@ -65,7 +79,8 @@ def refusal(error: BaseException) -> ReproducibilityError | None:
     operation = found.group(1).strip().split()[-1] if "accumulate" not in found.group(1) else found.group(1).strip()
     return ReproducibilityError(
         f"The operation {operation} has no deterministic implementation on this device, so no two runs would agree.",
-        remedy=f"In the model or loss, replace {operation} by {_instead_of(operation)}.",
+        remedy=f"In the model or loss, replace {operation} by {_instead_of(operation)}. Only where the model cannot do "
+        f"without it: configure(project=…, ask_owner={{'exemption': {operation!r}}}) asks the owner for an exemption.",
         document="reproducibility/determinism.md",
         details={"operation": operation},
     )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch.nn import functional
 from torch.utils.data import Dataset
 
 from trainwright.trainer.config import TrainingConfig
@@ -15,9 +16,23 @@ from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.reproducibility import determinism, seeding
 
+NONDETERMINISTIC: dict[str, Callable[[], object]] = {
+    "put_": lambda: torch.zeros(2).put_(torch.tensor([0]), torch.ones(1)),
+    "max_unpooling2d_forward_out": lambda: functional.max_unpool2d(
+        torch.ones(1, 1, 1, 1), torch.zeros(1, 1, 1, 1, dtype=torch.int64), [2, 2]
+    ),
+}
+"""Operations without a deterministic implementation on any device, by torch's name."""
 
-def run_probes(config: TrainingConfig, seeded: dict[str, bool | None]) -> dict[str, Any]:
-    """Return the `reproducibility` evidence. The generators are left as they were."""
+
+def run_probes(
+    config: TrainingConfig, seeded: dict[str, bool | None], exemptions: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the `reproducibility` evidence. The generators are left as they were.
+
+    Args:
+        exemptions: operations that the workspace's owner allows although they are non-deterministic.
+    """
     with seeding.preserved():
         draws = {
             "python": _repeats(config.seed, random.random),
@@ -29,7 +44,7 @@ def run_probes(config: TrainingConfig, seeded: dict[str, bool | None]) -> dict[s
             "loader_workers": _loader_repeats(config),
         }
     settings = determinism.present_settings()
-    refused, reason = _refuses_nondeterministic(deterministic=config.reproducibility.deterministic)
+    refused, reason = _refuses_nondeterministic(exemptions, deterministic=config.reproducibility.deterministic)
     wanted = launch_environment(config)
     settings_hold = (
         settings["deterministic_algorithms"] == config.reproducibility.deterministic
@@ -44,9 +59,7 @@ def run_probes(config: TrainingConfig, seeded: dict[str, bool | None]) -> dict[s
         "seeded": seeded,
         "probe": {"draws_repeat": draws, "nondeterministic_operation_refused": refused, "reason": reason},
         "settings": settings,
-        "exemption": None
-        if config.reproducibility.deterministic
-        else "reproducibility.deterministic is false: non-deterministic operations are allowed",
+        "exemptions": list(exemptions),
         "passed": passed,
     }
 
@@ -78,13 +91,16 @@ def _loader_repeats(config: TrainingConfig) -> bool:
     return torch.equal(drawn(0), drawn(1))
 
 
-def _refuses_nondeterministic(*, deterministic: bool) -> tuple[bool | None, str | None]:
-    """Try an operation that has no deterministic implementation."""
+def _refuses_nondeterministic(exemptions: Sequence[str], *, deterministic: bool) -> tuple[bool | None, str | None]:
+    """Try a non-deterministic operation that is not exempted; return (whether it was refused, which or why not)."""
     if not deterministic:
         return None, "not asked: deterministic algorithms are switched off by the configuration"
+    tried = next((name for name in NONDETERMINISTIC if name not in exemptions), None)
+    if tried is None:
+        return None, "not asked: the owner exempted every operation that could be tried"
     try:
-        torch.zeros(2).put_(torch.tensor([0]), torch.ones(1))
-    except RuntimeError as error:
+        NONDETERMINISTIC[tried]()
+    except (RuntimeError, UserWarning) as error:
         refusal = determinism.refusal(error)
         return refusal is not None, refusal.details["operation"] if refusal else str(error)[:200]
-    return False, "put_ was not refused"
+    return False, f"{tried} was not refused"

@@ -13,6 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 
 from trainwright.tools.ledger import append, broken_links, entries
+from trainwright.tools.ledger.chain import digest_of
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
@@ -80,14 +81,12 @@ def test_a_removed_entry_is_found(workspace: Workspace, sequence: int) -> None:
 
 @pytest.mark.requirement("GATE-3")
 def test_a_recomputed_entry_breaks_the_next_link(workspace: Workspace) -> None:
-    from trainwright.tools.ledger.chain import _digest
-
     with workspace.session() as session:
         entry = session.get(LedgerEntry, 3)
         assert entry is not None
         session.expunge(entry)
         entry.body = '{"number":99}'
-        digest = _digest(entry)
+        digest = digest_of(entry)
     forge(workspace, f"UPDATE ledger SET body = '{entry.body}', digest = '{digest}' WHERE sequence = 3")
     with workspace.session() as session:
         assert broken_links(session) == ["ledger entry 4 does not continue the entry before it"]

@@ -12,7 +12,7 @@ from trainwright.tools import projects
 from trainwright.tools.ledger import append, entries
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.errors import ConfigurationError, ConflictError, LimitReachedError, NotFoundError
+from trainwright.trainer.errors import ApprovalNeededError, ConfigurationError, ConflictError, NotFoundError
 
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 CONFIG = {"model": {"use": "mlp"}, "data": {"use": "iris"}}
@@ -96,7 +96,6 @@ def test_the_goal_may_be_what_the_objective_measures(
         ({"template": "best"}, "no template 'best'"),
         ({"config": {"model": {"use": "mlp"}}}, "give `model` and `data`"),
         ({"config": CONFIG | {"optimiser": {"lr": 1}}}, "did you mean `optimizer`"),
-        ({"config": CONFIG | {"code_root": "/etc"}}, "outside the folders"),
         ({"config": CONFIG | {"code_root": "missing"}}, "not a folder"),
         ({"goal": GOAL | {"metric": "top 5\n# Injected"}}, "not the name of a metric"),
         ({"goal": GOAL | {"metric": "m" * 65}}, "not the name of a metric"),
@@ -142,8 +141,10 @@ def test_the_newest_projects_are_listed_first(workspace: Workspace) -> None:
 
 
 @pytest.mark.requirement("GATE-4")
-def test_an_agent_cannot_ask_for_more_than_the_owner_allows(workspace: Workspace) -> None:
-    with pytest.raises(LimitReachedError, match="trials"):
+def test_more_than_the_owner_allows_is_asked_for_and_not_had(workspace: Workspace) -> None:
+    with pytest.raises(ApprovalNeededError, match="code_root /etc"):
+        create(workspace, config=CONFIG | {"code_root": "/etc"})
+    with pytest.raises(ApprovalNeededError, match="trials"):
         create(workspace, limits={"trials": 10_000})
     assert create(workspace, limits={"trials": 3}).limits["trials"] == "0 of 3, 3 left"
 

@@ -207,6 +207,8 @@ def test_the_final_model_holds_everything_and_onnx_gives_its_outputs(at: At) -> 
     np.testing.assert_allclose(found, expected, atol=1e-5)
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["test_looks"] == 1
+    assert [look["project"] for look in metrics["test_looked_at_by"]] == [NAME]
+    assert "looked at once, by export-flowers" in (folder / "README.md").read_text()
     assert metrics["test"]["metrics"]["accuracy"] > 0.6
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checks.baseline import checkpoints_verified, losses_finite, run_completed, same_evidence
-from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable
+from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed_with_exemption
+from trainwright.tools.owner.grants import operations
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind
 
@@ -63,7 +65,11 @@ def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
     causes = "; ".join(map(str, found.get("causes", [])[:2]))
     best = "identical" if same_best else "DIFFERENT"
     measured = f"{found.get('tensors', 0)} tensors, " + ("identical" if same else f"different: {causes}")
-    return judged(same and same_best, f"{measured}; best checkpoint {best}", required, again)
+    measured = f"{measured}; best checkpoint {best}"
+    exempted = operations(evidence.grants)
+    if not (same and same_best) and exempted and not evidence.replay.differences:
+        return passed_with_exemption(f"{measured}; exempted by the owner: {', '.join(exempted)}", required)
+    return judged(same and same_best, measured, required, again)
 
 
 def _best_weights(run: RunEvidence) -> str | None:
@@ -126,9 +132,38 @@ def goal_reached(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed("no final run", evidence.goal_text, evidence.start(RunKind.FINAL))
     value = evidence.final.best_value(evidence.goal_metric)
     remedy = evidence.call("project_status", "the model card will say that the goal was not reached")
-    return judged(
-        evidence.reaches_goal(value), f"validation {evidence.goal_metric} {value}", evidence.goal_text, remedy
-    )
+    tested = (evidence.export.part("export").get("test") or {}).get("metrics") if evidence.export else None
+    told = f"; test {tested[evidence.goal_metric]}" if tested and evidence.goal_metric in tested else ""
+    measured = f"validation {evidence.goal_metric} {value}{told}"
+    return judged(evidence.reaches_goal(value), measured, evidence.goal_text, remedy)
+
+
+@check("finalization.drift_bounded")
+def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The final run holds what the baseline reached, within the allowed drift (PIPE-3)."""
+    metric, allowed = evidence.goal_metric, line.threshold or 0.0
+    required = f"worse than the baseline by at most {100 * allowed:.0f} %"
+    if evidence.final is None or evidence.baseline is None:
+        return failed("no final run to compare with a baseline", required, evidence.start(RunKind.FINAL))
+    value, reference = evidence.final.best_value(metric), evidence.baseline.best_value(metric)
+    if value is None or reference is None:
+        return failed(f"{metric} was not recorded by both runs", required, evidence.start(RunKind.FINAL))
+    found = drift(value, reference, str(evidence.project.goal["direction"]))
+    measured = f"validation {metric} {value:.6g}, baseline {reference:.6g}: {100 * abs(found):.2f} % "
+    ids = [evidence.baseline.id, evidence.final.id]
+    why = f"compare_runs(run_ids={ids}) shows what differs; change it, then every gate anew"
+    remedy = evidence.call("configure", why, changes={})
+    return judged(found <= allowed, measured + ("worse" if found > 0 else "better"), required, remedy)
+
+
+def drift(value: float, reference: float, direction: str) -> float:
+    """Return by which share of the reference a value is worse than it; negative: better. NaN is infinitely worse."""
+    worse_by = reference - value if direction == "maximize" else value - reference
+    if math.isnan(worse_by):
+        return math.inf
+    if worse_by == 0:
+        return 0.0
+    return round(worse_by / abs(reference), 12) if reference else math.copysign(math.inf, worse_by)
 
 
 def _export_missing(evidence: Evidence, required: str) -> Outcome | None:

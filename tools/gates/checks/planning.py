@@ -6,8 +6,18 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
+from trainwright.tools.gates.outcomes import (
+    Outcome,
+    check,
+    failed,
+    judged,
+    not_applicable,
+    passed,
+    passed_with_exemption,
+)
 from trainwright.tools.limits import limits_under
+from trainwright.tools.owner.grants import operations
+from trainwright.tools.owner.wishes import MISSING_GIT
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
 
@@ -47,7 +57,7 @@ def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("planning.limits_set")
 def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
     """The project's limits are within those of the workspace's owner, and what ended runs used leaves some time."""
-    limits = limits_under(evidence.settings, evidence.project.limits)
+    limits = limits_under(evidence.settings, evidence.project.limits, evidence.grants)
     used = sum(seal.get("used", {}).get("wall_clock_seconds", 0.0) for seal in evidence.facts.seals.values())
     measured = (
         f"{used:.0f} of {limits.project_wall_clock_seconds:.0f} s used; at most {limits.gpu_hours:g} GPU hours, "
@@ -99,11 +109,18 @@ def determinism_probed(evidence: Evidence, line: CheckLine) -> Outcome:
     remedy = evidence.call(
         "configure", "switch deterministic operation on", changes={"reproducibility.deterministic": True}
     )
+    used, allowed = list(record.get("exemptions") or []), operations(evidence.grants)
+    measured = f"deterministic: {on}; operation refused: {refused}"
+    if used != allowed:
+        told = f"exempted in the run: {', '.join(used) or 'none'}; by the owner: {', '.join(allowed) or 'none'}"
+        return failed(f"{measured}; {told}", required, _again(evidence))
+    if on and used and refused is not False:
+        return passed_with_exemption(f"{measured}; exempted by the owner: {', '.join(used)}", required)
     if on and refused is None:
         return not_applicable(
             f"no such operation on this device: {record.get('probe', {}).get('reason', '')}", required
         )
-    return judged(on and bool(refused), f"deterministic: {on}; operation refused: {refused}", required, remedy)
+    return judged(on and bool(refused), measured, required, remedy)
 
 
 @check("planning.environment_captured")
@@ -146,7 +163,14 @@ def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable("built-in model and data only", "digests of the user's imported files")
     git = (evidence.smoke.part("environment") if evidence.smoke else {}).get("git") or {}
     state = f"git {str(git.get('commit'))[:10]}{' with changes' if git.get('dirty') else ''}" if git else "no git"
-    return passed(f"{len(files)} files, {str(record.get('digest'))[:19]}…, {state}", "digests of the user's files")
+    measured = f"{len(files)} files, {str(record.get('digest'))[:19]}…, {state}"
+    if git or not evidence.settings.require_git:
+        return passed(measured, "digests of the user's files")
+    required = "digests of the user's files, in a git repository as the owner demands"
+    if any(wish.kind == "exemption" and wish.name == MISSING_GIT for wish in evidence.grants):
+        return passed_with_exemption(f"{measured}; exempted by the owner", required)
+    remedy = evidence.call("configure", "or put the code under git", ask_owner={"exemption": MISSING_GIT})
+    return failed(measured, required, remedy)
 
 
 def _mend_data(evidence: Evidence, sizes: dict[str, int], least: float, *, disjoint: bool) -> NextCall:

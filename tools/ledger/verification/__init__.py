@@ -9,9 +9,11 @@ from sqlalchemy import select
 
 from trainwright.tools.gates.publication import publish
 from trainwright.tools.ledger.chain import broken_links
+from trainwright.tools.ledger.signing import PublicKey
 from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.ledger.verification.findings import Case, Finding, found
+from trainwright.tools.ledger.verification.provenance import verify_provenance
 from trainwright.tools.ledger.verification.rows import (
     verify_configurations,
     verify_decisions,
@@ -20,6 +22,7 @@ from trainwright.tools.ledger.verification.rows import (
     verify_studies,
     verify_triggers,
 )
+from trainwright.tools.ledger.verification.signatures import attestation
 from trainwright.tools.ledger.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Project
@@ -42,6 +45,7 @@ PARTS = {
     "registered_models": verify_models,
     "triggers": verify_triggers,
     "verdicts": verify_verdicts,
+    "provenance_statements": verify_provenance,
 }
 
 
@@ -51,6 +55,10 @@ class VerificationReport(BaseModel):
     findings: list[Finding]
     checked: dict[str, int]
     """How many ledger entries, decisions, configurations, runs, checkpoints and artifacts were compared."""
+    attested: str
+    """From which entry to which the ledger is signed, or that it is not."""
+    head: str
+    """Digest of the last ledger entry: kept elsewhere, it shows a ledger that was cut or rewritten."""
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -59,26 +67,34 @@ class VerificationReport(BaseModel):
         return [finding.what for finding in self.findings if finding.counts]
 
 
-def verify_workspace(path: Path) -> VerificationReport:
+def verify_workspace(path: Path, public_key: Path | None = None) -> VerificationReport:
     """Compare everything with the ledger. Changes nothing, but finishes what a killed server had recorded.
 
+    Args:
+        public_key: file of the key with which the ledger should be signed.
+
     Raises:
-        NotFoundError: the folder is not a workspace.
+        NotFoundError: the folder is not a workspace, or there is no such key.
+        ConfigurationError: the key is none.
         IntegrityError: the database cannot be read at all.
     """
     if not (path / "workspace.sqlite").is_file():
         raise NotFoundError(f"{path} is not a workspace.", remedy="Name the folder that holds workspace.sqlite.")
+    public = PublicKey.load(public_key) if public_key else None
     workspace = Workspace.open(path)
     try:
         with workspace.session() as session:
             for project in session.scalars(select(Project.name)):
                 publish(session, project, workspace.project_folder(project))
-            case = Case(session, workspace)
+            case = Case(session, workspace, public)
             findings = found("ledger", broken_links(session))
             checked = {"ledger_entries": len(case.entries)}
             for name, verify in PARTS.items():
                 checked[name], more = verify(case)
                 findings += more
+            attested, more = attestation(case)
+            findings += more
+            head = case.entries[-1].digest if case.entries else ""
     finally:
         workspace.close()
-    return VerificationReport(findings=findings, checked=checked)
+    return VerificationReport(findings=findings, checked=checked, attested=attested, head=head)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.publication import NAMING
 from trainwright.tools.ledger.seals import METRICS, changed_files
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, found
 from trainwright.tools.workspace.tables import Run
@@ -77,9 +78,9 @@ def verify_artifacts(case: Case) -> Found:
     """Compare the newest recorded digest of every artifact; older ones were replaced by the server itself."""
     newest: dict[tuple[str, str], dict[str, str]] = {}
     for entry, body in case.bodies:
-        if entry.project is None or entry.kind not in {"gate", "diagnosis"} or not body.get("artifacts"):
+        if entry.project is None or entry.kind not in NAMING or not body.get("artifacts"):
             continue
-        newest[entry.project, body.get("phase", "diagnostics")] = body["artifacts"]
+        newest[entry.project, body.get("phase", entry.kind)] = body["artifacts"]
     named = [(project, name, digest) for (project, _), files in newest.items() for name, digest in files.items()]
     problems = []
     for project, name, digest in named:

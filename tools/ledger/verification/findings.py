@@ -17,6 +17,7 @@ from trainwright.tools.workspace.tables import LedgerEntry
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.ledger.signing import PublicKey
     from trainwright.tools.workspace import Workspace
 
 Where = Literal[
@@ -53,6 +54,8 @@ class Case:
 
     session: Session
     workspace: Workspace
+    public: PublicKey | None = None
+    """The key with which the ledger should be signed."""
     inspection: Inspection = field(default_factory=Inspection)
     _projects: dict[str, ProjectFacts] = field(default_factory=dict)
 

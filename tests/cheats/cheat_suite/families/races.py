@@ -47,6 +47,7 @@ def start_while_stale(scene: Scene) -> None:
     at="planned",
     rule="limit runs_at_once is used up",
     shows=("GATE-4",),
+    slow=True,
 )
 def burst_of_starts(scene: Scene) -> None:
     other = scene.another_agent()

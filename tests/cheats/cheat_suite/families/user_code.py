@@ -71,7 +71,7 @@ def own_status_by_the_engine(scene: Scene) -> None:
     _play(scene, _forward(body, f"import ctypes\nfrom trainwright.trainer.run import RunDirectory\n{RUN}"))
 
 
-@tried("own-status-in-a-thread", "Write the status from a thread, passing over the error", rule=WRITES)
+@slowly("own-status-in-a-thread", "Write the status from a thread, passing over the error", rule=WRITES)
 def own_status_in_a_thread(scene: Scene) -> None:
     code = (
         f"import threading\n{RUN}\n"
@@ -188,7 +188,7 @@ def patched_evidence(scene: Scene) -> None:
     _play(scene, code + MODEL)
 
 
-@tried(
+@slowly(
     "imported-late",
     "Import the code that cheats only after the code was recorded",
     rule="was imported after the run's code was recorded",

@@ -1,0 +1,58 @@
+"""How far a run fell behind a reference, as a share of it."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.checks.finalization import drift, drift_bounded
+from trainwright.tools.gates.phases import Phase
+
+
+@pytest.mark.requirement("PIPE-3")
+@pytest.mark.parametrize(
+    ("value", "reference", "direction", "share"),
+    [
+        (0.9, 1.0, "maximize", 0.1),
+        (1.0, 0.8, "maximize", -0.25),
+        (1.1, 1.0, "minimize", 0.1),
+        (0.5, 1.0, "minimize", -0.5),
+        (-1.2, -1.0, "maximize", 0.2),  # a log-likelihood
+        (0.0, 0.0, "minimize", 0.0),
+        (0.1, 0.0, "minimize", math.inf),
+        (0.1, 0.0, "maximize", -math.inf),
+        (math.nan, 1.0, "minimize", math.inf),
+        (1.0, math.nan, "maximize", math.inf),
+    ],
+)
+def test_the_share_by_which_a_value_is_worse(value: float, reference: float, direction: str, share: float) -> None:
+    assert drift(value, reference, direction) == pytest.approx(share)
+
+
+@pytest.mark.requirement("PIPE-3", "GATE-2")
+@pytest.mark.parametrize(("value", "status"), [(0.95, "passed"), (0.855, "passed"), (0.84, "failed"), (None, "failed")])
+def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(value: Any, status: str) -> None:
+    def run(name: str, best: float | None) -> Any:
+        return SimpleNamespace(id=name, best_value=lambda metric: best)
+
+    evidence: Any = SimpleNamespace(
+        goal_metric="accuracy",
+        project=SimpleNamespace(goal={"direction": "maximize"}),
+        baseline=run("baseline-1", 0.9),
+        final=run("final-1", value),
+        call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
+        start=lambda kind: NextCall(tool="start_training", arguments={"kind": kind}, why="again"),
+    )
+    line = next(line for line in load_checklist(Phase.FINALIZATION).checks if line.id == "finalization.drift_bounded")
+    found = drift_bounded(evidence, line)
+    assert found.status == status
+    assert found.required == "worse than the baseline by at most 5 %"
+    if value == 0.84:
+        assert found.measured == "validation accuracy 0.84, baseline 0.9: 6.67 % worse"
+        assert found.next is not None
+        assert "compare_runs(run_ids=['baseline-1', 'final-1'])" in found.next.why

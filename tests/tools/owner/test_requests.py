@@ -1,0 +1,217 @@
+"""What is asked of the owner, what a grant covers, and when it ends (GATE-4)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trainwright.tools import ledger
+from trainwright.tools.limits import effective_limits
+from trainwright.tools.owner import Grantor, Request, Wish, ask, decide, limit_wishes, requests_of, taken_up
+from trainwright.tools.projects import configure, create_project, project_status
+from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.records import get_project
+from trainwright.trainer.errors import (
+    ApprovalNeededError,
+    ConfigurationError,
+    ConflictError,
+    GateRefusedError,
+    NotFoundError,
+)
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.requirement("GATE-4")
+GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
+CONFIG: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "iris"}, "distributed": {"launcher": "outer"}}
+OWNER = Grantor(way="terminal", user="ada", terminal="/dev/pts/1", processes=["bash (1)"])
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    opened = Workspace.open(tmp_path / "workspace")
+    for name in ("mine", "theirs"):
+        create_project(opened, name, intent="test", goal=GOAL, config=CONFIG)
+    yield opened
+    opened.close()
+
+
+def asked(workspace: Workspace, project: str = "mine", **limits: float) -> Request:
+    """Ask for one limit through the agent's call."""
+    answer = configure(workspace, project, ask_owner={"limits": limits}, reason="more")
+    assert answer.requests is not None
+    with workspace.session() as session:
+        return next(one for one in requests_of(session, workspace) if one.id == answer.requests[-1].request)
+
+
+def trials(workspace: Workspace, project: str = "mine") -> int:
+    with workspace.session() as session:
+        return effective_limits(session, workspace, get_project(session, project)).trials
+
+
+def edit(workspace: Workspace, old: str, new: str) -> None:
+    """Edit settings.yaml as the owner would, and call the server again."""
+    path = workspace.path / "settings.yaml"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    taken_up(workspace.refreshed())
+
+
+def decisions(workspace: Workspace) -> list[dict[str, Any]]:
+    with workspace.session() as session:
+        return [body for _, body in ledger.entries(session, None, "owner_decision")]
+
+
+def test_asking_changes_nothing_and_asking_again_is_the_same_request(workspace: Workspace) -> None:
+    first = asked(workspace, trials=400)
+    assert first.state == "pending"
+    assert asked(workspace, trials=400).id == first.id
+    assert asked(workspace, trials=401).id != first.id
+    assert trials(workspace) == 200
+    answer = configure(workspace, "mine", ask_owner={"limits": {"trials": 400}})
+    assert answer.requests is not None
+    assert "trainwright approve" in answer.requests[0].how
+    assert first.id in answer.requests[0].how
+    assert answer.version == 1, "asking makes no new configuration"
+
+
+def test_a_grant_holds_for_its_project_and_its_exact_value(workspace: Workspace) -> None:
+    request = asked(workspace, trials=400)
+    assert decide(workspace, request.id, granted=True, by=OWNER).state == "granted"
+    assert trials(workspace) == 400
+    assert trials(workspace, "theirs") == 200
+    assert asked(workspace, trials=401).state == "pending"
+    assert asked(workspace, "theirs", trials=400).state == "pending"
+    status = project_status(workspace, "mine")
+    assert not isinstance(status, list)
+    assert status.limits["trials"] == "0 of 400, 400 left"
+    assert status.owner[0] == f"{request.id}: limit trials = 400: granted by ada at a terminal"
+
+
+def test_answering_twice_changes_nothing(workspace: Workspace) -> None:
+    request = asked(workspace, trials=400)
+    decide(workspace, request.id, granted=True, by=OWNER)
+    before = decisions(workspace)
+    assert decide(workspace, request.id, granted=True, by=OWNER).state == "granted"
+    assert decide(workspace, request.id, granted=False, by=OWNER).state == "granted"
+    assert decisions(workspace) == before
+    assert len(before) == 1
+
+
+def test_a_denied_wish_stays_denied_however_often_it_is_asked(workspace: Workspace) -> None:
+    request = asked(workspace, trials=400)
+    decide(workspace, request.id, granted=False, by=OWNER)
+    assert asked(workspace, trials=400).state == "denied"
+    assert trials(workspace) == 200
+
+
+def test_two_terminals_answering_at_once_record_one_answer(workspace: Workspace) -> None:
+    request = asked(workspace, trials=400)
+    base = [sys.executable, "-P", "-m", "trainwright.server.cli", "approve", "-w", str(workspace.path)]
+    commands = [[*base, "--yes", request.id], [*base, "--deny", request.id]]
+    answering = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
+    said = [process.communicate(timeout=60)[0].split(": ")[2].split()[0] for process in answering]
+    assert said[0] == said[1]
+    assert len(decisions(workspace)) == 1
+
+
+def test_a_grant_in_the_settings_file_is_recorded_when_it_is_seen(workspace: Workspace) -> None:
+    request = asked(workspace, trials=400)
+    edit(workspace, "grants: []", f"grants: [{request.id}]")
+    (body,) = decisions(workspace)
+    assert body["by"] == {"way": "settings", "above": 200}
+    assert trials(workspace) == 400
+    taken_up(workspace.refreshed())
+    assert len(decisions(workspace)) == 1
+    edit(workspace, f"grants: [{request.id}]", "grants: []")
+    assert trials(workspace) == 200, "a grant that is taken out of the file holds no more"
+
+
+def test_lowering_a_limit_in_the_settings_takes_its_grants_back(workspace: Workspace) -> None:
+    request = asked(workspace, trials=400)
+    decide(workspace, request.id, granted=True, by=OWNER)
+    edit(workspace, "trials: 200", "trials: 50")
+    assert trials(workspace) == 50
+    again = asked(workspace, trials=400)
+    assert (again.id != request.id, again.state) == (True, "pending")
+
+
+def test_an_owner_who_answers_in_the_file_alone_is_not_answered_for_at_a_terminal(workspace: Workspace) -> None:
+    before, after = asked(workspace, trials=300), asked(workspace, trials=400)
+    decide(workspace, before.id, granted=True, by=OWNER)
+    edit(workspace, "approvals: [terminal]", "approvals: []")
+    with pytest.raises(ConflictError, match="accept no answer by terminal"):
+        decide(workspace, after.id, granted=True, by=OWNER)
+    assert trials(workspace) == 200
+    edit(workspace, "grants: []", f"grants: [{after.id}]")
+    assert trials(workspace) == 400
+
+
+def test_a_decision_that_does_not_fit_its_request_grants_nothing(workspace: Workspace) -> None:
+    request = asked(workspace, trials=400)
+    stranger = Wish(kind="limit", name="trials", value=10**6).model_dump()
+    by = OWNER.model_dump() | {"above": 200}
+    with workspace.session() as session:
+        forged = {"request": request.id, "granted": True, "by": by}
+        ledger.append(session, "theirs", "owner_decision", forged | {"wish": request.wish.model_dump()})
+        ledger.append(session, "mine", "owner_decision", forged | {"wish": stranger})
+        ledger.append(session, "mine", "owner_decision", forged | {"request": "r1-abcdef", "wish": stranger})
+    assert trials(workspace) == 200
+    assert trials(workspace, "theirs") == 200
+
+
+def test_requests_are_few_and_make_sense(workspace: Workspace) -> None:
+    for asking, message in (({"limits": {"trails": 3}}, "unknown limit"), ({"exemption": "a\nb"}, "not the name")):
+        with pytest.raises(ConfigurationError, match=message):
+            configure(workspace, "mine", ask_owner=asking)
+    with workspace.session() as session:
+        for number in range(20):
+            ask(session, workspace, "mine", *limit_wishes({"trials": 300 + number}))
+    with pytest.raises(ConflictError, match="20 requests"):
+        asked(workspace, trials=1000)
+    with pytest.raises(NotFoundError, match="no request"):
+        decide(workspace, "r1-000000", granted=True, by=OWNER)
+
+
+def test_a_project_above_the_limits_is_made_by_the_same_call_after_the_grant(workspace: Workspace) -> None:
+    def call(trials: int) -> Any:
+        return create_project(workspace, "large", intent="t", goal=GOAL, config=CONFIG, limits={"trials": trials})
+
+    with pytest.raises(ApprovalNeededError, match=r"limit trials = 900 \(r") as caught:
+        call(900)
+    (request,) = caught.value.details["requests"]
+    with pytest.raises(ApprovalNeededError, match="pending"):
+        call(900)
+    decide(workspace, request["request"], granted=True, by=OWNER)
+    with pytest.raises(ApprovalNeededError, match="trials = 901"):
+        call(901)
+    assert call(900).limits["trials"] == "0 of 900, 900 left"
+
+
+def test_code_outside_the_owners_folders_waits_for_the_grant_and_ends_with_it(
+    workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+
+    def call(name: str = "far") -> Any:
+        return create_project(workspace, name, intent="t", goal=GOAL, config=CONFIG | {"code_root": str(elsewhere)})
+
+    with pytest.raises(ApprovalNeededError, match="code_root") as caught:
+        call()
+    decide(workspace, caught.value.details["requests"][0]["request"], granted=True, by=OWNER)
+    assert call().project == "far"
+    with pytest.raises(ApprovalNeededError, match="code_root"):
+        call("other")
+    start_run(workspace, "far", RunKind.SMOKE)
+    edit(workspace, "approvals: [terminal]", "approvals: []")
+    with pytest.raises(ConfigurationError, match="not a folder inside the allowed"):
+        start_run(workspace, "far", RunKind.SMOKE)
+    with pytest.raises(GateRefusedError):
+        start_run(workspace, "mine", RunKind.BASELINE)

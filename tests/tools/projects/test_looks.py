@@ -1,0 +1,70 @@
+"""Every look at the test split is counted, whoever had it and however its export ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.tools.projects.conftest import CONFIG, GOAL, NAME, finish, train
+
+from trainwright.tools import projects
+from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.training_orchestrator import replay_run, start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import RunKind
+
+At = Callable[[str], Workspace]
+
+
+def to_the_end(workspace: Workspace, project: str) -> None:
+    """Take a project from planning to its last gate."""
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        finish(workspace, start_run(workspace, project, kind).run_id)
+        projects.pass_gate(workspace, project, phase)
+    projects.diagnose(workspace, project)
+    projects.pass_gate(workspace, project, "diagnostics")
+    projects.pass_gate(workspace, project, "optimization")
+    final = finish(workspace, start_run(workspace, project, RunKind.FINAL).run_id)
+    finish(workspace, replay_run(workspace, project, run_id=final.run_id).run_id)
+    finish(workspace, start_run(workspace, project, RunKind.EXPORT).run_id)
+    projects.pass_gate(workspace, project, "finalization")
+
+
+def looked(workspace: Workspace, project: str) -> tuple[dict[str, Any], str]:
+    folder = workspace.project_folder(project) / "final_model"
+    return json.loads((folder / "metrics.json").read_text()), (folder / "README.md").read_text()
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-6", "GATE-5")
+def test_a_second_export_is_a_second_look_and_the_card_says_so(at: At) -> None:
+    workspace = at("exported")
+    train(workspace, RunKind.EXPORT)
+    projects.pass_gate(workspace, NAME, "finalization")
+    metrics, card = looked(workspace, NAME)
+    assert metrics["test_looks"] == 2
+    assert "looked at 2 times" in card
+    for look in metrics["test_looked_at_by"]:
+        assert look["run"] in card
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-6", "PHASE-8", "GATE-5")
+def test_looks_are_remembered_over_new_gates_deleted_records_and_another_project_on_the_same_split(at: At) -> None:
+    workspace = at("finished")
+    first = looked(workspace, NAME)[0]["test_looked_at_by"][0]["run"]
+    for name in ("test_look.json", "export.json"):
+        (workspace.run_directory(NAME, first).artifacts / name).unlink()
+    projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 0.03}, reason="after seeing the test")
+    to_the_end(workspace, NAME)
+    assert looked(workspace, NAME)[0]["test_looks"] == 2
+    projects.create_project(workspace, "fresh", intent="the same flowers", goal=GOAL, config=CONFIG)
+    to_the_end(workspace, "fresh")
+    metrics, card = looked(workspace, "fresh")
+    assert [look["project"] for look in metrics["test_looked_at_by"]] == ["fresh", NAME, NAME]
+    assert "looked at 3 times" in card
+    problems = verify_workspace(workspace.path).problems
+    assert any(f"{first}: artifacts/test_look.json was removed" in problem for problem in problems), problems

@@ -1,0 +1,28 @@
+"""What only the workspace's owner may grant: what was asked, what was granted, and by whom (GATE-4)."""
+
+from trainwright.tools.owner.asking import RequestView, ask, require_granted, view
+from trainwright.tools.owner.deciding import Grantor, decide
+from trainwright.tools.owner.meaning import meaning
+from trainwright.tools.owner.requests import Request, exempted_operations, find_request, granted, requests_of, taken_up
+from trainwright.tools.owner.wishes import Wish, checked_wishes, exemption_wish, limit_wishes, root_wishes
+
+__all__ = [
+    "Grantor",
+    "Request",
+    "RequestView",
+    "Wish",
+    "ask",
+    "checked_wishes",
+    "decide",
+    "exempted_operations",
+    "exemption_wish",
+    "find_request",
+    "granted",
+    "limit_wishes",
+    "meaning",
+    "requests_of",
+    "require_granted",
+    "root_wishes",
+    "taken_up",
+    "view",
+]

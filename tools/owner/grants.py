@@ -1,0 +1,53 @@
+"""Which decisions of the owner hold, from their ledger entries and the owner's settings alone.
+
+`verify` derives old verdicts under the settings of their time, so nothing here looks at anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from trainwright.tools.owner.wishes import MISSING_GIT, Wish
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Settings
+
+DECISION = "owner_decision"
+SETTINGS = "settings"
+"""The way of a grant that stands in settings.yaml."""
+
+
+def standing_grants(decisions: Iterable[dict[str, Any]], settings: Settings) -> list[Wish]:
+    """Return the wishes that are granted and hold, from the bodies of a project's `owner_decision` entries in order."""
+    first: dict[str, dict[str, Any]] = {}
+    for body in decisions:
+        first.setdefault(str(body.get("request")), body)  # a second answer changes nothing
+    return [wish for body in first.values() if (wish := _wish(body)) is not None and holds(body, wish, settings)]
+
+
+def operations(grants: Iterable[Wish]) -> list[str]:
+    """Return the non-deterministic operations among grants, sorted."""
+    return sorted({wish.name for wish in grants if wish.kind == "exemption"} - {MISSING_GIT})
+
+
+def holds(body: dict[str, Any], wish: Wish, settings: Settings) -> bool:
+    """Return whether a decision grants its wish now.
+
+    It lapses when the owner accepts answers of its way no more, and a limit's when the owner has lowered the limit
+    since.
+    """
+    by = body.get("by", {})
+    way = by.get("way")
+    accepted = body.get("request") in settings.grants if way == SETTINGS else way in settings.approvals
+    lowered = wish.kind == "limit" and getattr(settings.limits, wish.name) < by.get("above", 0)
+    return body.get("granted") is True and accepted and not lowered
+
+
+def _wish(body: dict[str, Any]) -> Wish | None:
+    try:
+        return Wish.model_validate(body["wish"])
+    except (KeyError, ValidationError):
+        return None

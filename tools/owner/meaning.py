@@ -1,0 +1,25 @@
+"""What a grant would mean, in words for the owner."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools.owner.wishes import MISSING_GIT
+
+if TYPE_CHECKING:
+    from trainwright.tools.owner.wishes import Wish
+
+LIMIT = "Raises this limit for this project alone; what all projects share stays. Lower it in settings.yaml to undo it."
+CODE_ROOT = "Code and data below this folder may be read for this project, and the code there runs with your rights."
+GIT = "The project's code need not stand in a git repository: its files are still digested, their history is not known."
+OPERATION = (
+    "Runs of this project may use this operation, though it has no deterministic implementation: training again may "
+    "give other weights, and every report will say so."
+)
+
+
+def meaning(wish: Wish) -> str:
+    """Return what the grant of a wish allows."""
+    if wish.kind == "exemption":
+        return GIT if wish.name == MISSING_GIT else OPERATION
+    return {"limit": LIMIT, "code_root": CODE_ROOT}[wish.kind]

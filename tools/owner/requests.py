@@ -1,0 +1,133 @@
+"""Requests and what became of them, as the ledger tells it; nothing of this is stored elsewhere.
+
+A request's id holds its place in the ledger and the first digits of its entry's digest, so that it names this wish for
+this project in this workspace.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from sqlalchemy import select
+
+from trainwright.tools.ledger import append
+from trainwright.tools.owner.grants import DECISION, SETTINGS, holds, operations
+from trainwright.tools.owner.wishes import Wish
+from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.trainer.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+
+REQUEST = "owner_request"
+
+
+class Request(BaseModel):
+    """A wish, and the owner's answer if there is one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    project: str
+    wish: Wish
+    reason: str
+    asked_at: str
+    state: Literal["pending", "granted", "denied", "lapsed"] = "pending"
+    """lapsed: granted, and taken back since by the owner's settings."""
+    decided_at: str | None = None
+    by: dict[str, Any] | None = None
+    """Way, user, terminal and processes of who decided; for a limit also the owner's setting at that time (`above`)."""
+
+    def __str__(self) -> str:
+        """In a line: `r41-3fa9c2: limit trials = 500: granted by ada at a terminal`."""
+        by = self.by or {}
+        who = f" by {by['user']}" if "user" in by else ""
+        where = {SETTINGS: " in settings.yaml", "terminal": " at a terminal", "elicitation": " in the agent's client"}
+        place = " by an option of the command" if who and by.get("terminal") is None else ""
+        way = place if by.get("way") == "terminal" and place else where.get(str(by.get("way")), "")
+        return f"{self.id}: {self.wish}: {self.state}{who}{way}"
+
+
+def requests_of(session: Session, workspace: Workspace, project: str | None = None) -> list[Request]:
+    """Return the requests of one project, or of all, in order; grants in settings.yaml are recorded when first seen."""
+    found = {request.id: request for request in _read(session, project)}
+    named = [found[name] for name in workspace.settings.grants if name in found]
+    new = [request for request in named if request.state == "pending"]
+    for request in new:
+        record(session, workspace, request, granted=True, by={"way": SETTINGS})
+    if new:
+        found = {request.id: request for request in _read(session, project)}
+    return [_held_to_settings(request, workspace) for request in found.values()]
+
+
+def taken_up(workspace: Workspace) -> Workspace:
+    """Record the grants that the owner has written into settings.yaml since, and return the workspace."""
+    if workspace.settings.grants:
+        with workspace.session() as session:
+            requests_of(session, workspace)
+    return workspace
+
+
+def find_request(session: Session, workspace: Workspace, name: str) -> Request:
+    """Return a request by its id. Raises NotFoundError."""
+    found = {request.id: request for request in requests_of(session, workspace)}
+    if name not in found:
+        pending = ", ".join(request.id for request in found.values() if request.state == "pending") or "none"
+        raise NotFoundError(f"There is no request {name[:40]!r}.", remedy=f"`trainwright approve` lists: {pending}.")
+    return found[name]
+
+
+def granted(session: Session, workspace: Workspace, project: str) -> list[Request]:
+    """Return the grants that hold for the project now."""
+    return [request for request in requests_of(session, workspace, project) if request.state == "granted"]
+
+
+def exempted_operations(session: Session, workspace: Workspace, project: str) -> list[str]:
+    """Return the non-deterministic operations that the owner allows in the project's runs."""
+    return operations(request.wish for request in granted(session, workspace, project))
+
+
+def record(session: Session, workspace: Workspace, request: Request, *, granted: bool, by: dict[str, Any]) -> None:
+    """Write a decision into the ledger."""
+    wish = request.wish
+    if wish.kind == "limit":
+        by = {**by, "above": getattr(workspace.settings.limits, wish.name)}
+    body = {"request": request.id, "wish": wish.model_dump(), "granted": granted, "by": by}
+    append(session, request.project, DECISION, body)
+
+
+def _read(session: Session, project: str | None) -> list[Request]:
+    query = select(LedgerEntry).where(LedgerEntry.kind.in_((REQUEST, DECISION))).order_by(LedgerEntry.sequence)
+    found: dict[str, Request] = {}
+    for entry in session.scalars(query if project is None else query.where(LedgerEntry.project == project)):
+        with suppress(ValueError, KeyError, TypeError, ValidationError):  # damaged: `verify` names it
+            _take(found, entry, json.loads(entry.body))
+    return list(found.values())
+
+
+def _take(found: dict[str, Request], entry: LedgerEntry, body: dict[str, Any]) -> None:
+    if entry.kind == REQUEST:
+        name = f"r{entry.sequence}-{entry.digest.rpartition(':')[2][:6]}"
+        wish = Wish.model_validate(body["wish"])
+        found[name] = Request(
+            id=name, project=str(entry.project), wish=wish, reason=body["reason"], asked_at=entry.time
+        )
+        return
+    request = found[body["request"]]
+    same = request.project == entry.project and body["wish"] == request.wish.model_dump()
+    if same and request.state == "pending":  # the first decision holds
+        state = "granted" if body["granted"] is True else "denied"
+        found[request.id] = request.model_copy(update={"state": state, "decided_at": entry.time, "by": body["by"]})
+
+
+def _held_to_settings(request: Request, workspace: Workspace) -> Request:
+    """Let a grant lapse that was given in a way the owner does not accept now, or above a limit lowered since."""
+    body = {"request": request.id, "granted": request.state == "granted", "by": request.by or {}}
+    if request.state != "granted" or holds(body, request.wish, workspace.settings):
+        return request
+    return request.model_copy(update={"state": "lapsed"})

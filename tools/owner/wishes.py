@@ -1,0 +1,81 @@
+"""What may be asked of the owner. A wish is exact: its grant covers this project and this value, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from trainwright.tools.workspace.settings import ProjectLimits
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.user_code.paths import near_matches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.tools.workspace import Workspace
+
+OPERATION = re.compile(r"[\w:.<>~()= ]{1,120}", re.ASCII)
+MISSING_GIT = "missing_git"
+"""The exemption of user code that stands in no git repository, where the owner demands one."""
+
+
+class Wish(BaseModel):
+    """One thing that only the owner may allow."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: Literal["limit", "code_root", "exemption"]
+    name: str
+    """The limit's name; the folder; the operation, or `missing_git`."""
+    value: float | None = None
+    """The limit's new value."""
+
+    def __str__(self) -> str:
+        """In a few words: `limit trials = 500`."""
+        name = self.name if self.name.isprintable() else repr(self.name)
+        return f"{self.kind} {name}" + (f" = {self.value:g}" if self.value is not None else "")
+
+
+def limit_wishes(limits: dict[str, Any]) -> list[Wish]:
+    """Return a wish for each limit."""
+    return [Wish(kind="limit", name=name, value=float(value)) for name, value in limits.items()]
+
+
+def root_wishes(workspace: Workspace, root: Path) -> list[Wish]:
+    """Return the wish for a folder of code that lies in none of the owner's roots; none where it does."""
+    roots = workspace.settings.allowed_roots(workspace.path)
+    return [] if any(root.is_relative_to(one) for one in roots) else [Wish(kind="code_root", name=str(root))]
+
+
+def checked_wishes(workspace: Workspace, limits: dict[str, Any]) -> dict[str, Any]:
+    """Return the limits that a project asks for. Raises ConfigurationError on unknown names and wrong values."""
+    try:
+        whole = ProjectLimits.model_validate({**workspace.settings.limits.model_dump(), **limits})
+        return {name: getattr(whole, name) for name in limits}
+    except ValidationError as error:
+        problems = [_explain_limit(problem) for problem in error.errors(include_url=False)]
+        raise ConfigurationError(
+            f"The limits are not valid: {'; '.join(problems[:8])}.",
+            remedy=f"Known limits: {', '.join(ProjectLimits.model_fields)}; positive numbers.",
+            details={"problems": problems},
+        ) from None
+
+
+def exemption_wish(name: str) -> Wish:
+    """Return the wish for an exemption. Raises ConfigurationError on what is no operation's name."""
+    if not OPERATION.fullmatch(name):
+        raise ConfigurationError(
+            f"{name[:80]!r} is not the name of an operation.",
+            remedy=f"Use the name that the refused run tells, for example 'put_', or {MISSING_GIT!r}.",
+            document="reproducibility/determinism.md",
+        )
+    return Wish(kind="exemption", name=name)
+
+
+def _explain_limit(problem: Any) -> str:
+    key = ".".join(map(str, problem["loc"]))
+    if problem["type"] == "extra_forbidden":
+        return f"unknown limit `{key[:80]}`{near_matches(key, ProjectLimits.model_fields).rstrip('.')}"
+    return f"`{key}` = {repr(problem['input'])[:60]}: {problem['msg']}"

@@ -1,0 +1,6 @@
+"""Where the final model comes from, as other tools read it: an in-toto statement, signed if there is a key."""
+
+from trainwright.tools.provenance.attesting import Attested, attest
+from trainwright.tools.provenance.envelope import Opened, open_envelope
+
+__all__ = ["Attested", "Opened", "attest", "open_envelope"]

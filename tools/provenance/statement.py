@@ -1,0 +1,87 @@
+"""The statement (in-toto v1, predicate SLSA provenance v1): which files, made from what, by which decisions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import trainwright
+from trainwright.tools.gates.standing import accepted_decisions
+from trainwright.tools.workspace.tables import LedgerEntry
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
+BUILD_TYPE = "urn:trainwright:training:1"
+BUILDER = "urn:trainwright:server"
+
+
+def statement(evidence: Evidence, final: RunEvidence, subjects: dict[str, str], head: LedgerEntry) -> dict[str, Any]:
+    """Return the provenance of a finished project's final model.
+
+    Args:
+        subjects: sha256 (64 hex digits) of every file of the final model, by its name in the project folder.
+        head: the ledger's last entry.
+    """
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": name, "digest": {"sha256": digest}} for name, digest in sorted(subjects.items())],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": {
+            "buildDefinition": {
+                "buildType": BUILD_TYPE,
+                "externalParameters": {"project": evidence.name, "goal": evidence.project.goal},
+                "internalParameters": {"configuration": evidence.final_values, "seed": final.row.seed},
+                "resolvedDependencies": _dependencies(final),
+            },
+            "runDetails": {
+                "builder": {"id": BUILDER, "version": {"trainwright": trainwright.__version__}},
+                "metadata": {"invocationId": final.id, **_times(final)},
+                "byproducts": _byproducts(evidence, head),
+            },
+        },
+    }
+
+
+def digest_set(digest: str) -> dict[str, str]:
+    """Return `blake3:…` as in-toto writes digests."""
+    algorithm, _, value = digest.partition(":")
+    return {algorithm: value}
+
+
+def _dependencies(final: RunEvidence) -> list[dict[str, Any]]:
+    environment = final.part("environment")
+    found = [
+        {"name": "configuration", "digest": digest_set(final.row.config_digest)},
+        {
+            "name": "environment",
+            "digest": digest_set(str(environment.get("packages_digest"))),
+            "annotations": {"python": environment.get("python"), "packages": environment.get("packages", {})},
+        },
+    ]
+    for part, key in (("data", "fingerprint"), ("code", "digest")):
+        record = final.part(part)
+        found += [{"name": part, "digest": digest_set(str(record[key]))}] if record.get(key) else []
+        files = sorted(record.get("files", {}).items())
+        found += [{"name": f"{part}/{name}", "digest": digest_set(digest)} for name, digest in files]
+    if git := environment.get("git"):
+        annotations = {"uncommitted_changes": bool(git.get("dirty"))}
+        found.append({"name": "git", "digest": {"gitCommit": git.get("commit")}, "annotations": annotations})
+    return found
+
+
+def _times(final: RunEvidence) -> dict[str, str]:
+    status = final.status
+    ended = {"startedOn": status.started_at, "finishedOn": status.heartbeat_at}
+    return {name: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") for name, at in ended.items() if at}
+
+
+def _byproducts(evidence: Evidence, head: LedgerEntry) -> list[dict[str, Any]]:
+    found = [{"name": "ledger", "digest": digest_set(head.digest), "annotations": {"sequence": head.sequence}}]
+    for phase, (sequence, body) in accepted_decisions(evidence).items():
+        entry = evidence.session.get_one(LedgerEntry, sequence)
+        notes = {"sequence": sequence, "outcome": body["outcome"]}
+        found.append({"name": f"gate/{phase}", "digest": digest_set(entry.digest), "annotations": notes})
+    return found

@@ -1,0 +1,12 @@
+"""Ledger entries may carry a signature."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    """Add the column; entries that stand already stay unsigned."""
+    op.add_column("ledger", sa.Column("signature", sa.Text))
