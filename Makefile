@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak cheats format clean
+.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak cheats model-test bench-gate-kills format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,12 @@ bench-soak: install  ## Whether memory, files or processes grow over 2,000 epoch
 
 cheats: install  ## Play every cheat on a real server, and write what came of it into docs/security.md
 	$(BIN)/python tests/cheats
+
+bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions: never half of one (QUICK=1)
+	$(BIN)/python benchmarks/gate_kills.py $(if $(QUICK),--kills 10)
+
+model-test: install  ## 10,000 random sequences of calls held to a model of the phases (QUICK=1, MINUTES=30)
+	$(BIN)/python benchmarks/call_sequences $(if $(QUICK),--sequences 100) $(if $(MINUTES),--minutes $(MINUTES))
 
 $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[bench]"

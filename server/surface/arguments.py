@@ -43,6 +43,9 @@ class AskOwner(BaseModel):
         str | None,
         Field(max_length=120, description="An operation that a run refused, as it names it, or missing_git"),
     ] = None
+    delete_project: Annotated[
+        Literal[True] | None, Field(description="Delete the project, at the first call after the grant")
+    ] = None
 
 
 class Goal(BaseModel):

@@ -50,7 +50,12 @@ def create_project(
     return reply(status, f"Project {name} is in planning.")
 
 
-@agent_tool("tools.projects:ConfigurationAnswer", title="Change the configuration", idempotent=True)
+@agent_tool(
+    "tools.projects:ConfigurationAnswer",
+    "tools.projects:DeletionAnswer",
+    title="Change the configuration",
+    idempotent=True,
+)
 def configure(
     context: Context[Any, Any],
     project: Project,
@@ -65,13 +70,16 @@ def configure(
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
     unknown keys, wrong types and impossible combinations, and then changes nothing. With ask_owner it asks the owner
-    for a higher limit or an exemption, and says how the owner grants it."""
+    for a higher limit, an exemption or the project's deletion, and says how the owner grants it."""
     from trainwright.tools import projects
 
     wishes = ask_owner.model_dump(exclude_none=True) if ask_owner else None
     workspace = workspace_of(context)
     if ask_owner is not None:
         take_answer(context, project, ask_owner, reason, said)
+        if ask_owner.delete_project:
+            gone = projects.delete_project(workspace, project, reason=reason)
+            return reply(gone, f"Project {project} is deleted, with {gone.runs} runs.")
     answer = projects.configure(workspace, project, changes=changes, reason=reason, template=template, ask_owner=wishes)
     lines = [f"{each.wish} is {each.state} ({each.request}): {each.how}" for each in answer.requests or []]
     if answer.changed or not lines:

@@ -23,6 +23,8 @@ class CheckLine(BaseModel):
     text: str
     threshold: float | None = None
     """The number the check compares with; its unit is told in the text."""
+    most: float | None = None
+    """The number that it may not exceed, where it is bounded above as well."""
     required: bool = True
     """Whether the gate stays closed when the check fails; otherwise the report tells of it."""
 

@@ -15,7 +15,7 @@ from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from sqlalchemy.orm import Session
@@ -52,14 +52,15 @@ def digests_of(drafts: Path) -> dict[str, str]:
 
 
 def publish(session: Session, project: str, folder: Path) -> None:
-    """Move the drafts that a committed record names into their places, and remove all others.
+    """Move the drafts that the newest committed record of their names gives into their places, and remove all others.
 
     Within a session that has recorded no decision itself: its own record could still be rolled back.
     Raises StorageError.
     """
     if not (folder / DRAFTS).is_dir():
         return
-    recorded = [body["artifacts"] for kind in NAMING for _, body in entries(session, project, kind)]
+    bodies = sorted((entry for kind in NAMING for entry in entries(session, project, kind)), key=lambda entry: entry[0])
+    recorded = {name: digest for _, body in bodies for name, digest in body["artifacts"].items()}
     try:
         _settle(folder, recorded)
     except OSError as error:
@@ -69,12 +70,12 @@ def publish(session: Session, project: str, folder: Path) -> None:
         ) from error
 
 
-def _settle(folder: Path, recorded: Iterable[Mapping[str, str]]) -> None:
+def _settle(folder: Path, recorded: Mapping[str, str]) -> None:
     drafted = folder / DRAFTS
     shutil.rmtree(drafted / REPLACED, ignore_errors=True)
     for drafts in sorted(drafted.iterdir()):
         found = digests_of(drafts)
-        if found and any(found.items() <= artifacts.items() for artifacts in recorded):
+        if found and found.items() <= recorded.items():
             _move(drafts, folder, drafted / REPLACED)
         shutil.rmtree(drafts)
     shutil.rmtree(drafted)

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 LIMIT = "Raises this limit for this project alone; what all projects share stays. Lower it in settings.yaml to undo it."
 CODE_ROOT = "Code and data below this folder may be read for this project, and the code there runs with your rights."
 GIT = "The project's code need not stand in a git repository: its files are still digested, their history is not known."
+DELETION = (
+    "Removes the project's runs, checkpoints, models and reports for good, at the agent's next call. Its ledger "
+    "stays, and what it used stays counted."
+)
 OPERATION = (
     "Runs of this project may use this operation, though it has no deterministic implementation: training again may "
     "give other weights, and every report will say so."
@@ -22,4 +26,4 @@ def meaning(wish: Wish) -> str:
     """Return what the grant of a wish allows."""
     if wish.kind == "exemption":
         return GIT if wish.name == MISSING_GIT else OPERATION
-    return {"limit": LIMIT, "code_root": CODE_ROOT}[wish.kind]
+    return {"limit": LIMIT, "code_root": CODE_ROOT, "deletion": DELETION}[wish.kind]

@@ -26,9 +26,9 @@ class Wish(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["limit", "code_root", "exemption"]
+    kind: Literal["limit", "code_root", "exemption", "deletion"]
     name: str
-    """The limit's name; the folder; the operation, or `missing_git`."""
+    """The limit's name; the folder; the operation, or `missing_git`; the project."""
     value: float | None = None
     """The limit's new value."""
 

@@ -3,6 +3,7 @@
 from trainwright.tools.projects.configuration import ConfigurationAnswer, ask_for, configure
 from trainwright.tools.projects.creation import create_project
 from trainwright.tools.projects.curves import ComparisonAnswer, CurvesAnswer, compare_runs, plot_metrics
+from trainwright.tools.projects.deletion import DeletionAnswer, delete_project
 from trainwright.tools.projects.diagnosis import DiagnosisAnswer, diagnose
 from trainwright.tools.projects.passing import GateAnswer, pass_gate
 from trainwright.tools.projects.status import ProjectStatus, ProjectSummary, count_projects, project_status
@@ -11,6 +12,7 @@ __all__ = [
     "ComparisonAnswer",
     "ConfigurationAnswer",
     "CurvesAnswer",
+    "DeletionAnswer",
     "DiagnosisAnswer",
     "GateAnswer",
     "ProjectStatus",
@@ -20,6 +22,7 @@ __all__ = [
     "configure",
     "count_projects",
     "create_project",
+    "delete_project",
     "diagnose",
     "pass_gate",
     "plot_metrics",

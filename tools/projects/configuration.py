@@ -84,7 +84,7 @@ def configure(
             for key in sorted(before.keys() | after.keys())
             if before.get(key) != after.get(key)
         }
-        wishes = _wishes(workspace, ask_owner or {})
+        wishes = _wishes(workspace, project, ask_owner or {})
         if changed:
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
@@ -106,14 +106,18 @@ def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reaso
     """Ask the owner, or find what was asked before. Raises as `configure` does."""
     with workspace.session() as session:
         get_project(session, project)
-        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, ask_owner)]
+        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, project, ask_owner)]
 
 
-def _wishes(workspace: Workspace, asked: dict[str, Any]) -> list[Wish]:
+def _wishes(workspace: Workspace, project: str, asked: dict[str, Any]) -> list[Wish]:
     """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
     limits = checked_wishes(workspace, asked.get("limits") or {})
-    exemption = asked.get("exemption")
-    return limit_wishes(limits) + ([exemption_wish(exemption)] if exemption else [])
+    wishes = limit_wishes(limits)
+    if asked.get("exemption"):
+        wishes.append(exemption_wish(asked["exemption"]))
+    if asked.get("delete_project"):
+        wishes.append(Wish(kind="deletion", name=project))
+    return wishes
 
 
 def keep_version(session: Session, project: str, values: dict[str, Any], reason: str) -> ConfigVersion:

@@ -8,7 +8,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.ledger import append
+from trainwright.tools.ledger import append, entries
 from trainwright.tools.owner import checked_wishes, limit_wishes, require_granted, root_wishes
 from trainwright.tools.projects.configuration import keep_version, template_values
 from trainwright.tools.projects.status import ProjectStatus, project_status
@@ -83,6 +83,10 @@ def create_project(
 
 
 def _require_new(session: Session, name: str) -> None:
+    if entries(session, name, "project_deleted"):
+        raise ConflictError(
+            f"There was a project {name!r}, which was deleted; its ledger keeps the name.", remedy="Use another name."
+        )
     if session.get(Project, name) is not None:
         raise ConflictError(
             f"There is a project {name!r} already.", remedy=f"project_status(project={name!r}), or another name."

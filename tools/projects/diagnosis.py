@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -117,7 +118,7 @@ def _broken(evidence: Evidence) -> RunEvidence | None:
 def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment: Assessment) -> list[str]:
     """Write plots and report into the project folder and record their digests in the ledger."""
     project, folder = run.row.project, workspace.project_folder(run.row.project)
-    with TemporaryDirectory(dir=folder, prefix=".diagnosis-") as name:  # drawing takes too long to hold the lock
+    with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
         with workspace.session() as session:
             grants = grants_section(session, workspace, project)
@@ -130,9 +131,7 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
             "artifacts": artifacts,
         }
         with workspace.session() as session:
-            drafts = new_drafts(folder)
-            for path in drawn.iterdir():
-                path.rename(drafts / path.name)
+            shutil.copytree(drawn, new_drafts(folder), dirs_exist_ok=True)
             append(session, project, "diagnosis", body)
     with workspace.session() as session:
         publish(session, project, folder)

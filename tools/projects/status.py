@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from sqlalchemy import select
 
 from trainwright.tools.answers import Answer
@@ -14,16 +14,22 @@ from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
+from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
 
 NEWEST_RUNS = 6
+MOST_ALERTS = 5
+MOST_CHARACTERS = 240
+"""Of one text: whoever asks often should not pay for one long sentence."""
 MOST_REQUESTS = 10
 
 
@@ -45,6 +51,16 @@ class RunLine(BaseModel):
     label: str | None = None
     best: float | None = None
     """Best validation value of the goal's metric."""
+
+
+class AlertLine(BaseModel):
+    """One open alert on a run that the project rests on, or that goes on."""
+
+    run_id: str
+    id: str
+    severity: str
+    message: str
+    document: str
 
 
 class ProjectSummary(Answer):
@@ -70,6 +86,8 @@ class ProjectStatus(Answer):
     """The checks of the present phase's gate, as they would come out now."""
     runs: list[RunLine]
     """The newest runs."""
+    alerts: list[AlertLine] = Field(default_factory=list)
+    """Open on the newest smoke, baseline and final run of the configuration that holds, and on runs that go on."""
     study: str | None = None
     limits: dict[str, str]
     """Used of allowed, what runs under way have reserved, and what is left."""
@@ -116,7 +134,7 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
     where = standing(evidence)
     report = evaluate(evidence, where.phase)
     gates = {
-        gate.phase.value: f"stale: {'; '.join(gate.reasons[:3])}" if gate.reasons else gate.status
+        gate.phase.value: _short(f"stale: {'; '.join(gate.reasons[:3])}") if gate.reasons else gate.status
         for gate in where.gates
     }
     runs = [run for row in reversed(runs_of(session, name)[-NEWEST_RUNS:]) if (run := evidence.run(row.id))]
@@ -132,15 +150,17 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
     ]
     return ProjectStatus(
         project=name,
-        intent=evidence.project.intent,
+        intent=_short(evidence.project.intent),
         goal=evidence.goal_text,
         phase=where.phase.value,
         finished=where.is_finished,
         gates=gates,
         checks=[
-            CheckLineView(**result.model_dump(include=set(CheckLineView.model_fields))) for result in report.checks
+            CheckLineView(id=one.id, status=one.status, measured=_short(one.measured), required=_short(one.required))
+            for one in report.checks
         ],
         runs=lines,
+        alerts=_alerts(evidence, runs),
         study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,
         limits=limit_lines(session, workspace, evidence.project),
         owner=[str(request) for request in requests_of(session, workspace, name)[-MOST_REQUESTS:]],
@@ -148,3 +168,26 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         folder=str(evidence.folder),
         next=next_call(session, workspace, name),
     )
+
+
+def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
+    """Return the most severe alerts; a run whose record is damaged has none here, and its check says so."""
+    living = [run for run in newest if not run.status.state.is_ended]
+    standing_on = [run for run in (evidence.final, evidence.baseline, evidence.smoke) if run is not None]
+    found: list[AlertLine] = []
+    for run in {run.id: run for run in [*living, *standing_on]}.values():
+        try:
+            alerts = diagnose(run.directory)
+        except TrainwrightError:
+            continue
+        found += [
+            AlertLine(
+                run_id=run.id, id=one.id, severity=one.severity, message=_short(one.message), document=one.document
+            )
+            for one in alerts
+        ]
+    return sorted(found, key=lambda alert: SEVERITIES.index(alert.severity))[:MOST_ALERTS]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"

@@ -27,6 +27,8 @@ NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 BUSY_MILLISECONDS = 30_000
 BEFORE_COMMIT, AFTER_COMMIT = "before_commit", "after_commit"
 """Keys in a session's `info`: {key: function of the workspace} to call at the end of the session, and after it."""
+READ_ONLY = "read_only"
+"""Option of a connection that takes no write lock."""
 OPENED_BY = "workspace"
 """Key in a session's `info`: its workspace."""
 
@@ -79,25 +81,20 @@ class Workspace:
 
         Because it begins with BEGIN IMMEDIATE, what is read in it cannot change before it is written.
         """
-        try:
-            with self._sessions(info={OPENED_BY: self}) as session, session.begin():
+        with _told(), self._sessions(info={OPENED_BY: self}) as session:
+            with session.begin():
                 yield session
                 for act in session.info.pop(BEFORE_COMMIT, {}).values():
                     act(self)
             for act in session.info.pop(AFTER_COMMIT, {}).values():
                 act(self)
-        except OperationalError as error:
-            raise StorageError(
-                f"The workspace database could not be written: {error.orig}.",
-                remedy="Free disk space, or try again when the other server has finished; nothing was changed.",
-            ) from error
-        except DatabaseError as error:
-            if "malformed" in str(error) or "not a database" in str(error):
-                raise IntegrityError(
-                    f"The workspace database is damaged: {error.orig}.",
-                    remedy="Restore workspace.sqlite from a backup; run directories are intact beside it.",
-                ) from error
-            raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Session]:
+        """Give a session that reads the database as it is at its first query, and keeps nobody from writing."""
+        engine = self._engine.execution_options(**{READ_ONLY: True})
+        with _told(), Session(engine, expire_on_commit=False) as session:
+            yield session
 
     def refreshed(self) -> Workspace:
         """Re-read the owner's settings: a change holds from the next call on."""
@@ -111,6 +108,25 @@ class Workspace:
     def run_directory(self, project: str, run_id: str) -> RunDirectory:
         """Return the folder of a run, which need not exist."""
         return RunDirectory(self.project_folder(project) / "runs" / checked_name(run_id))
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell the database's errors as ours."""
+    try:
+        yield
+    except OperationalError as error:
+        raise StorageError(
+            f"The workspace database could not be written: {error.orig}.",
+            remedy="Free disk space, or try again when the other server has finished; nothing was changed.",
+        ) from error
+    except DatabaseError as error:
+        if "malformed" in str(error) or "not a database" in str(error):
+            raise IntegrityError(
+                f"The workspace database is damaged: {error.orig}.",
+                remedy="Restore workspace.sqlite from a backup; run directories are intact beside it.",
+            ) from error
+        raise
 
 
 def checked_name(name: str) -> str:
@@ -130,4 +146,5 @@ def _prepare_connection(connection: Any, _: object) -> None:
 
 
 def _begin_immediately(connection: Any) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+    reads_only = connection.get_execution_options().get(READ_ONLY)
+    connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")

@@ -34,6 +34,8 @@ def test_what_an_agent_reads_names_each_check_and_its_threshold(phase: Phase) ->
         if line.threshold is not None:
             shown = f"{100 * line.threshold:.0f} %" if line.threshold < 1 else f"{line.threshold:.0f}"
             assert shown in told
+        if line.most is not None:
+            assert f"at most {line.most:.0f}" in told
     assert (SKILL / "phases" / phase.value / "workflow.md").is_file()
 
 

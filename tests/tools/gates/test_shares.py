@@ -6,7 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from trainwright.tools.gates.checks.planning import _larger_shares
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checklist import CheckLine
+from trainwright.tools.gates.checks.planning import _larger_shares, data_volume
 from trainwright.trainer.config import parse_config
 
 
@@ -23,3 +25,26 @@ from trainwright.trainer.config import parse_config
 def test_small_splits_are_mended_by_shares_that_suffice_or_by_more_samples(sizes, shares):
     evidence = SimpleNamespace(config=parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}))
     assert _larger_shares(evidence, sizes, 10.0) == shares
+
+
+@pytest.mark.requirement("GATE-2", "PHASE-2")
+@pytest.mark.parametrize(
+    ("sizes", "status", "tool"),
+    [
+        ({"train": 80, "validation": 10, "test": 10}, "passed", None),
+        ({"train": 900, "validation": 90, "test": 11}, "failed", "start_training"),
+        ({"train": 80, "validation": 5, "test": 15}, "failed", "configure"),
+        ({"train": 80, "validation": 20, "test": 0}, "failed", "configure"),
+    ],
+)
+def test_the_volume_of_the_data_has_a_lower_and_an_upper_bound(sizes, status, tool):
+    record = {"splits": {name: {"size": size} for name, size in sizes.items()}}
+    evidence = SimpleNamespace(
+        smoke=SimpleNamespace(part=lambda name: record),
+        config=parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}),
+        call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
+    )
+    found = data_volume(evidence, CheckLine(id="planning.data_volume", text="", threshold=10, most=1000))
+    assert found.status == status
+    assert found.required == "train, validation and test of at least 10 samples, at most 1000 in all"
+    assert (found.next.tool if found.next else None) == tool

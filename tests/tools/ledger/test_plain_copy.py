@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.tools.ledger import append, copy_all_forward, cut_off
+from trainwright.tools.ledger import append, copy_all_forward, cut_off, entries
 from trainwright.tools.ledger.verification import VerificationReport, verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.canonical import digest_bytes
@@ -165,6 +165,23 @@ def test_a_crash_between_commit_and_copy_is_told_from_a_cut_and_made_good(worksp
     path = copy_of(workspace)
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     assert verify_workspace(workspace.path).problems == ["projects/p/ledger.jsonl lacks ledger entry 8: it was removed"]
+
+
+@pytest.mark.requirement("GATE-3")
+def test_a_server_that_writes_meanwhile_waits_for_no_verification_and_makes_no_difference(workspace: Workspace) -> None:
+    with workspace.snapshot() as session:
+        seen = entries(session, PROJECT)
+        other = Workspace.open(workspace.path)
+        write(other, range(7, 9))  # would wait half a minute for a lock, and fail
+        other.close()
+        assert entries(session, PROJECT) == seen
+    writer = subprocess.Popen([sys.executable, "-P", "-c", WRITER, str(workspace.path), "c"])
+    problems: list[str] = []
+    while writer.poll() is None:
+        problems += verify_workspace(workspace.path).problems
+    assert writer.returncode == 0
+    assert problems == []
+    assert verify_workspace(workspace.path).findings == []
 
 
 @pytest.mark.requirement("GATE-3")

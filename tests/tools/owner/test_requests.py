@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
+from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.limits import effective_limits
 from trainwright.tools.owner import Grantor, Request, Wish, ask, decide, limit_wishes, requests_of, taken_up
 from trainwright.tools.projects import configure, create_project, project_status
@@ -187,6 +188,7 @@ def test_a_project_above_the_limits_is_made_by_the_same_call_after_the_grant(wor
     with pytest.raises(ApprovalNeededError, match=r"limit trials = 900 \(r") as caught:
         call(900)
     (request,) = caught.value.details["requests"]
+    assert verify_workspace(workspace.path).problems == [], "a request for a project that does not exist yet"
     with pytest.raises(ApprovalNeededError, match="pending"):
         call(900)
     decide(workspace, request["request"], granted=True, by=OWNER)

@@ -119,6 +119,19 @@ def test_refusals_are_recorded_too(at: At) -> None:
         assert [body["outcome"] for _, body in entries(session, NAME, "gate")] == ["refused"]
 
 
+@pytest.mark.requirement("PHASE-1", "GATE-2", "DIAG-9")
+@pytest.mark.parametrize("stage", ["created", "based", "exported", "finished"])
+def test_one_small_answer_shows_checks_alerts_limits_and_what_to_do(at: At, stage: str) -> None:
+    found = status(at(stage))
+    assert all(check.measured and check.required for check in found.checks)
+    assert found.limits
+    assert (found.next is None) == found.finished
+    runs = {alert.run_id for alert in found.alerts if alert.id == "no_effect"}
+    assert len(runs) == {"created": 0, "based": 2, "exported": 3, "finished": 3}[stage], "of smoke, baseline, final"
+    assert all("loader.prefetch_factor" in alert.message for alert in found.alerts if alert.id == "no_effect")
+    assert len(found.model_dump_json()) / 4 < 2000, "tokens, at four characters each"
+
+
 @pytest.mark.requirement("PHASE-1")
 def test_following_next_alone_leads_from_phase_to_phase(at: At) -> None:
     assert status(at("created")).next.arguments == {"project": NAME, "kind": "smoke"}

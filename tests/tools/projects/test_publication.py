@@ -11,7 +11,7 @@ import pytest
 
 from trainwright.tools import projects
 from trainwright.tools.gates import publication
-from trainwright.tools.ledger import entries
+from trainwright.tools.ledger import append, entries
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.projects import passing
 from trainwright.tools.workspace import Workspace
@@ -127,6 +127,27 @@ def test_a_former_final_model_gives_way_to_the_new_one_whole(at: At) -> None:
     assert projects.project_status(workspace, NAME).finished  # type: ignore[union-attr]
     assert not (former / "model.old").exists()
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-3")
+def test_drafts_of_an_abandoned_decision_are_not_taken_for_those_of_an_older_one(at: At) -> None:
+    """A report on the same run has the same bytes, whoever was killed while writing it."""
+    workspace = at("diagnosed")
+    folder = workspace.project_folder(NAME)
+    older = {name: (folder / name).read_bytes() for name in ("diagnostic_report.md", "training_config.yaml")}
+    newer = {"diagnostic_report.md": b"of another run", "training_config.yaml": b"another"}
+    for name, content in newer.items():
+        (folder / name).write_bytes(content)
+    with workspace.session() as session:
+        artifacts = {name: digest_file(folder / name) for name in newer}
+        append(session, NAME, "diagnosis", {"run_id": "another", "artifacts": artifacts})
+        drafts = publication.new_drafts(folder)
+        for name, content in older.items():
+            (drafts / name).write_bytes(content)
+    with workspace.session() as session:
+        publication.publish(session, NAME, folder)
+    assert {name: (folder / name).read_bytes() for name in newer} == newer
+    assert not (folder / publication.DRAFTS).exists()
 
 
 @pytest.mark.requirement("GATE-1")

@@ -51,7 +51,8 @@ def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
     changes = {"selection": {"metric": goal["metric"], "direction": goal["direction"]}}
     remedy = evidence.call("configure", "select checkpoints by the goal's metric", changes=changes)
     same = selection.metric == goal["metric"] and selection.direction == goal["direction"]
-    return judged(same, f"selection by {selection.metric} ({selection.direction})", evidence.goal_text, remedy)
+    fixed = f"selection by {selection.metric} ({selection.direction}); goal fixed at the project's creation"
+    return judged(same, fixed, evidence.goal_text, remedy)
 
 
 @check("planning.limits_set")
@@ -137,19 +138,33 @@ def environment_captured(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.data_fingerprinted")
 def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
-    """Every split has a content fingerprint, shares no sample with another, and is large enough."""
+    """Every split has a content fingerprint and shares no sample with another."""
     record = evidence.smoke.part("data") if evidence.smoke else {}
     if not record:
         return _needs_smoke(evidence, "not fingerprinted", line.text)
     splits = record.get("splits", {})
-    sizes = {name: int(split.get("size", 0)) for name, split in splits.items()}
-    least = line.threshold or 1
-    enough = {"train", "validation"} <= sizes.keys() and all(size >= least for size in sizes.values())
+    marked = bool(splits) and all(split.get("fingerprint") for split in splits.values())
     disjoint = record.get("disjoint") is True
+    measured = "disjoint" if disjoint else f"{record.get('shared_samples')} samples shared between splits"
+    read = "of a sample of each large split" if record.get("sampled") else "of every sample"
+    remedy = _again_on(evidence, "return splits that share no sample", "remove the samples that stand in two splits")
+    return judged(marked and disjoint, f"fingerprints {read}; {measured}", "one a split, no sample shared", remedy)
+
+
+@check("planning.data_volume")
+def data_volume(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Every split is large enough to say something, and all together are no slip of a generator."""
+    record = evidence.smoke.part("data") if evidence.smoke else {}
+    if not record:
+        return _needs_smoke(evidence, "not counted", line.text)
+    sizes = {name: int(split.get("size", 0)) for name, split in record.get("splits", {}).items()}
+    least, most = line.threshold or 1, line.most or math.inf
+    enough = {"train", "validation"} <= sizes.keys() and all(size >= least for size in sizes.values())
     measured = ", ".join(f"{name} {size}" for name, size in sizes.items())
-    measured += "; disjoint" if disjoint else f"; {record.get('shared_samples')} samples shared between splits"
-    required = f"train and validation (and test) of at least {least:.0f} samples, none shared"
-    return judged(enough and disjoint, measured, required, _mend_data(evidence, sizes, least, disjoint=disjoint))
+    required = f"train, validation and test of at least {least:.0f} samples, at most {most:.0f} in all"
+    if sum(sizes.values()) > most:
+        return failed(measured, required, _again_on(evidence, "return fewer samples", "use fewer samples"))
+    return judged(enough, measured, required, _mend_volume(evidence, sizes, least))
 
 
 @check("planning.code_captured")
@@ -173,18 +188,16 @@ def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
     return failed(measured, required, remedy)
 
 
-def _mend_data(evidence: Evidence, sizes: dict[str, int], least: float, *, disjoint: bool) -> NextCall:
-    again = RunKind.SMOKE.value
-    if evidence.config.task is not None:
-        what = "return `validation` (and `test`) from build" if disjoint else "return splits that share no sample"
-        return evidence.call("start_training", f"{what}, then measure again", kind=again)
-    if not disjoint:
-        why = "remove the samples that stand in two splits, then measure again"
-        return evidence.call("start_training", why, kind=again)
-    changes = _larger_shares(evidence, sizes, least)
+def _again_on(evidence: Evidence, of_the_task: str, of_the_data: str) -> NextCall:
+    what = of_the_task if evidence.config.task is not None else of_the_data
+    return evidence.call("start_training", f"{what}, then measure again", kind=RunKind.SMOKE.value)
+
+
+def _mend_volume(evidence: Evidence, sizes: dict[str, int], least: float) -> NextCall:
+    changes = None if evidence.config.task is not None else _larger_shares(evidence, sizes, least)
     if changes is None:
-        why = f"add samples ({sum(sizes.values())} are too few for three splits of {least:.0f}), then measure again"
-        return evidence.call("start_training", why, kind=again)
+        few = f"add samples ({sum(sizes.values())} are too few for three splits of {least:.0f})"
+        return _again_on(evidence, "return `validation` and `test` from build, large enough", few)
     return evidence.call("configure", "give every split enough samples", changes=changes)
 
 

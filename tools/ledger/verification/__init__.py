@@ -25,11 +25,13 @@ from trainwright.tools.ledger.verification.rows import (
 from trainwright.tools.ledger.verification.signatures import attestation
 from trainwright.tools.ledger.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.tables import Project
+from trainwright.tools.workspace.tables import LedgerEntry, Project
 from trainwright.trainer.errors import NotFoundError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sqlalchemy.orm import Session
 
 __all__ = ["Finding", "VerificationReport", "verify_workspace"]
 
@@ -86,15 +88,24 @@ def verify_workspace(path: Path, public_key: Path | None = None) -> Verification
         with workspace.session() as session:
             for project in session.scalars(select(Project.name)):
                 publish(session, project, workspace.project_folder(project))
-            case = Case(session, workspace, public)
-            findings = found("ledger", broken_links(session))
-            checked = {"ledger_entries": len(case.entries)}
-            for name, verify in PARTS.items():
-                checked[name], more = verify(case)
-                findings += more
-            attested, more = attestation(case)
-            findings += more
-            head = case.entries[-1].digest if case.entries else ""
+        with workspace.snapshot() as session:  # reading every file may take minutes: nobody waits for it
+            report = _compare(session, workspace, public)
+        with workspace.session() as session:
+            last = session.scalar(select(LedgerEntry.digest).order_by(LedgerEntry.sequence.desc()).limit(1))
+            if report.findings and last != report.head:  # a server was at work meanwhile: look again while it waits
+                report = _compare(session, workspace, public)
     finally:
         workspace.close()
-    return VerificationReport(findings=findings, checked=checked, attested=attested, head=head)
+    return report
+
+
+def _compare(session: Session, workspace: Workspace, public: PublicKey | None) -> VerificationReport:
+    case = Case(session, workspace, public)
+    findings = found("ledger", broken_links(session))
+    checked = {"ledger_entries": len(case.entries)}
+    for name, verify in PARTS.items():
+        checked[name], more = verify(case)
+        findings += more
+    attested, more = attestation(case)
+    head = case.entries[-1].digest if case.entries else ""
+    return VerificationReport(findings=findings + more, checked=checked, attested=attested, head=head)

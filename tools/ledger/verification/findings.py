@@ -48,6 +48,19 @@ def found(where: Where, sentences: list[str]) -> list[Finding]:
     return [Finding(where=where, what=what) for what in sentences]
 
 
+def deleted_projects(entries: list[tuple[LedgerEntry, dict[str, Any]]]) -> set[str]:
+    """Return the projects whose deletion the owner granted and that were deleted after it."""
+    granted: set[tuple[str | None, str]] = set()
+    deleted: set[str] = set()
+    for entry, body in entries:
+        wish = body.get("wish") or {}
+        if entry.kind == "owner_decision" and body.get("granted") is True and wish.get("kind") == "deletion":
+            granted.add((wish.get("name"), str(body.get("request"))))
+        elif entry.kind == "project_deleted" and (entry.project, str(body.get("request"))) in granted:
+            deleted.add(str(entry.project))
+    return deleted
+
+
 @dataclass
 class Case:
     """A workspace under verification. The ledger's entries are read once, by kind."""
@@ -66,7 +79,12 @@ class Case:
 
     @cached_property
     def bodies(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
-        """All entries with their bodies; one whose body is not JSON any more counts as missing."""
+        """All entries of projects that were not deleted; one whose body is not JSON any more counts as missing."""
+        deleted = deleted_projects(self._all)
+        return [(entry, body) for entry, body in self._all if entry.project not in deleted]
+
+    @cached_property
+    def _all(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
         pairs = []
         for entry in self.entries:
             try:

@@ -1,0 +1,28 @@
+"""Edits of a run's record by hand, as small as can be."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+RUN_FILES = ("run.json", "status.json", "events.jsonl", "artifacts/summary.json", "checkpoint", "metrics.sqlite")
+
+
+def edited_file(run: Path, what: str) -> Path | None:
+    """Return the file to edit; None when the run has none such."""
+    found = [run / what] if what != "checkpoint" else sorted(run.glob("checkpoints/*/model.safetensors"))[:1]
+    return found[0] if found and found[0].is_file() else None
+
+
+def edit(path: Path, what: str) -> None:
+    """Change as little as can be: a space, a byte, a digit."""
+    if what == "metrics.sqlite":
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE metrics SET value = value + 0.001 WHERE key = (SELECT min(key) FROM metrics)")
+        connection.close()
+    elif what == "checkpoint":
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(bytes(content))
+    else:
+        path.write_bytes(path.read_bytes() + b"\n ")

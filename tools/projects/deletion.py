@@ -1,0 +1,102 @@
+"""Deleting a project, which only the owner may allow. What the ledger says of it stays, and so does what it used."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import delete, select
+
+from trainwright.tools.answers import Answer
+from trainwright.tools.ledger import append
+from trainwright.tools.ledger.plain import MARKER
+from trainwright.tools.ledger.plain import NAME as LEDGER
+from trainwright.tools.owner import Request, Wish, granted, require_granted
+from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace.records import get_project, runs_of
+from trainwright.tools.workspace.tables import (
+    ConfigVersion,
+    GateDecision,
+    Project,
+    RegisteredModel,
+    Run,
+    Study,
+    Trial,
+)
+from trainwright.trainer.errors import ConflictError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+
+ACTIVE = ("running", "confirming")
+
+
+class DeletionAnswer(Answer):
+    """A project that is gone."""
+
+    project: str
+    deleted: bool = True
+    runs: int
+    """How many runs it had."""
+
+
+def delete_project(workspace: Workspace, project: str, *, reason: str = "") -> DeletionAnswer:
+    """Delete the project if the owner has granted it; otherwise ask.
+
+    Raises:
+        ApprovalNeededError: not granted (yet).
+        ConflictError: a run or search of it is under way.
+        NotFoundError: there is no such project.
+    """
+    with workspace.session() as session:
+        get_project(session, project)
+    wish = Wish(kind="deletion", name=project)
+    again = f"configure(project={project!r}, ask_owner={{'delete_project': True}})"
+    require_granted(workspace, project, [wish], again=again, reason=reason)
+    refresh_project(workspace, project)
+    with workspace.session() as session:
+        get_project(session, project)
+        request = next(each for each in granted(session, workspace, project) if each.wish == wish)
+        runs = runs_of(session, project)
+        _require_rest(session, project, runs)
+        _remove_rows(session, project)
+        append(session, project, "project_deleted", _record(request, runs))
+    _remove_files(workspace.project_folder(project))
+    return DeletionAnswer(project=project, runs=len(runs))
+
+
+def _require_rest(session: Session, project: str, runs: list[Run]) -> None:
+    query = select(Study.id).where(Study.project == project, Study.state.in_(ACTIVE))
+    busy = [run.id for run in runs if not run.sealed] + list(session.scalars(query))
+    if busy:
+        raise ConflictError(
+            f"Project {project} has work under way: {', '.join(busy[:3])}.",
+            remedy=f"stop_training(project={project!r}, run_id=…) stops a run; then ask again.",
+        )
+
+
+def _remove_rows(session: Session, project: str) -> None:
+    studies = select(Study.id).where(Study.project == project)
+    session.execute(delete(Trial).where(Trial.study.in_(studies)))
+    for table in (RegisteredModel, GateDecision, Run, Study, ConfigVersion):
+        session.execute(delete(table).where(table.project == project))
+    session.execute(delete(Project).where(Project.name == project))
+
+
+def _record(request: Request, runs: list[Run]) -> dict[str, Any]:
+    return {"request": request.id, "runs": [run.id for run in runs]}
+
+
+def _remove_files(folder: Path) -> None:
+    """Remove all but the ledger; what cannot be removed is no evidence of anything any more."""
+    for path in folder.iterdir():
+        if path.name in {LEDGER, MARKER} or path.name.startswith(f".{LEDGER}"):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
