@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NEWEST_RUNS = 6
 MOST_ALERTS = 5
-MOST_CHARACTERS = 240
+MOST_CHARACTERS = 160
 """Of one text: whoever asks often should not pay for one long sentence."""
 MOST_REQUESTS = 10
 

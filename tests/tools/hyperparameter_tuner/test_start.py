@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner import process, start_study, study_status
+from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_trial
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import launch, start_run
@@ -115,9 +115,12 @@ def test_the_trials_of_all_studies_count_together(workspace: Workspace, make_pro
     make_project(workspace, limits={"trials": 6})
     first = start_study(workspace, "digits", search=SEARCH)
     assert next_trial(workspace, first.study_id) is not None
-    assert start_study(workspace, "digits", search=SEARCH | {"trials": 5, "seed": 1}).state == "running"
-    with pytest.raises(LimitReachedError, match="5 left of 6"):
-        start_study(workspace, "digits", search=SEARCH | {"trials": 6, "seed": 2})
+    with pytest.raises(LimitReachedError, match=r"2 left of 6 \(3 reserved by searches under way\)"):
+        start_study(workspace, "digits", search=SEARCH | {"trials": 3, "seed": 1})
+    assert start_study(workspace, "digits", search=SEARCH | {"trials": 2, "seed": 1}).state == "running"
+    stop_study(workspace, first.study_id)
+    with pytest.raises(LimitReachedError, match="3 left of 6"):
+        start_study(workspace, "digits", search=SEARCH | {"trials": 4, "seed": 2})
 
 
 @pytest.mark.requirement("PHASE-7")
