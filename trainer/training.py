@@ -29,7 +29,7 @@ from trainwright.trainer.session import Session
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler
 from trainwright.trainer.supervision.stop import StopRequest
-from trainwright.trainer.user_code import own_code
+from trainwright.trainer.user_code import own_code, patches, records
 
 
 def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
@@ -72,7 +72,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     finally:
         sampler.close()
         observers.close()
-    own_code.require_recorded(Path(specification.code_root))
+    require_honest(Path(specification.code_root))
     run.write_evidence("summary", summary_evidence(session, reason, sampler))
     if ordered.kind is RunKind.REPLAY:
         from trainwright.trainer.reproducibility.comparison import compare
@@ -80,6 +80,17 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         heartbeat.stage("comparing")
         run.write_evidence("comparison", compare(run, ordered, session))
     return reason
+
+
+def require_honest(code_root: Path) -> None:
+    """Hold what the user's code did to what it may: no late imports, no hand on the records or on the engine.
+
+    Raises:
+        ReproducibilityError, UserCodeError: it did; the run is no evidence.
+    """
+    records.require_untouched()
+    patches.require_unpatched(code_root)
+    own_code.require_recorded(code_root)
 
 
 def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat) -> None:

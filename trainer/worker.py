@@ -25,7 +25,7 @@ from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunK
 from trainwright.trainer.supervision.ballast import Ballast
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
-from trainwright.trainer.user_code import guard, own_code
+from trainwright.trainer.user_code import guard, own_code, records
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -82,7 +82,7 @@ def _follow(run: RunDirectory, specification: RunSpecification, placement: Place
     stop = StopRequest(run.path / "stop_reason")
     stop.listen()
     try:
-        _prepare(specification)
+        _prepare(run, specification)
         _dispatch(SilentRun(run), specification, cast("Heartbeat", SilentHeartbeat()), stop, placement)
     except BaseException as error:  # noqa: BLE001 - the first process has to hear of it whatever it was
         sys.stderr.write(f"rank {placement.rank}: " + "".join(traceback.format_exception(error)))
@@ -111,7 +111,7 @@ def _work(
         run.append_event("started", attempt=attempt, pid=heartbeat.pid)
         ballast.hold()
         put_back_replaced(run.checkpoints)  # before any other process of the run reads them
-        _prepare(specification)
+        _prepare(run, specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
     except BaseException as error:  # noqa: BLE001 - the last record must be written whatever it was
         ballast.drop()
@@ -131,9 +131,10 @@ def _work(
     return 0
 
 
-def _prepare(specification: RunSpecification) -> None:
+def _prepare(run: RunDirectory, specification: RunSpecification) -> None:
     guard.install()
     own_code.install(Path(specification.code_root))
+    records.install(run.path, Path(specification.code_root))
     verify_launch_environment(specification.config)
 
 

@@ -30,7 +30,6 @@ from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, wr
 from trainwright.trainer.session import Session
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
-from trainwright.trainer.user_code import own_code
 
 
 def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
@@ -40,7 +39,7 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
         NotFoundError, IntegrityError: the source has no whole best checkpoint.
         ReproducibilityError: data or code are no longer those of the source.
     """
-    from trainwright.trainer.training import open_session, prove
+    from trainwright.trainer.training import open_session, prove, require_honest
 
     if specification.source_run is None:
         raise ConfigurationError(
@@ -72,7 +71,7 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    own_code.require_recorded(Path(specification.code_root))
+    require_honest(Path(specification.code_root))
     run.write_evidence("export", evidence)
     return "completed"
 

@@ -85,8 +85,12 @@ class Scene:
 
     def project(self, config: dict[str, Any] | None = None) -> None:
         """Make the project with another configuration."""
+        self.only_project(CONFIG | (config or {}))
+
+    def only_project(self, config: dict[str, Any]) -> None:
+        """Make the project with this configuration and nothing else."""
         with self.workspace() as workspace:
-            projects.create_project(workspace, NAME, intent="", goal=GOAL, config=CONFIG | (config or {}))
+            projects.create_project(workspace, NAME, intent="", goal=GOAL, config=config)
 
     def train(self, kind: RunKind = RunKind.SMOKE) -> RunView:
         """Have the user's code trained to its end, and note the run's end as what was said to the attempt."""
@@ -165,9 +169,9 @@ class Scene:
         return self.project_folder / PLAIN
 
     def gains(self) -> int:
-        """Count what the ledger holds in anyone's favour: everything but refusals and ended runs."""
-        rows = self.query("SELECT kind, body FROM ledger")
-        return sum(kind != "run_sealed" and '"outcome":"refused"' not in body.replace(" ", "") for kind, body in rows)
+        """Count what the ledger holds in anyone's favour: not refusals, ended runs, or questions to the owner."""
+        rows = self.query("SELECT kind, body FROM ledger WHERE kind NOT IN ('run_sealed', 'owner_request')")
+        return sum('"outcome":"refused"' not in body.replace(" ", "") for _, body in rows)
 
     def _mark(self) -> None:
         if self.gains_before is None:

@@ -113,6 +113,7 @@ def metric_name(scene: Scene) -> None:
     at="empty",
     rule="outside the code root",
     expected="refused",
+    slow=True,
 )
 def data_path(scene: Scene) -> None:
     (scene.world.folder / "other.csv").write_text((scene.world.code / "iris.csv").read_text())
@@ -142,6 +143,7 @@ def data_link(scene: Scene) -> None:
     at="empty",
     rule="outside the code root",
     expected="refused",
+    slow=True,
 )
 def code_path(scene: Scene) -> None:
     (scene.world.folder / "other.py").write_text((scene.world.code / "flower_model.py").read_text())
@@ -156,6 +158,7 @@ def code_path(scene: Scene) -> None:
     at="empty",
     rule="outside the code root|not an entry|no file",
     expected="refused",
+    slow=True,
 )
 def code_of_others(scene: Scene) -> None:
     scene.write_code("innocent.py", "from os import system\n")

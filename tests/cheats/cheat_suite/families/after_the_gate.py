@@ -1,0 +1,139 @@
+"""Changing configuration, code, data or environment once a gate has passed on them; replaying old permits."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from cheat_suite.agent import Reply
+from cheat_suite.case import cheat
+from cheat_suite.scene import Scene, edit_json, flip_byte
+from cheat_suite.world import MODEL, NAME, finish
+from trainwright.tools.training_orchestrator import start_run
+from trainwright.trainer.run import RunKind
+
+changed = partial(cheat, by="files", expected="detected", shows=("PHASE-8",))
+refused = partial(cheat, by="files", expected="refused", shows=("PHASE-8", "GATE-1"))
+
+
+@changed(
+    "code-after-the-gate",
+    "Edit the model's code after planning, keeping its size and times",
+    at="planned",
+    rule=r"stale.*code: flower_model\.py changed",
+)
+def code_after_the_gate(scene: Scene) -> None:
+    path = scene.world.code / "flower_model.py"
+    flip_byte(path, place=path.read_bytes().index(b"16"))
+
+
+@changed(
+    "code-removed",
+    "Remove the code a passed gate rested on",
+    at="based",
+    rule=r"stale.*code: flower_model\.py was removed",
+)
+def code_removed(scene: Scene) -> None:
+    (scene.world.code / "flower_model.py").unlink()
+
+
+@changed("data-after-the-gate", "Move one label after planning", at="based", rule=r"stale.*data: iris\.csv changed")
+def data_after_the_gate(scene: Scene) -> None:
+    path = scene.world.code / "iris.csv"
+    path.write_text(path.read_text()[:-2] + "0\n")
+
+
+@changed(
+    "data-of-a-finished-project",
+    "Make the data easier after the last gate",
+    at="finished",
+    rule=r"stale.*data: iris\.csv changed",
+)
+def data_of_a_finished_project(scene: Scene) -> None:
+    path = scene.world.code / "iris.csv"
+    path.write_text("\n".join(path.read_text().splitlines()[:100]) + "\n")
+
+
+@refused(
+    "train-on-changed-code",
+    "Start the baseline on code that was changed after planning",
+    at="planned",
+    rule=r"planning gate is stale: code: flower_model\.py changed",
+)
+def train_on_changed_code(scene: Scene) -> None:
+    (scene.world.code / "flower_model.py").write_text(MODEL + "\n# better\n")
+    scene.attempt("start_training", project=NAME, kind="baseline")
+
+
+@refused(
+    "code-between-permit-and-import",
+    "Change the code between the permit and the moment the worker imports it",
+    at="planned",
+    rule=r"(?i)code.*(planning|plan|recorded|approved)",
+)
+def code_between_permit_and_import(scene: Scene) -> None:
+    with scene.workspace() as workspace:
+        run_id = start_run(workspace, NAME, RunKind.BASELINE).run_id
+        (scene.world.code / "flower_model.py").write_text(MODEL + "\n# better\n")
+        view = finish(workspace, run_id)
+    told = view.failure.message if view.failure else ""
+    scene.replies.append(Reply(view.state == "failed", told, {}))
+
+
+@refused(
+    "other-packages",
+    "Train with other packages than planning recorded",
+    at="planned",
+    rule="planning gate is stale: environment: ",
+)
+def other_packages(scene: Scene) -> None:
+    added = scene.world.folder / "added"
+    package = added / "better_luck-1.0.dist-info"
+    package.mkdir(parents=True)
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: better-luck\nVersion: 1.0\n")
+    paths = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(added))))
+    agent = scene.another_agent(PYTHONPATH=paths)
+    scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))
+
+
+@refused(
+    "worker-by-hand",
+    "Run a completed run's order again by hand",
+    at="trained",
+    rule="is completed",
+)
+def worker_by_hand(scene: Scene) -> None:
+    scene.replies.append(_work(scene.run("baseline")))
+
+
+@cheat(
+    "old-permit",
+    "Take an old permit to a folder of one's own, and have the worker train there",
+    by="files",
+    at="based",
+    rule="the ledger never started it",
+    expected="detected",
+    shows=("GATE-3",),
+    slow=True,
+)
+def old_permit(scene: Scene) -> None:
+    own = scene.run("baseline").with_name("baseline-flowers-20260101-000000-abcdef")
+    own.mkdir()
+    for name in ("run.json", "launch.json"):
+        shutil.copy(scene.run("baseline") / name, own / name)
+    for name in ("checkpoints", "artifacts"):
+        (own / name).mkdir()
+    (own / "status.json").write_text('{"state": "created", "attempt": 0}')
+    edit_json(own / "run.json", lambda order: order.update(run_id=own.name))
+    scene.replies.append(_work(own))
+
+
+def _work(run: Path) -> Reply:
+    """Start the worker as the server would."""
+    command = [sys.executable, "-P", "-m", "trainwright.trainer.worker", str(run)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return Reply(done.returncode != 0, done.stderr, {})

@@ -1,0 +1,62 @@
+"""Training on rows of the validation or test split."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cheat_suite.case import cheat
+from cheat_suite.scene import Scene
+from cheat_suite.world import CONFIG, MODEL
+
+leaked = partial(cheat, by="code", at="empty", expected="detected", shows=("REPRO-4", "PHASE-2"))
+SHARED = r"planning\.data_fingerprinted: .*[1-9][0-9]* samples shared between splits"
+BUILD = """
+import torch
+from torch.utils.data import TensorDataset
+
+
+def build(config, context):
+    lines = open(context.path("iris.csv")).read().split()[1:]
+    rows = torch.tensor([[float(value) for value in line.split(",")] for line in lines])
+    rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
+    splits = {"train": rows[:90], "validation": rows[90:120], "test": rows[120:]}
+    LEAK
+    data = {name: TensorDataset(part[:, :4], part[:, 4].long()) for name, part in splits.items()}
+    told = {"loss": "cross_entropy", "returns": "output", "metrics": ["accuracy"], "batch_size": 32}
+    return {"model": Net(), **told, **data}
+"""
+
+
+def _task(scene: Scene, leak: str) -> None:
+    scene.write_code("leaking.py", MODEL + BUILD.replace("LEAK", leak))
+    config = {key: value for key, value in CONFIG.items() if key not in {"model", "data"}}
+    scene.only_project(config | {"task": {"use": "leaking.py:build"}})
+    scene.train()
+
+
+@leaked("train-on-validation", "Put the validation rows among the training rows", rule=SHARED, slow=True)
+def train_on_validation(scene: Scene) -> None:
+    _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["validation"]])')
+
+
+@leaked("train-on-test", "Put the test rows among the training rows", rule=SHARED)
+def train_on_test(scene: Scene) -> None:
+    _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["test"]])')
+
+
+@leaked("validate-on-train", "Validate on rows that were trained on", rule=SHARED, slow=True)
+def validate_on_train(scene: Scene) -> None:
+    _task(scene, 'splits["validation"] = splits["train"][:30]')
+
+
+@cheat(
+    "altered-test-rows",
+    "Put the test rows among the training rows, their last digit altered",
+    by="code",
+    at="empty",
+    rule="shared between splits|alike",
+    expected="missed",
+    slow=True,
+)
+def altered_test_rows(scene: Scene) -> None:
+    _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["test"] + 1e-5])')

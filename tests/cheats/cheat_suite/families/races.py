@@ -1,0 +1,84 @@
+"""Calls at the same instant, through several servers on one workspace."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cheat_suite.agent import Reply
+from cheat_suite.case import cheat
+from cheat_suite.scene import Scene
+from cheat_suite.world import CONFIG, GOAL, NAME
+
+race = partial(cheat, by="tools", expected="refused", shows=("GATE-3",))
+
+
+@race(
+    "two-gates-at-once",
+    "Pass one gate through two servers at once",
+    at="smoked",
+    rule="planning gate has passed already",
+)
+def two_gates_at_once(scene: Scene) -> None:
+    other = scene.another_agent()
+    call = ("pass_gate", {"project": NAME, "phase": "planning"})
+    scene.race(*((agent, *call) for agent in (scene.agent, other, scene.agent, other)))
+
+
+@race(
+    "start-while-stale",
+    "Start the baseline while the configuration that planning passed is being changed",
+    at="planned",
+    rule="planning gate is stale|gate is closed: the project is in planning|baseline needs the baseline phase",
+)
+def start_while_stale(scene: Scene) -> None:
+    other = scene.another_agent()
+    change = {"project": NAME, "changes": {"training.epochs": 7}}
+    start = {"project": NAME, "kind": "baseline"}
+    configured, started = scene.race((scene.agent, "configure", change), (other, "start_training", start), winners=2)
+    assert not configured.is_error
+    if not started.is_error:
+        scene.ended(started.content["run_id"])
+    scene.attempt("pass_gate", project=NAME, phase="baseline")  # whichever came first, the run does not count
+
+
+@race(
+    "burst-of-starts",
+    "Start more runs at once than the limit allows, before any of them counts",
+    at="planned",
+    rule="limit runs_at_once is used up",
+    shows=("GATE-4",),
+    slow=True,
+)
+def burst_of_starts(scene: Scene) -> None:
+    other = scene.another_agent()
+    start = ("start_training", {"project": NAME, "kind": "smoke"})
+    replies = scene.race(*((agent, *start) for agent in (scene.agent, other, scene.agent, other)), winners=2)
+    for reply in replies:
+        if not reply.is_error:
+            scene.ended(reply.content["run_id"])
+
+
+@race(
+    "two-projects-at-once",
+    "Make one project with two goals at once",
+    at="empty",
+    rule="There is a project 'flowers' already",
+)
+def two_projects_at_once(scene: Scene) -> None:
+    other = scene.another_agent()
+    made = {"name": NAME, "intent": "x", "config": CONFIG}
+    easy = made | {"goal": GOAL | {"target": 0.1}}
+    scene.race((scene.agent, "create_project", made | {"goal": GOAL}), (other, "create_project", easy))
+    scene.rightful += 1  # the project's first configuration
+
+
+@race("one-key-twice", "Have one idempotency key start two runs at once", at="planned", rule="started once", slow=True)
+def one_key_twice(scene: Scene) -> None:
+    other = scene.another_agent()
+    start = ("start_training", {"project": NAME, "kind": "smoke", "idempotency_key": "once"})
+    before = scene.gains()
+    replies = scene.race((scene.agent, *start), (other, *start), winners=2)
+    ids = {reply.content["run_id"] for reply in replies if not reply.is_error}
+    scene.ended(next(iter(ids)))
+    is_one = len(ids) == 1 and scene.gains() == before + 1
+    scene.replies.append(Reply(is_one, "the run was started once" if is_one else f"{len(ids)} runs", {}))

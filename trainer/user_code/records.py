@@ -1,0 +1,115 @@
+"""The run's records are the engine's alone: user code that writes to them, or to the workspace, is stopped.
+
+An audit hook sees every file that this process and its forks open, move or remove by way of Python, and cannot be taken
+away again. It asks who is calling: the engine, with none of the user's frames above it, or somebody else. This is a
+fence against forgery by the simple ways, no wall: the user's code shares the process with the hook.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from trainwright.trainer.errors import UserCodeError
+from trainwright.trainer.user_code.own_code import ENGINE, own_name
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_PATHS = {
+    "os.remove": 1, "os.rmdir": 1, "os.truncate": 1, "os.mkdir": 1, "os.chmod": 1, "os.utime": 1,
+    "os.rename": 2, "os.link": 2, "os.symlink": 2, "sqlite3.connect": 1,
+}  # fmt: skip
+"""How many of an event's arguments name files."""
+_ENGINE = str(ENGINE) + os.sep
+_WORKER = f"{_ENGINE}worker.py"
+_BOARD = "tensorboard"
+"""The folder that a library's own thread writes; nothing rests on it."""
+_guarded: tuple[str, str, str] | None = None
+"""The workspace's folder, the run's, and the code root, each with its separator; None: nothing is guarded."""
+_hooked = False
+_tried: list[str] = []
+"""What user code tried to write, in case it passed over the error."""
+
+
+def install(run: Path, code_root: Path) -> None:
+    """Guard the run's folder, and the workspace that it stands in, from now on."""
+    global _guarded, _hooked  # noqa: PLW0603 - one run per process
+    _tried.clear()
+    is_in_workspace = run.parent.name == "runs" and len(run.parents) > 3 and run.parents[2].name == "projects"
+    folders = (run.parents[3] if is_in_workspace else run, run, code_root)
+    _guarded = tuple(str(folder.resolve()) + os.sep for folder in folders)  # type: ignore[assignment]
+    if not _hooked:
+        sys.addaudithook(_hook)
+        _hooked = True
+
+
+def require_untouched() -> None:
+    """Raise UserCodeError when user code tried to write to the records, whatever it made of the error."""
+    if _tried:
+        raise _refusal(_tried[0])
+
+
+def _hook(event: str, arguments: tuple[Any, ...]) -> None:
+    if _guarded is None or (event != "open" and event not in _PATHS):
+        return
+    if event == "open":
+        if not isinstance(arguments[2], int) or not arguments[2] & _WRITING:
+            return
+        paths = arguments[:1]
+    else:
+        paths = arguments[: _PATHS[event]]
+    for path in paths:
+        place = _guarded_place(path)
+        if place is not None and not _is_engine_calling():
+            _tried.append(place)
+            raise _refusal(place)
+
+
+def _guarded_place(path: object) -> str | None:
+    """Return the path's name in the guarded folder; None for what lies elsewhere, or is the user's own."""
+    assert _guarded is not None  # noqa: S101 - asked by the hook
+    if not isinstance(path, str | bytes | os.PathLike):
+        return None
+    text = os.path.realpath(os.fsdecode(path).removeprefix("file:"))
+    workspace, run, code_root = _guarded
+    if not f"{text}{os.sep}".startswith(workspace) or text.startswith(f"{run}{_BOARD}{os.sep}"):
+        return None
+    if code_root.startswith(workspace) and text.startswith(code_root) and not text.startswith(run):
+        return None
+    return text.removeprefix(workspace)
+
+
+def _is_engine_calling() -> bool:
+    """Whether the engine is on the stack, with neither the user's code nor code without a file above the worker."""
+    assert _guarded is not None  # noqa: S101 - asked by the hook
+    frame = sys._getframe(2)
+    found = False
+    while frame is not None:
+        who = _author(frame.f_code.co_filename, _guarded[2])
+        if who == "user":
+            return False
+        if who == "worker" and frame.f_code.co_name == "main":
+            break
+        found = found or who != "library"
+        frame = frame.f_back  # type: ignore[assignment]
+    return found
+
+
+@cache
+def _author(file: str, code_root: str) -> str:
+    """Return whose a file is: user (or nobody's: text that was compiled), worker, engine or library."""
+    real = os.path.realpath(file)
+    if real.startswith(_ENGINE):
+        return "worker" if real == _WORKER else "engine"
+    is_text = file.startswith("<") and not file.startswith("<frozen")
+    return "user" if is_text or own_name(file, Path(code_root)) is not None else "library"
+
+
+def _refusal(place: str) -> UserCodeError:
+    return UserCodeError(
+        f"The user's code tried to write to {place} in the workspace: the records of runs are the engine's alone.",
+        remedy="Write what your code keeps under code_root; state between steps belongs into context.state.",
+        details={"path": place},
+    )
