@@ -123,13 +123,16 @@ def verify(
     public_key: Annotated[
         Path | None, typer.Option("--public-key", help="Public key that the ledger should be signed with")
     ] = None,
+    head: Annotated[
+        str | None, typer.Option("--head", help="Digest with which the ledger ended when you noted it elsewhere")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Compare ledger, verdicts, records and files with each other; exit with 1 when anything was changed."""
     from trainwright.server.terminal import Terminal
     from trainwright.tools.ledger.verification import verify_workspace
 
-    report = verify_workspace(_existing(workspace_path(workspace)), public_key)
+    report = verify_workspace(_existing(workspace_path(workspace)), public_key, noted_head=head)
     if as_json:
         typer.echo(json.dumps(report.model_dump(), indent=2))
     else:

@@ -97,7 +97,13 @@ def test_a_key_is_made_once_and_verify_says_what_it_attests(made, tmp_path):
     again = run("keys", "new", "--key", key)
     assert again.returncode == 1
     assert again.stderr.startswith("Error: There is a key at")
-    assert "not attested: nothing is signed" in run("verify", made).stdout
+    shown = run("verify", made).stdout
+    assert "not attested: nothing is signed" in shown
+    head = shown.partition("The ledger ends with ")[2].strip().rstrip(".")
+    assert run("verify", made, "--head", head).returncode == 0
+    cut = run("verify", made, "--head", head.replace(head[-6:], "000000"))
+    assert cut.returncode == 1
+    assert "with which it once ended" in cut.stdout
     unsigned = run("verify", made, "--public-key", f"{key}.pub")
     assert unsigned.returncode == 1
     assert "fail  signature: not attested: no entry is signed by key" in unsigned.stdout

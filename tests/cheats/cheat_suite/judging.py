@@ -46,7 +46,8 @@ def _refuses(reply: Reply, rule: str) -> bool:
 
 def _verification(scene: Scene) -> list[tuple[str, str]]:
     try:
-        return [("verify", problem) for problem in verify_workspace(scene.world.workspace).problems]
+        report = verify_workspace(scene.world.workspace, noted_head=scene.noted_head)
+        return [("verify", problem) for problem in report.problems]
     except TrainwrightError as error:
         return [("verify", error.message)]
 

@@ -33,6 +33,8 @@ class Scene:
         self.replies: list[Reply] = []
         """What was said to the attempts, apart from a race's rightful winners."""
         self.gains_before: int | None = None
+        self.noted_head: str | None = None
+        """The digest with which the ledger ended before, where somebody noted it elsewhere."""
         self.rightful = 0
         """How many gains a race may bring: of two calls at once, one may win."""
 
@@ -73,6 +75,10 @@ class Scene:
         self.replies += [reply for reply in replies if reply.is_error] + won[winners:]
         self.rightful += winners
         return replies
+
+    def note_head(self) -> None:
+        """Note elsewhere with which digest the ledger ends, as a careful owner would."""
+        self.noted_head = self.query("SELECT digest FROM ledger ORDER BY sequence DESC LIMIT 1")[0][0]
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:

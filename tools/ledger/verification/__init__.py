@@ -69,11 +69,14 @@ class VerificationReport(BaseModel):
         return [finding.what for finding in self.findings if finding.counts]
 
 
-def verify_workspace(path: Path, public_key: Path | None = None) -> VerificationReport:
+def verify_workspace(
+    path: Path, public_key: Path | None = None, *, noted_head: str | None = None
+) -> VerificationReport:
     """Compare everything with the ledger. Changes nothing, but finishes what a killed server had recorded.
 
     Args:
         public_key: file of the key with which the ledger should be signed.
+        noted_head: digest with which the ledger ended at an earlier time, as an earlier report said.
 
     Raises:
         NotFoundError: the folder is not a workspace, or there is no such key.
@@ -89,19 +92,21 @@ def verify_workspace(path: Path, public_key: Path | None = None) -> Verification
             for project in session.scalars(select(Project.name)):
                 publish(session, project, workspace.project_folder(project))
         with workspace.snapshot() as session:  # reading every file may take minutes: nobody waits for it
-            report = _compare(session, workspace, public)
+            report = _compare(session, workspace, public, noted_head)
         with workspace.session() as session:
             last = session.scalar(select(LedgerEntry.digest).order_by(LedgerEntry.sequence.desc()).limit(1))
             if report.findings and last != report.head:  # a server was at work meanwhile: look again while it waits
-                report = _compare(session, workspace, public)
+                report = _compare(session, workspace, public, noted_head)
     finally:
         workspace.close()
     return report
 
 
-def _compare(session: Session, workspace: Workspace, public: PublicKey | None) -> VerificationReport:
+def _compare(
+    session: Session, workspace: Workspace, public: PublicKey | None, noted_head: str | None
+) -> VerificationReport:
     case = Case(session, workspace, public)
-    findings = found("ledger", broken_links(session))
+    findings = found("ledger", broken_links(session) + _without(noted_head, case))
     checked = {"ledger_entries": len(case.entries)}
     for name, verify in PARTS.items():
         checked[name], more = verify(case)
@@ -109,3 +114,10 @@ def _compare(session: Session, workspace: Workspace, public: PublicKey | None) -
     attested, more = attestation(case)
     head = case.entries[-1].digest if case.entries else ""
     return VerificationReport(findings=findings + more, checked=checked, attested=attested, head=head)
+
+
+def _without(noted_head: str | None, case: Case) -> list[str]:
+    """Return a sentence when the ledger does not hold the entry with which it once ended."""
+    if noted_head is None or any(entry.digest == noted_head for entry in case.entries):
+        return []
+    return [f"the ledger holds no entry {noted_head[:80]}, with which it once ended: it was cut off or rewritten"]

@@ -179,6 +179,17 @@ def ledger_and_copy_rewritten(scene: Scene) -> None:
         copy_forward(workspace, NAME)
 
 
+@edited(
+    "noted-ledger-rewritten",
+    "Rewrite the ledger and its plain copy, somebody having noted elsewhere how the ledger ended",
+    at="based",
+    rule="holds no entry .* with which it once ended",
+)
+def noted_ledger_rewritten(scene: Scene) -> None:
+    scene.note_head()
+    ledger_and_copy_rewritten(scene)
+
+
 @edited("copy-edited", "Edit the ledger's plain copy", at="based", rule="ledger.jsonl: line")
 def copy_edited(scene: Scene) -> None:
     scene.copy.write_text(scene.copy.read_text().replace("passed", "Passed", 1))
@@ -218,6 +229,17 @@ def both_ends_cut(scene: Scene) -> None:
     lines = scene.copy.read_text().splitlines(keepends=True)
     scene.copy.write_text("".join(lines[:-1]))
     bring_back()
+
+
+@edited(
+    "noted-both-ends-cut",
+    "Cut the newest decision off ledger, row and plain copy, somebody having noted elsewhere how the ledger ended",
+    at="based",
+    rule="holds no entry .* with which it once ended",
+)
+def noted_both_ends_cut(scene: Scene) -> None:
+    scene.note_head()
+    both_ends_cut(scene)
 
 
 def _rewrite_intent(scene: Scene) -> None:
