@@ -166,7 +166,7 @@ async def test_a_project_whose_smoke_run_failed_is_diagnosed_by_that_run(in_memo
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"code_root": "../.."}, "outside the folders"),
+        ({"code_root": "../.."}, "Only the workspace's owner may allow this: code_root"),
         ({"model": {"use": "mlp", "size": 3}}, "unknown key `model.size`"),
         ({"training": {"epochs": "many"}}, "`training.epochs` = 'many'"),
         ({"data": None}, "model"),

@@ -239,10 +239,12 @@ def test_a_nondeterministic_operation_is_named_with_a_deterministic_replacement(
 
 
 @pytest.mark.requirement("REPRO-2")
-def test_an_exemption_is_recorded(ended: Any) -> None:
+def test_a_run_without_deterministic_operation_says_so(ended: Any) -> None:
     run = ended("", {**PARTS, "reproducibility": {"deterministic": False}})
     assert run.status().state is RunState.COMPLETED
-    assert "non-deterministic operations are allowed" in run.evidence("reproducibility")["exemption"]
+    record = run.evidence("reproducibility")
+    assert record["settings"]["deterministic_algorithms"] is False
+    assert record["probe"]["nondeterministic_operation_refused"] is not True
 
 
 @pytest.mark.requirement("DIAG-1", "TRAIN-1")

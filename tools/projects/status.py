@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
@@ -18,7 +19,7 @@ from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
-from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.errors import ConfigurationError, TrainwrightError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -173,7 +174,9 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
 def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
     """Return the most severe alerts; a run whose record is damaged has none here, and its check says so."""
     living = [run for run in newest if not run.status.state.is_ended]
-    standing_on = [run for run in (evidence.final, evidence.baseline, evidence.smoke) if run is not None]
+    standing_on: list[RunEvidence] = []
+    with suppress(ConfigurationError):  # no run stands on a configuration that does not fit the schema
+        standing_on = [run for run in (evidence.final, evidence.baseline, evidence.smoke) if run is not None]
     found: list[AlertLine] = []
     for run in {run.id: run for run in [*living, *standing_on]}.values():
         try:

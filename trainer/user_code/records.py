@@ -103,8 +103,9 @@ def _author(file: str, code_root: str) -> str:
     real = os.path.realpath(file)
     if real.startswith(_ENGINE):
         return "worker" if real == _WORKER else "engine"
-    is_text = file.startswith("<") and not file.startswith("<frozen")
-    return "user" if is_text or own_name(file, Path(code_root)) is not None else "library"
+    if file.startswith("<frozen "):  # a part of Python itself: no path, which would be taken for one in this folder
+        return "library"
+    return "user" if file.startswith("<") or own_name(file, Path(code_root)) is not None else "library"
 
 
 def _refusal(place: str) -> UserCodeError:
