@@ -35,7 +35,7 @@ class Need:
     """Bytes that training takes."""
 
     fixed: int
-    """Gradients and optimizer state that are not there yet."""
+    """Gradients, optimizer state that is not there yet, and what the update works on."""
     per_batch: float
     """Kept for the backward pass whatever the batch is."""
     per_sample: float
@@ -137,7 +137,8 @@ def measured_need(session: Session) -> Need:
     per_sample = max(kept[1] - kept[0], 0) / (MORE - FEW)
     own = _bytes(session.parameters)
     missing = max(MOMENTS * own - _state_bytes(session), 0) if session.progress.step == 0 else 0
-    return Need(own + missing, max(kept[0] - FEW * per_sample, 0.0), per_sample)
+    largest = max((_bytes([parameter]) for parameter in session.parameters), default=0)  # the update works on a copy
+    return Need(own + missing + largest, max(kept[0] - FEW * per_sample, 0.0), per_sample)
 
 
 def _state_bytes(session: Session) -> int:
