@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SHARE = 0.75
 """Of the free memory that a plan may count on: allocators round up, and kernels need room to work."""
+BATCH_SHARE = 0.55
+"""The same for a batch, whose many pieces leave gaps between them."""
 MOMENTS = 2
 """Copies of the weights that Adam and its kin keep as state; the others keep less."""
 FEW, MORE = 2, 4
@@ -43,7 +45,7 @@ class Need:
 
     def largest_batch(self, free_bytes: int) -> int:
         """Return the largest batch that fits; 0 when none does."""
-        room = SHARE * free_bytes - self.fixed - self.per_batch
+        room = BATCH_SHARE * free_bytes - self.fixed - self.per_batch
         return max(int(room / max(self.per_sample, 1.0)), 0)
 
 
