@@ -44,7 +44,7 @@ def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_
     assert profile["steps"] == 10
     assert sum(profile["phases_percent"].values()) == pytest.approx(100, abs=1)
     assert all(profile["phases_ms"][name] > 0 for name in ("data", "forward", "backward", "optimizer", "logging"))
-    assert profile["run_seconds"] == pytest.approx(3 * profile["epoch_seconds"], rel=0.1, abs=0.1)  # both are rounded
+    assert profile["run_seconds"] == pytest.approx(3 * profile["epoch_seconds"], rel=0.1, abs=0.066)  # roundings
     assert profile["peak_memory_bytes"] > 2**20
     rate = found["learning_rate"]["suggested"]
     assert 1e-3 < rate < 0.5, "trains well at 0.003 to 0.1; it was configured far below"
