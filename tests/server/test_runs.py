@@ -36,6 +36,7 @@ async def test_a_smoke_run_brings_the_evidence_that_opens_planning(in_memory, ir
         first = await agent.project(config={**iris, "loader": {"prefetch_factor": 4}})
         assert first["next"]["tool"] == "start_training"
         view = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
+        assert view["next"]["tool"] == "run_status", "the worker has just begun to import torch"
         again = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
         assert again["run_id"] == view["run_id"], "the same key must not start a second run"
         done = await agent.ended(view["run_id"])

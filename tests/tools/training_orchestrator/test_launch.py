@@ -68,7 +68,7 @@ def test_a_start_writes_directory_row_and_ledger_entry_together(workspace: Works
     assert body["permit"] == specification.permit
     assert view.run_id.startswith("baseline-digits-2")
     assert view.next is not None
-    assert (view.next.tool, view.next.arguments["run_id"]) == ("run_status", view.run_id)
+    assert view.next.arguments["run_id"] == view.run_id
 
 
 def test_without_a_permit_nothing_is_written(workspace: Workspace) -> None:
