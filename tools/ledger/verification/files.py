@@ -13,6 +13,7 @@ from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.run.directory import LIMITS
 
 if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
@@ -26,6 +27,7 @@ def verify_runs(case: Case) -> Found:
     for run_id, row in rows.items():
         own, directory = case.project(row.project), case.workspace.run_directory(row.project, run_id)
         findings += found("database", own.run_differences(row))
+        findings += found("run record", _changed_limits(directory, own.resumed.get(run_id)))
         if run_id in own.resealed:
             findings += found("ledger", [f"run {run_id} was sealed twice without having been resumed"])
         if (seal := own.seals.get(run_id)) is not None:
@@ -102,6 +104,20 @@ def _changed_order(run: RunDirectory, digest: str) -> list[str]:
     path = run.path / "run.json"
     same = path.is_file() and digest_file(path) == digest
     return [] if same else [f"run {run.run_id}: run.json was changed after the start"]
+
+
+def _changed_limits(run: RunDirectory, reserved: dict[str, Any] | None) -> list[str]:
+    """Compare what a run's worker is told that it may use with what the ledger reserved when the run was resumed."""
+    path = run.path / LIMITS
+    if reserved is None:
+        return [f"run {run.run_id}: {LIMITS} was added; nothing resumed the run"] if path.exists() else []
+    try:
+        present = run.limits().model_dump(mode="json") if path.is_file() else {}
+    except TrainwrightError as error:
+        return [f"run {run.run_id}: {LIMITS} cannot be read any more: {error.message}"]
+    names = sorted(name for name in reserved.keys() | present.keys() if reserved.get(name) != present.get(name))
+    told = "; ".join(f"{name} {present.get(name)}, reserved {reserved.get(name)}" for name in names)
+    return [f"run {run.run_id}: {LIMITS} differs from what its resuming reserved: {told}"] if names else []
 
 
 def _where(name: str) -> Where:
