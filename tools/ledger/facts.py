@@ -30,6 +30,8 @@ class ProjectFacts:
         """Run id to what it was started as, in order."""
         self.seals: dict[str, dict[str, Any]] = {}
         """Run id to its seal; a resumed run has none until it has ended again."""
+        self.resumed: dict[str, dict[str, Any] | None] = {}
+        """Run id to the limits that its latest resuming reserved."""
         self.resealed: list[str] = []
         """Runs sealed twice without having been resumed: someone wanted an edit to count."""
         query = select(LedgerEntry).where(LedgerEntry.project == project).order_by(LedgerEntry.sequence)
@@ -38,7 +40,7 @@ class ProjectFacts:
         for entry in session.scalars(query):
             try:
                 self._take(entry.kind, json.loads(entry.body))
-            except (ValueError, KeyError):
+            except (ValueError, KeyError, AttributeError):
                 continue  # an entry that was damaged says nothing; `broken_links` names it
 
     def _take(self, kind: str, body: dict[str, Any]) -> None:
@@ -50,6 +52,7 @@ class ProjectFacts:
             self.started.setdefault(body["run_id"], body)
         elif kind == "run_resumed":
             self.seals.pop(body["run_id"], None)
+            self.resumed[body["run_id"]] = body.get("permit", {}).get("reserved", {}).get("limits")
         elif kind == "run_sealed" and body["run_id"] in self.seals:
             self.resealed.append(body["run_id"])
         elif kind == "run_sealed":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from cheat_suite.case import cheat
+from cheat_suite.families.held_out import BUILD
 from cheat_suite.scene import Scene
-from cheat_suite.world import MODEL
+from cheat_suite.world import CONFIG, MODEL
 
 RUN = "from pathlib import Path\nRUN = Path(open('/proc/self/cmdline').read().split('\\0')[-2])\n"
 """How code finds the run that it is part of."""
@@ -249,3 +250,45 @@ def outlives_its_run(scene: Scene) -> None:
         "subprocess.Popen([sys.executable, Path(__file__).with_name('child.py'), RUN], start_new_session=True)\n"
     )
     _play(scene, start + MODEL)
+
+
+OWN_METRIC = r"a metric of your own the name 'accuracy'; that is the name of the built-in metric"
+measured = partial(slowly, at="empty", rule=OWN_METRIC)
+
+
+def _measure(scene: Scene, name: str, value: str) -> None:
+    scene.write_code("own.py", f"def {name}(outputs, targets):\n    return {value}\n")
+    scene.only_project(CONFIG | {"metrics": [{"use": f"own.py:{name}"}]})
+    scene.train()
+
+
+@measured("metric-of-a-built-in-name", "Give a metric that is always 1.0 the name of a built-in one")
+def metric_of_a_built_in_name(scene: Scene) -> None:
+    _measure(scene, "accuracy", "1.0")
+
+
+@measured("metric-that-returns-another", "Have a metric of one's own return a built-in one's name and the value 1.0")
+def metric_that_returns_another(scene: Scene) -> None:
+    _measure(scene, "score", "{'accuracy': 1.0}")
+
+
+@cheat(
+    "targets-of-ones-own",
+    "Return the predictions as the targets that the built-in accuracy compares (reports say: from the user's step)",
+    by="code",
+    at="empty",
+    expected="missed",
+    rule="targets|step",
+    slow=True,
+)
+def targets_of_ones_own(scene: Scene) -> None:
+    step = (
+        "def step(model, batch, context):\n"
+        "    scores = model(batch[0])\n"
+        "    loss = torch.nn.functional.cross_entropy(scores, batch[1])\n"
+        "    return {'loss': loss, 'output': scores, 'target': scores.argmax(1)}\n"
+    )
+    build = BUILD.replace("LEAK", "pass").replace('"returns": "output"', '"step": step')
+    scene.write_code("own_step.py", MODEL + build + step)
+    scene.only_project({"code_root": CONFIG["code_root"], "task": {"use": "own_step.py:build"}})
+    scene.train()
