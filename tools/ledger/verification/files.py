@@ -9,6 +9,7 @@ from sqlalchemy import select
 from trainwright.tools.gates.publication import NAMING
 from trainwright.tools.ledger.seals import METRICS, changed_files
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, found
+from trainwright.tools.training_orchestrator.abandoned import is_untouched
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -42,8 +43,7 @@ def verify_runs(case: Case) -> Found:
     findings += found(
         "database", [f"run {name} was removed from the database" for name in recorded if name not in rows]
     )
-    findings += found("run record", _foreign_runs(case, rows.keys() | set(recorded)))
-    return sealed, findings
+    return sealed, findings + _foreign_runs(case, rows.keys() | set(recorded))
 
 
 def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
@@ -53,14 +53,17 @@ def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
         return None
 
 
-def _foreign_runs(case: Case, known: set[str]) -> list[str]:
-    """Name folders among the runs that no permit made. One without a lock was left by a server that died meanwhile."""
-    folders = (case.workspace.path / "projects").glob("*/runs/*")
-    return [
-        f"run {folder.name}: its folder stands among the runs, and the ledger never started it"
-        for folder in sorted(folders)
-        if folder.name not in known and (folder / "run.lock").exists()
-    ]
+def _foreign_runs(case: Case, known: set[str]) -> list[Finding]:
+    """Name folders among the runs that no permit made. One that no worker has touched, a killed server left behind."""
+    findings = []
+    for folder in sorted((case.workspace.path / "projects").glob("*/runs/*")):
+        what = f"run {folder.name}: its folder stands among the runs, and the ledger never started it"
+        if folder.name in known:
+            continue
+        if is_untouched(folder):
+            what += "; a server ended while it ordered it, and the next one that starts removes it"
+        findings.append(Finding(where="run record", what=what, counts=not is_untouched(folder)))
+    return findings
 
 
 def verify_checkpoints(case: Case) -> Found:
