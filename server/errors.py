@@ -63,7 +63,7 @@ def argument_error(tool: str, error: ValidationError, schema: Mapping[str, Any])
     """Return the ToolError for arguments that do not fit the tool's schema, one line for each of them."""
     problems = [_explain_argument(problem, schema) for problem in error.errors(include_url=False)]
     names = ", ".join(schema.get("properties", {})) or "none"
-    lines = [f"{tool} was called with arguments that it does not take:"]
+    lines = [f"{tool} cannot be called like this:"]
     lines += [f"- {problem}" for problem in problems[:8]]
     lines.append(f"Remedy: call {tool} again with these corrected; its arguments are: {names}.")
     return ToolError("\n".join(lines))
@@ -118,7 +118,10 @@ def _explain_argument(problem: Mapping[str, Any], schema: Mapping[str, Any]) -> 
         return f"unknown argument `{key}`; {hint}"
     if problem["type"] == "missing":
         return f"`{key}` is required"
-    return f"`{key}` = {_shown(problem.get('input'))}: {problem['msg'].removeprefix('Value error, ')}"
+    reason = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] in {"model_type", "model_attributes_type"}:
+        reason = f"an object with the keys {', '.join(_properties_at(schema, [*parents, name]))} is needed"
+    return f"`{key}` = {_shown(problem.get('input'))}: {reason}"
 
 
 def _properties_at(schema: Mapping[str, Any], path: list[str]) -> list[str]:

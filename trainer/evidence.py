@@ -33,6 +33,7 @@ def resolved_evidence(session: Session) -> dict[str, Any]:
         "returns": session.work.returns if session.work.step is None and session.work.train_step is None else None,
         "objective": _objective_of(session),
         "objective_rests_on": session.own.record,
+        "judged_by": "validation_step" if session.work.validation_step else "step" if session.work.step else None,
         "inputs": "keywords" if _by_keywords(sample) else "positional",
         "parameters": sum(size for size, _ in sizes),
         "trainable_parameters": sum(size for size, trainable in sizes if trainable),

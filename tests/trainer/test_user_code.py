@@ -188,6 +188,20 @@ def test_a_wrong_entry_names_its_key_the_place_and_what_is_near(
     assert failure.remedy
 
 
+@pytest.mark.requirement("TRAIN-1", "PIPE-2")
+@pytest.mark.parametrize("folder", ["code", "json", "test/code"])
+def test_a_folder_named_like_a_library_is_trained_from_all_the_same(
+    folder: str, ended: Any, tmp_path: Path, mine: str
+) -> None:
+    place = tmp_path / "project" / folder
+    place.mkdir(parents=True)
+    (place / "net.py").write_text(f"from beside import number\n{mine}")
+    (place / "beside.py").write_text("number = 3")
+    run = ended("", {**PARTS, "model": {"use": f"{folder}/net.py:Net"}})
+    assert run.status().state is RunState.COMPLETED, run.status().failure
+    assert {f"{folder}/net.py", f"{folder}/beside.py"} <= run.evidence("code")["files"].keys()
+
+
 UNFIT: dict[str, tuple[str, dict[str, Any], str, str]] = {
     "too few outputs": ("class Net(Net):\n    def forward(self, x): return x[:, :1]", {}, "configuration|data", "1"),
     "label outside": ("def data():\n    d = globals()['torch']\n    return d.utils.data.TensorDataset(d.randn(40, 4), d.arange(40) % 3)", {}, "data", "Label 2 is outside the model's 2 classes"),

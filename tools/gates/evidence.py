@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.owner.grants import DECISION, standing_grants
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.checklist import CheckLine
+    from trainwright.tools.gates.phases import Phase
     from trainwright.tools.owner import Wish
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.trainer.config import TrainingConfig
@@ -155,6 +158,10 @@ class Evidence:
     def settings(self) -> Settings:
         """The owner's settings. A check reads them here, so that a decision can be derived again under its own."""
         return self.workspace.settings
+
+    def lines(self, phase: Phase) -> list[CheckLine]:
+        """Return the lines of a phase's checklist that hold. Raises NotFoundError or ConfigurationError."""
+        return load_checklist(phase).checks
 
     @cached_property
     def grants(self) -> list[Wish]:

@@ -95,11 +95,9 @@ def _import(file: Path, code_root: Path) -> ModuleType:
     parts = file.relative_to(code_root.resolve()).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     if all(part.isidentifier() for part in parts) and name:
-        taken = sys.modules.get(name)
-        if taken is None or _is_file(taken, file):
-            module = importlib.import_module(name)
-            if _is_file(module, file):
-                return module
+        module = _under_its_name(name, file)
+        if module is not None:
+            return module
     private = "_user_" + "_".join(parts)  # the name belongs to a library, or is no identifier
     if private in sys.modules and _is_file(sys.modules[private], file):
         return sys.modules[private]
@@ -110,6 +108,20 @@ def _import(file: Path, code_root: Path) -> ModuleType:
     sys.modules[private] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _under_its_name(name: str, file: Path) -> ModuleType | None:
+    """Import the file by its dotted name; None where the name, or a package in it, is a library's (`code/net.py`)."""
+    taken = sys.modules.get(name)
+    if taken is not None and not _is_file(taken, file):
+        return None
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the user's code lacks something else
+        return None
+    return module if _is_file(module, file) else None
 
 
 def _is_file(module: ModuleType, file: Path) -> bool:

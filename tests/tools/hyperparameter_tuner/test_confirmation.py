@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.improvement import (
     _seed_problems,
     _without_effect,
@@ -17,6 +18,7 @@ from trainwright.tools.gates.improvement import (
     least_seeds,
     resolution,
 )
+from trainwright.tools.gates.phases import Phase
 
 
 @pytest.mark.requirement("TUNE-5", "PHASE-5")
@@ -109,8 +111,10 @@ def test_seeds_that_give_the_same_weights_measured_nothing() -> None:
 
 @pytest.mark.requirement("PHASE-5", "PHASE-9")
 def test_the_checklist_says_how_many_seeds_are_needed() -> None:
-    evidence: Any = SimpleNamespace(config_digest="blake3:1", config=SimpleNamespace(seed=42))
-    assert least_seeds() == 3
+    lines = load_checklist(Phase.OPTIMIZATION).checks
+    config = SimpleNamespace(seed=42)
+    evidence: Any = SimpleNamespace(config_digest="blake3:1", config=config, lines=lambda _: lines)
+    assert least_seeds(lines) == 3
     two = confirmation_seeds("blake3:1", 2, own_seed=42)
     assert _seed_problems(evidence, two) == ["it was confirmed on 2 seeds; at least 3 are needed"]
     assert _seed_problems(evidence, confirmation_seeds("blake3:1", 3, own_seed=42)) == []
