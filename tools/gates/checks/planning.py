@@ -160,11 +160,18 @@ def data_volume(evidence: Evidence, line: CheckLine) -> Outcome:
     required = f"train, validation and test of at least {least:.0f} samples, at most {most:.0f} in all"
     if not record:
         return _needs_smoke(evidence, "not counted", required)
-    sizes = {name: int(split.get("size", 0)) for name, split in record.get("splits", {}).items()}
-    enough = {"train", "validation"} <= sizes.keys() and all(size >= least for size in sizes.values())
-    measured = ", ".join(f"{name} {size}" for name, size in sizes.items())
+    splits = record.get("splits", {})
+    sizes = {name: int(split.get("size", 0)) for name, split in splits.items()}
+    different = {name: int(splits[name].get("different", size)) for name, size in sizes.items()}
+    copied = [name for name, size in sizes.items() if different[name] < least <= size]
+    measured = ", ".join(
+        f"{name} {n}" + f" ({different[name]} different)" * (name in copied) for name, n in sizes.items()
+    )
     if sum(sizes.values()) > most:
         return failed(measured, required, _again_on(evidence, "return fewer samples", "use fewer samples"))
+    if copied:
+        return failed(measured, required, _again_on(evidence, "return different samples", "give different samples"))
+    enough = {"train", "validation"} <= sizes.keys() and all(size >= least for size in sizes.values())
     return judged(enough, measured, required, _mend_volume(evidence, sizes, least))
 
 
