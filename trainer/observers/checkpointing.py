@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trainwright.trainer.checkpoints.index import checkpoint_name, write_index
 from trainwright.trainer.checkpoints.write import remove_leftovers, remove_untagged, write_checkpoint
+from trainwright.trainer.divergence import lower_rate
 from trainwright.trainer.errors import DivergenceError
 from trainwright.trainer.observers.observer import EpochResult, Observer
 from trainwright.trainer.session import Session
@@ -128,5 +129,6 @@ def require_finite(session: Session, model: dict[str, Tensor], infinite_buffers:
                     "batch_indices": [],
                     "loss": repr(math.nan),
                     "parameter": name,
+                    **lower_rate(session),
                 },
             )
