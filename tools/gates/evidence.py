@@ -93,7 +93,7 @@ class RunEvidence:
     @cached_property
     def checkpoint_problems(self) -> list[str]:
         """Problems of the run's checkpoints, digests compared."""
-        return self._inspection.checkpoint_problems(self.directory)
+        return self._inspection.checkpoint_problems(self.directory, self.facts.run_keys[self.id])
 
     def best_value(self, metric: str) -> float | None:
         """Return a validation metric at the run's best epoch."""

@@ -78,7 +78,9 @@ class Checkpointing(Observer):
             "run_id": specification.run_id,
             "config_digest": specification.config_digest,
         }
-        path = write_checkpoint(session.run.checkpoints, model=model, tensors=tensors, state=state, manifest=manifest)
+        path = write_checkpoint(
+            session.run.checkpoints, model=model, tensors=tensors, state=state, manifest=manifest, key=session.run.key
+        )
         self.saved, self.last = (progress.epoch, progress.batch), path.name
         self._tag(session)
         self._report(session, path.name)
