@@ -35,7 +35,7 @@ def explain(error: TrainwrightError) -> str:
     if len(failed) > MOST_CHECKS:
         lines.append(f"- and {len(failed) - MOST_CHECKS} more checks; project_status shows all")
     lines += _other_problems(error.details.get("problems"), error.message)
-    lines.append(f"Remedy: {_call(call) if call else error.remedy}")
+    lines.append(f"Remedy: {_call(call)}{_why(call)}" if call else f"Remedy: {error.remedy}")
     if error.document:
         lines.append(f"Document: read_document(path='{error.document}')")
     return "\n".join(lines)
@@ -92,6 +92,10 @@ def _check_line(check: dict[str, Any], remedy: Mapping[str, Any] | None) -> str:
 
 def _call(call: Mapping[str, Any]) -> str:
     return call_text(call["tool"], call.get("arguments", {}))
+
+
+def _why(call: Mapping[str, Any]) -> str:
+    return f" - {call['why']}" if call.get("why") else ""
 
 
 def _other_problems(problems: object, message: str) -> list[str]:

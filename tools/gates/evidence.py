@@ -93,7 +93,7 @@ class RunEvidence:
     @cached_property
     def checkpoint_problems(self) -> list[str]:
         """Problems of the run's checkpoints, digests compared."""
-        return self._inspection.checkpoint_problems(self.directory)
+        return self._inspection.checkpoint_problems(self.directory, self.facts.run_keys[self.id])
 
     def best_value(self, metric: str) -> float | None:
         """Return a validation metric at the run's best epoch."""
@@ -110,7 +110,11 @@ class RunEvidence:
         if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
             arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
             arguments["reason"] = f"{self.id}: {status.failure.category}"
-            return NextCall(tool="configure", arguments=arguments, why="what the failed run measured would fit")
+            return NextCall(
+                tool="configure",
+                arguments=arguments,
+                why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
+            )
         if state.is_ended:
             cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
@@ -315,5 +319,6 @@ class Evidence:
         if self.config.search is not None:
             return self.call("start_tuning", why)
         rate = self.config.optimizer.learning_rate
-        space = {"optimizer.learning_rate": {"type": "float", "low": rate / 10, "high": rate * 10, "log": True}}
+        low, high = (float(f"{end:.3g}") for end in (rate / 10, rate * 10))
+        space = {"optimizer.learning_rate": {"type": "float", "low": low, "high": high, "log": True}}
         return self.call("start_tuning", why, search={"trials": 10, "space": space})

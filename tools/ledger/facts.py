@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
@@ -30,6 +31,8 @@ class ProjectFacts:
         """Run id to what it was started as, in order."""
         self.seals: dict[str, dict[str, Any]] = {}
         """Run id to its seal; a resumed run has none until it has ended again."""
+        self.run_keys: dict[str, list[str | None]] = defaultdict(list)
+        """Run id to the public key of each of its attempts; None where another launcher started the worker."""
         self.resumed: dict[str, dict[str, Any] | None] = {}
         """Run id to the limits that its latest resuming reserved."""
         self.resealed: list[str] = []
@@ -50,8 +53,10 @@ class ProjectFacts:
             self.configurations.setdefault(body["number"], body)
         elif kind == "run_started":
             self.started.setdefault(body["run_id"], body)
+            self.run_keys[body["run_id"]].append(body.get("run_key"))
         elif kind == "run_resumed":
             self.seals.pop(body["run_id"], None)
+            self.run_keys[body["run_id"]].append(body.get("run_key"))
             self.resumed[body["run_id"]] = body.get("permit", {}).get("reserved", {}).get("limits")
         elif kind == "run_sealed" and body["run_id"] in self.seals:
             self.resealed.append(body["run_id"])

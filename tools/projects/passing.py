@@ -119,10 +119,8 @@ def _out_of_turn(evidence: Evidence, where: Standing, wanted: Phase) -> GateRefu
         message = f"The {wanted.value} gate has {status} already; nothing it rested on has changed."
     else:
         message = f"The {wanted.value} gate is closed: the project is in {where.phase.value}."
-    reasons = where.gate(where.phase).reasons
-    stale = f" The {where.phase.value} gate is stale: {'; '.join(reasons[:3])}." if reasons else ""
     return GateRefusedError(
-        message + stale,
+        message + where.stale_text,
         remedy=str(call) if call else f"project_status(project={evidence.name!r}): all gates have passed.",
         document="phases/WORKFLOW.md",
         details={"phase": where.phase.value, "next": call.model_dump(mode="json") if call else None},

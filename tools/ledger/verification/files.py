@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.publication import NAMING
-from trainwright.tools.ledger.seals import METRICS, changed_files
+from trainwright.tools.ledger.run_keys import end_differences
+from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, found
 from trainwright.tools.training_orchestrator.abandoned import is_untouched
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import LIMITS
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ def verify_runs(case: Case) -> Found:
             sealed += 1
             changed = changed_files(directory, seal["digests"], case.inspection)
             findings += [Finding(where=_where(name), what=f"run {run_id}: {what}") for name, what in changed]
+            findings += found("run record", _end_problems(directory, own.run_keys[run_id], seal))
             if not changed and row.summary != _summary_of(directory):
                 findings += found("database", [f"run {run_id}: summary was changed in the database"])
         elif (body := own.started.get(run_id)) is not None:
@@ -51,6 +54,13 @@ def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
         return run.evidence("summary")
     except TrainwrightError:  # sealed as it was: damaged
         return None
+
+
+def _end_problems(run: RunDirectory, keys: list[str | None], seal: dict[str, Any]) -> list[str]:
+    """Tell what the seal's own entry found wrong, or else whether the signed end is still what was sealed."""
+    if seal.get("problem"):
+        return [f"run {run.run_id}: {seal['problem']}"]
+    return end_differences(run, keys[-1] if keys else None, seal["state"], seal["digests"])
 
 
 def _foreign_runs(case: Case, known: set[str]) -> list[Finding]:
@@ -73,7 +83,7 @@ def verify_checkpoints(case: Case) -> Found:
         directory = case.workspace.run_directory(row.project, row.id)
         try:
             count += len(list_checkpoints(directory))
-            problems += case.inspection.checkpoint_problems(directory)
+            problems += case.inspection.checkpoint_problems(directory, case.project(row.project).run_keys[row.id])
         except TrainwrightError as error:
             problems.append(f"run {row.id}: {error.message}")
     return count, found("checkpoint", problems)

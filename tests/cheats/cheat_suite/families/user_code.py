@@ -6,10 +6,12 @@ from functools import partial
 
 from cheat_suite.case import cheat
 from cheat_suite.families.held_out import BUILD
-from cheat_suite.scene import Scene
+from cheat_suite.scene import Scene, wait_until
 from cheat_suite.world import CONFIG, MODEL
 
-RUN = "from pathlib import Path\nRUN = Path(open('/proc/self/cmdline').read().split('\\0')[-2])\n"
+RUN = """from pathlib import Path
+RUN = Path(open('/proc/self/cmdline').read().rpartition('worker\\0')[2].split('\\0')[0])
+"""
 """How code finds the run that it is part of."""
 tried = partial(cheat, by="code", at="created", expected="refused", shows=("GATE-1",))
 slowly = partial(tried, slow=True)
@@ -223,17 +225,17 @@ def rewrites_itself(scene: Scene) -> None:
     "Start a process that outlives the run and edits the summary before anyone looks",
     by="code",
     at="created",
-    expected="missed",
-    rule="summary.json was changed|outlives|started a process",
+    expected="detected",
+    rule="summary.json was changed after it was sealed",
     slow=True,
 )
 def outlives_its_run(scene: Scene) -> None:
     child = (
-        "import sys, time, pathlib\n"
+        "import json, pathlib, sys, time\n"
         "run = pathlib.Path(sys.argv[1])\n"
-        "while not (run / 'artifacts' / 'summary.json').exists(): time.sleep(0.001)\n"
+        "while json.loads((run / 'status.json').read_text())['state'] != 'completed': time.sleep(0.001)\n"
         "path = run / 'artifacts' / 'summary.json'\n"
-        "path.write_text(path.read_text().replace('\"steps\": 10', '\"steps\": 5000'))\n"
+        "path.write_text(json.dumps(json.loads(path.read_text()) | {'steps': 5000}))\n"
     )
     scene.write_code("child.py", child)
     start = (
@@ -241,6 +243,8 @@ def outlives_its_run(scene: Scene) -> None:
         "subprocess.Popen([sys.executable, Path(__file__).with_name('child.py'), RUN], start_new_session=True)\n"
     )
     _play(scene, start + MODEL)
+    # the server has looked by now: what it sealed is what the worker signed, whoever was first
+    wait_until(lambda: "5000" in (scene.run("smoke") / "artifacts" / "summary.json").read_text())
 
 
 OWN_METRIC = r"a metric of your own the name 'accuracy'; that is the name of the built-in metric"
