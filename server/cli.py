@@ -153,7 +153,10 @@ def attest(
     workspace: WorkspaceOption = None,
     key: Annotated[Path | None, typer.Option("--key", help="Secret key to sign with; default: yours, if any")] = None,
 ) -> None:
-    """Write where the final model comes from: an in-toto statement with SLSA provenance, signed if there is a key."""
+    """Write where the final model comes from: in-toto statement (SLSA), signed if there is a key, and RO-Crate.
+
+    Passing the last gate writes both; this signs them later, or after a crash.
+    """
     from trainwright.server.terminal import Terminal
     from trainwright.tools.provenance import attest as write
     from trainwright.tools.workspace import Workspace
@@ -165,7 +168,7 @@ def attest(
     finally:
         opened.close()
     signed = f"signed by key {done.key}" if done.key else "not signed; see `trainwright keys new`"
-    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}")
+    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}; beside it {', '.join(done.artifacts[1:])}")
 
 
 @keys.command()

@@ -34,12 +34,14 @@ class Desk:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
         from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.owner import taken_up
+        from trainwright.tools.training_orchestrator import remove_abandoned
         from trainwright.tools.workspace import Workspace
 
         with self._lock:
             if self._workspace is None:
                 self._workspace = Workspace.open(self.path)
                 copy_all_forward(self._workspace)
+                remove_abandoned(self._workspace)
                 _log_to(self._workspace.path / "logs" / "server.log")
             return taken_up(self._workspace.refreshed())
 

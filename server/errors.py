@@ -35,7 +35,7 @@ def explain(error: TrainwrightError) -> str:
     if len(failed) > MOST_CHECKS:
         lines.append(f"- and {len(failed) - MOST_CHECKS} more checks; project_status shows all")
     lines += _other_problems(error.details.get("problems"), error.message)
-    lines.append(f"Remedy: {_call(call) if call else error.remedy}")
+    lines.append(f"Remedy: {_call(call)}{_why(call)}" if call else f"Remedy: {error.remedy}")
     if error.document:
         lines.append(f"Document: read_document(path='{error.document}')")
     return "\n".join(lines)
@@ -63,7 +63,7 @@ def argument_error(tool: str, error: ValidationError, schema: Mapping[str, Any])
     """Return the ToolError for arguments that do not fit the tool's schema, one line for each of them."""
     problems = [_explain_argument(problem, schema) for problem in error.errors(include_url=False)]
     names = ", ".join(schema.get("properties", {})) or "none"
-    lines = [f"{tool} was called with arguments that it does not take:"]
+    lines = [f"{tool} cannot be called like this:"]
     lines += [f"- {problem}" for problem in problems[:8]]
     lines.append(f"Remedy: call {tool} again with these corrected; its arguments are: {names}.")
     return ToolError("\n".join(lines))
@@ -94,6 +94,10 @@ def _call(call: Mapping[str, Any]) -> str:
     return call_text(call["tool"], call.get("arguments", {}))
 
 
+def _why(call: Mapping[str, Any]) -> str:
+    return f" - {call['why']}" if call.get("why") else ""
+
+
 def _other_problems(problems: object, message: str) -> list[str]:
     """Problems that the message does not already spell out."""
     if not isinstance(problems, list):
@@ -118,7 +122,10 @@ def _explain_argument(problem: Mapping[str, Any], schema: Mapping[str, Any]) -> 
         return f"unknown argument `{key}`; {hint}"
     if problem["type"] == "missing":
         return f"`{key}` is required"
-    return f"`{key}` = {_shown(problem.get('input'))}: {problem['msg'].removeprefix('Value error, ')}"
+    reason = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] in {"model_type", "model_attributes_type"}:
+        reason = f"an object with the keys {', '.join(_properties_at(schema, [*parents, name]))} is needed"
+    return f"`{key}` = {_shown(problem.get('input'))}: {reason}"
 
 
 def _properties_at(schema: Mapping[str, Any], path: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.server.terminal import Terminal, bar
-from trainwright.server.wording import next_line, number
+from trainwright.server.wording import counted, next_line, number
 from trainwright.tools.projects import ProjectStatus, project_status
 from trainwright.tools.training_orchestrator import refresh_run
 from trainwright.tools.workspace import Workspace
@@ -54,5 +54,5 @@ def _show(terminal: Terminal, workspace: Workspace, project: ProjectStatus) -> N
 def _run_line(workspace: Workspace, run: RunLine) -> str:
     view = refresh_run(workspace, run.run_id)
     best = f", best {number(run.best)}" if run.best is not None else ""
-    alerts = f", {len(view.alerts)} alerts" if view.alerts else ""
+    alerts = f", {counted(len(view.alerts), 'alert')}" if view.alerts else ""
     return f"{bar(view.step, view.total_steps)} {run.kind:9} {view.state:11} {run.run_id}{best}{alerts}"

@@ -23,6 +23,11 @@ def next_line(call: NextCall | None) -> str:
     return f"Next: {call_text(call.tool, call.arguments)}{why}"
 
 
+def counted(count: int, what: str) -> str:
+    """Return a count with its noun: `1 alert`, `2 alerts`."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def number(value: float | None) -> str:
     """Return a number short enough to read: four significant digits."""
     return "-" if value is None else f"{value:.4g}"

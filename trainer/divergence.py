@@ -34,8 +34,16 @@ def divergence(  # noqa: PLR0917 - all that is known of one step
             "parameters": named,
             "loss": repr(float(loss)),
             "gradient_norm": repr(float(norm)),
+            **lower_rate(session),
         },
     )
+
+
+def lower_rate(session: Session) -> dict[str, Any]:
+    """Return a tenth of the learning rate as `changes`; nothing where the user's train_step updates by its own."""
+    if session.objective is None:
+        return {}
+    return {"changes": {"optimizer.learning_rate": float(f"{session.config.optimizer.learning_rate / 10:.3g}")}}
 
 
 def non_finite_parameters(session: Session) -> list[str]:

@@ -33,6 +33,7 @@ def resolved_evidence(session: Session) -> dict[str, Any]:
         "returns": session.work.returns if session.work.step is None and session.work.train_step is None else None,
         "objective": _objective_of(session),
         "objective_rests_on": session.own.record,
+        "judged_by": "validation_step" if session.work.validation_step else "step" if session.work.step else None,
         "inputs": "keywords" if _by_keywords(sample) else "positional",
         "parameters": sum(size for size, _ in sizes),
         "trainable_parameters": sum(size for size, trainable in sizes if trainable),
@@ -119,6 +120,7 @@ def ignored_keys(config: TrainingConfig, session: Session) -> list[str]:
         **_ignored_of_objective(config),
         **dict.fromkeys(_OF_SEVERAL, config.distributed.processes == 1),
         "loss": work.step is not None or work.train_step is not None or work.returns not in {"output", None},
+        **{f"task.args.{name}": True for name in (work.arguments.unread if work.arguments is not None else [])},
     }
     dumped = config.model_dump(exclude_defaults=True)
     return sorted(key for key, unused in ignored.items() if unused and _is_set(dumped, key))

@@ -1,7 +1,8 @@
-"""The worker process: `python -P -m trainwright.trainer.worker RUN_DIR`.
+"""The worker process: `python -P -m trainwright.trainer.worker RUN_DIR [--signed]`.
 
 Takes the run's lock, trains or exports as `run.json` says, and leaves a terminal status whatever happens. The exit
-code (0 completed or stopped, 1 failed, 2 refused) is a courtesy; the record is status.json.
+code (0 completed or stopped, 1 failed, 2 refused) is a courtesy; the record is status.json. With `--signed` the
+run's secret key comes by standard input.
 """
 
 from __future__ import annotations
@@ -21,21 +22,23 @@ from trainwright.trainer.distributed.lost import LOST_PEER, Failures, is_lost_pe
 from trainwright.trainer.distributed.placement import Placement, configuration_of, processes_of, take_launch_environment
 from trainwright.trainer.errors import ConflictError, TrainwrightError, UserCodeError
 from trainwright.trainer.launch_environment import verify_launch_environment
-from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKind, RunSpecification, RunState
+from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
 from trainwright.trainer.supervision.ballast import Ballast
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code import guard, own_code, records
 
+WITH_KEY = "--signed"
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Work on one run directory. Returns the process's exit code."""
     given = sys.argv[1:] if arguments is None else arguments
-    if len(given) != 1:
-        sys.stderr.write("usage: python -P -m trainwright.trainer.worker RUN_DIR\n")
+    if len(given) not in {1, 2} or given[1:] not in ([], [WITH_KEY]):
+        sys.stderr.write(f"usage: python -P -m trainwright.trainer.worker RUN_DIR [{WITH_KEY}]\n")
         return 2
     faulthandler.enable()
-    run = RunDirectory(Path(given[0]))
+    run = RunDirectory(Path(given[0]), RunKey.of_standard_input() if given[1:] else None)
     try:
         placement = Placement.of_environment()
         specification = run.specification()
@@ -127,7 +130,6 @@ def _work(
     ballast.drop()
     finished = reason in {"completed", "early_stopping", "max_steps"}
     heartbeat.end(RunState.COMPLETED if finished else RunState.STOPPED, stop_reason=reason)
-    run.append_event("ended", state="completed" if finished else "stopped", stop_reason=reason)
     return 0
 
 
@@ -178,10 +180,6 @@ def _record_failure(run: RunDirectory, heartbeat: Heartbeat, failure: Failure) -
     except OSError as full:
         sys.stderr.write(f"events.jsonl: {full}\n")
     heartbeat.end(RunState.FAILED, failure=failure)
-    try:
-        run.append_event("ended", state="failed", stop_reason=None)
-    except OSError as full:
-        sys.stderr.write(f"events.jsonl: {full}\n")
 
 
 def classify(error: BaseException, code_root: Path) -> TrainwrightError:

@@ -21,10 +21,12 @@ from typing import IO, Any
 
 from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.trainer.canonical import digest_file, digest_json
+from trainwright.trainer.checkpoints.index import checkpoint_folders, read_manifest
 from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import (
     ProcessIdentity,
     RunDirectory,
+    RunKey,
     RunSpecification,
     RunState,
     RunStatus,
@@ -115,9 +117,9 @@ class Understudy:
         self.at_once = False
         """Whether runs end the moment they are launched, as those of a study do."""
 
-    def spawn(self, folder: Path, launch: Launch, *_: object, **__: object) -> Launch:
+    def spawn(self, folder: Path, launch: Launch, *_: object, told: bytes, **__: object) -> Launch:
         """Take up a run as a new worker does: lock, status, and a process that a signal ends."""
-        run = RunDirectory(folder)
+        run = RunDirectory(folder, RunKey.of_seed(told))
         prepared = self.library.take(run)
         process = subprocess.Popen(["sleep", "3600"], stdin=subprocess.DEVNULL, start_new_session=True)
         lock = (folder / "run.lock").open("ab")
@@ -160,8 +162,9 @@ class Understudy:
             status = RunStatus.model_validate(status.model_dump() | {"failure": failure})
             fields |= {"state": RunState.FAILED, "stop_reason": None}
         _copy(held.prepared, held.run)
+        _sign_checkpoints(held.run)
         _write_events(held, shift)
-        held.run.write_status(status.model_copy(update=fields))
+        held.run.write_last_status(status.model_copy(update=fields))
         held.lock.close()
         return held.run.status().state
 
@@ -183,6 +186,15 @@ def _copy(prepared: RunDirectory, run: RunDirectory) -> None:
             shutil.copytree(path, target, dirs_exist_ok=True)
         else:
             shutil.copy2(path, target)
+
+
+def _sign_checkpoints(run: RunDirectory) -> None:
+    """Sign as the run's own worker does; the prepared run had no key."""
+    for folder in checkpoint_folders(run.checkpoints):
+        manifest = read_manifest(folder)
+        if manifest is not None and run.key is not None:
+            manifest["signature"] = run.key.sign(manifest["digest"])
+            write_atomically(folder / "manifest.json", json.dumps(manifest).encode())
 
 
 def _write_events(held: Held, shift: float) -> None:

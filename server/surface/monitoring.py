@@ -13,6 +13,7 @@ from pydantic import Field
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import Project, RunId
+from trainwright.server.wording import counted
 
 
 @agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True)
@@ -41,10 +42,10 @@ def diagnose_run(
         with workspace.session() as session:
             project = get_run(session, str(run_id)).project
     answer = projects.diagnose(workspace, project, run_id)
-    found = f"{answer.fit} fit, {len(answer.alerts)} alerts, recommendation: {answer.recommendation}"
+    found = f"{answer.fit} fit, {counted(len(answer.alerts), 'alert')}, recommendation: {answer.recommendation}."
     if answer.failure is not None:
-        found = f"{answer.kind}, {answer.state}: {answer.failure.message} Remedy: {answer.failure.remedy}"
-    return reply(answer, f"Run {answer.run_id}: {found.removesuffix('.')}.")
+        found = f"{answer.kind}, {answer.state}: {answer.failure.message}\nRemedy: {answer.failure.remedy}"
+    return reply(answer, f"Run {answer.run_id}: {found}")
 
 
 @agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True)
@@ -61,7 +62,9 @@ def plot_metrics(
     answer = projects.plot_metrics(workspace_of(context), run_ids, metric)
     picture = base64.b64encode(Path(answer.path).read_bytes()).decode()
     image = ImageContent(type="image", data=picture, mime_type="image/png")
-    return reply(answer, f"{metric or 'Learning curves'} of {len(answer.run_ids)} runs: {answer.path}", image)
+    return reply(
+        answer, f"{metric or 'Learning curves'} of {counted(len(answer.run_ids), 'run')}: {answer.path}", image
+    )
 
 
 @agent_tool("tools.projects:ComparisonAnswer", title="Compare runs", read_only=True)
@@ -73,4 +76,6 @@ def compare_runs(
 
     answer = projects.compare_runs(workspace_of(context), run_ids)
     differing = len(answer.differences)
-    return reply(answer, f"{len(answer.runs)} runs; {differing} configuration keys differ.")
+    return reply(
+        answer, f"{counted(len(answer.runs), 'run')}; {counted(differing, 'configuration key')} of them differ."
+    )

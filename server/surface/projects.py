@@ -12,8 +12,10 @@ from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import AskOwner, Changes, Goal, Phase, Project, Template
 from trainwright.server.surface.asking import OwnersAnswer, question, take_answer
+from trainwright.server.wording import counted
 
 MOST_PROJECTS = 20
+PLANNING = "phases/planning/workflow.md"
 
 
 @agent_tool("tools.projects:ProjectStatus", title="Create a project")
@@ -95,15 +97,18 @@ def project_status(context: Context[Any, Any], project: Project | None = None) -
     projects. Call it first in a new session."""
     from trainwright.server.surface.answers import ProjectsAnswer
     from trainwright.tools import projects
+    from trainwright.tools.answers import NextCall
 
     workspace = workspace_of(context)
     status = projects.project_status(workspace, project, most=MOST_PROJECTS)
     if isinstance(status, list):
         listed = [item.model_dump(mode="json", exclude_none=True) for item in status]
         total = projects.count_projects(workspace)
-        answer = ProjectsAnswer(projects=listed, left_out=max(0, total - len(listed)))
-        return reply(answer, f"{total} project{'' if total == 1 else 's'}{', the newest' if answer.left_out else ''}.")
-    return reply(status, f"Project {project}: {status.phase}.")
+        begin = NextCall(tool="read_document", arguments={"path": PLANNING}, why="it shows how a project is made")
+        answer = ProjectsAnswer(projects=listed, left_out=max(0, total - len(listed)), next=None if listed else begin)
+        return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.")
+    stands = f"finished; {status.folder}/final_model" if status.finished else status.phase
+    return reply(status, f"Project {project}: {stands}.")
 
 
 @agent_tool("tools.projects:GateAnswer", title="Pass a gate", idempotent=True)
@@ -113,4 +118,9 @@ def pass_gate(context: Context[Any, Any], project: Project, phase: Phase) -> Cal
     from trainwright.tools import projects
 
     answer = projects.pass_gate(workspace_of(context), project, phase)
-    return reply(answer, f"The gate of {phase} is passed.")
+    said = f"The gate of {phase} is {answer.outcome}."
+    if answer.outcome == "skipped":
+        said = f"The phase of {phase} is skipped: the baseline meets the goal."
+    if answer.now_in == "finished":
+        said += f" The project is finished: {answer.folder}/final_model."
+    return reply(answer, said)

@@ -93,6 +93,12 @@ def resume_training(context: Context[Any, Any], project: Project, run_id: RunId)
     return reply(view, headline(view))
 
 
+def _told(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_told(inner)}" for name, inner in value.items())
+    return number(value) if isinstance(value, float) else str(value)
+
+
 def headline(view: RunView) -> str:
     """Return the run in one or two lines: state, progress, best value, result, alerts, failure."""
     parts = [f"Run {view.run_id} ({view.kind}): {view.state}"]
@@ -103,7 +109,7 @@ def headline(view: RunView) -> str:
     if view.best:
         parts.append(f"best {view.best['metric']} {number(view.best['value'])} at epoch {view.best['epoch']}")
     if view.result:
-        parts += [f"{name} {value}" for name, value in view.result.items() if value not in (None, [])]
+        parts += [f"{name} {_told(value)}" for name, value in view.result.items() if value not in (None, [])]
     if view.alerts:
         parts.append(f"alerts: {', '.join(alert.id for alert in view.alerts)}")
     line = ", ".join(parts) + "."

@@ -23,7 +23,8 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("only", nargs="*", help="ids or families of cases; by default all, and the table is written")
     only = set(parser.parse_args().only)
-    cases = [case for case in in_playing_order(all_cases()) if not only or {case.id, case.family} & only]
+    declared = all_cases()
+    cases = [case for case in in_playing_order(declared) if not only or {case.id, case.family} & only]
     outcomes: list[tuple[Case, Outcome]] = []
     unexpected = 0
     with tempfile.TemporaryDirectory() as folder, Player(Path(folder)) as player:
@@ -37,7 +38,7 @@ def main() -> int:
             seconds = time.monotonic() - began
             print(f"{case.id:<32} {verdict.outcome:<9} {verdict.by:<13}{seconds:5.1f} s{mark}", flush=True)
     if not only:
-        write(outcomes)
+        write(sorted(outcomes, key=lambda one: declared.index(one[0])))
     print(json.dumps(count(outcomes)))
     return 1 if unexpected else 0
 

@@ -35,6 +35,14 @@ import pytest
         ("read_document", {"path": "SKILL.md", "offset": -5}, ["`offset` = -5"]),
         (
             "create_project",
+            {"name": "x", "intent": "y", "goal": "97 % accuracy"},
+            [
+                "create_project cannot be called like this",
+                "an object with the keys metric, direction, target is needed",
+            ],
+        ),
+        (
+            "create_project",
             {"name": "x", "intent": "y", "goal": {"metrc": "accuracy", "direction": "up", "target": "high"}},
             [
                 "unknown argument `goal.metrc`; did you mean `metric`?",

@@ -22,6 +22,16 @@ OUTSIDE = [
 ]
 
 
+@pytest.mark.requirement("MCP-2")
+async def test_an_empty_workspace_names_the_document_to_begin_with(in_memory):
+    async with in_memory() as agent:
+        begin = (await agent.get("project_status"))["next"]
+        page = await agent.get(begin["tool"], **begin["arguments"])
+        assert "create_project(" in page["text"]
+        await agent.project()
+        assert "next" not in await agent.get("project_status")
+
+
 @pytest.mark.parametrize("path", OUTSIDE)
 @pytest.mark.requirement("GATE-5")
 async def test_nothing_outside_the_skill_can_be_read(in_memory, path):

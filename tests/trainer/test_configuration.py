@@ -48,7 +48,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "range upside down": ({"search.space": {"a": {"type": "float", "low": 2.0, "high": 1.0}}}, "`low < high` must hold"),
     "log from zero": ({"search.space": {"a": {"type": "int", "low": 0, "high": 9, "log": True}}}, "low >= 1"),
     "one choice": ({"search.space": {"a": {"type": "categorical", "choices": [1]}}}, "`search.space.a.choices`"),
-    "unknown range": ({"search.space": {"a": {"type": "flot"}}}, "'float', 'int', 'categorical'"),
+    "unknown range": ({"search.space": {"a": {"type": "flot"}}}, "a range is {type: float, low: …, high: …, log: true}"),
     "two ways": ({"task": {"use": "a:b"}}, "`task` hands over the model and the data itself"),
     "no way": ({"model": None}, "give `model` and `data`, or one `task`"),
     "too few repeats": ({"search": {"space": {"a": {"type": "int", "low": 1, "high": 2}}, "confirmation_repeats": 2}}, "greater than or equal to 3"),

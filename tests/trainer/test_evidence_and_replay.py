@@ -76,7 +76,7 @@ def test_splits_are_fingerprinted_disjoint_and_the_test_split_shows_no_labels(di
     splits = data["splits"]
     assert sum(split["size"] for split in splits.values()) == 1797
     assert data["disjoint"] is True
-    assert sorted(splits["test"]) == ["fingerprint", "size"]
+    assert sorted(splits["test"]) == ["different", "fingerprint", "size"]
     assert len({split["fingerprint"] for split in splits.values()}) == 3
     shares = [splits["validation"]["classes"][label] / count for label, count in splits["train"]["classes"].items()]
     assert max(shares) - min(shares) < 0.03  # stratified, to the nearest sample

@@ -165,6 +165,14 @@ WRONG_ENTRIES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 
 
+MENDED_ENTRIES: dict[str, dict[str, Any]] = {
+    "near name": {"model.use": "mine:Net"},
+    "near module": {"model.use": "mine:Net"},
+    "near file": {"model.use": "mine.py:Net"},
+    "selection nobody measures": {"metrics": ["f1"]},
+}
+
+
 @pytest.mark.requirement("CONF-1", "GATE-5")
 @pytest.mark.parametrize("fault", WRONG_ENTRIES)
 def test_a_wrong_entry_names_its_key_the_place_and_what_is_near(
@@ -186,6 +194,21 @@ def test_a_wrong_entry_names_its_key_the_place_and_what_is_near(
     for text in told:
         assert text in failure.message
     assert failure.remedy
+    assert failure.details.get("changes") == MENDED_ENTRIES.get(fault)
+
+
+@pytest.mark.requirement("TRAIN-1", "PIPE-2")
+@pytest.mark.parametrize("folder", ["code", "json", "test/code"])
+def test_a_folder_named_like_a_library_is_trained_from_all_the_same(
+    folder: str, ended: Any, tmp_path: Path, mine: str
+) -> None:
+    place = tmp_path / "project" / folder
+    place.mkdir(parents=True)
+    (place / "net.py").write_text(f"from beside import number\n{mine}")
+    (place / "beside.py").write_text("number = 3")
+    run = ended("", {**PARTS, "model": {"use": f"{folder}/net.py:Net"}})
+    assert run.status().state is RunState.COMPLETED, run.status().failure
+    assert {f"{folder}/net.py", f"{folder}/beside.py"} <= run.evidence("code")["files"].keys()
 
 
 UNFIT: dict[str, tuple[str, dict[str, Any], str, str]] = {
@@ -262,6 +285,7 @@ def test_a_non_finite_loss_stops_the_run_at_that_very_step(ended: Any) -> None:
     details = status.failure.details
     assert (details["step"], status.step) == (7, 6)
     assert len(details["batch_indices"]) == 8
+    assert details["changes"] == {"optimizer.learning_rate": 0.0001}
     assert run.events("alert")[0].data["id"] == "nan_loss"
     assert run.metrics().last("train/loss").step == 7
     assert [path.name for path in run.checkpoints.glob("step-*")] == ["step-00000005"]

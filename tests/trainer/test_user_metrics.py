@@ -90,3 +90,23 @@ def test_own_losses_and_metrics_are_used_and_marked_as_the_users(ended: Any) -> 
     assert run.evidence("resolved")["metrics"] == [{"name": "Right", "user_defined": True}]
     assert run.evidence("summary")["best"]["metric"] == "right"
     assert list(run.evidence("code")["files"]) == ["mine.py"]
+
+
+@pytest.mark.requirement("TRACK-1", "GATE-1")
+@pytest.mark.parametrize("judge", ["step", "validation_step"])
+def test_reports_say_where_built_in_metrics_compare_what_a_step_of_the_users_returned(judge: str, ended: Any) -> None:
+    from trainwright.tools.reports.markdown import metric_label
+
+    code = f"""
+    def judge(model, batch, context):
+        scores = model(batch[0])
+        loss = torch.nn.functional.cross_entropy(scores, batch[1])
+        return {{"loss": loss, "output": scores, "target": scores.argmax(1)}}
+    def build(config): return {{"model": Net(), "train": data(), "validation": data(20), {judge!r}: judge, "metrics": ["accuracy"]}}
+    """
+    run = ended(code, TASK)
+    assert run.status().state is RunState.COMPLETED, run.log.read_text()
+    final, resolved = run.evidence("summary")["final"], run.evidence("resolved")
+    assert final["accuracy"] == 1.0
+    assert metric_label("accuracy", resolved) == f"accuracy (from the user's {judge})"
+    assert metric_label("loss", resolved) == f"loss (from the user's {judge})"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.owner.grants import DECISION, standing_grants
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.checklist import CheckLine
+    from trainwright.tools.gates.phases import Phase
     from trainwright.tools.owner import Wish
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.trainer.config import TrainingConfig
@@ -90,7 +93,7 @@ class RunEvidence:
     @cached_property
     def checkpoint_problems(self) -> list[str]:
         """Problems of the run's checkpoints, digests compared."""
-        return self._inspection.checkpoint_problems(self.directory)
+        return self._inspection.checkpoint_problems(self.directory, self.facts.run_keys[self.id])
 
     def best_value(self, metric: str) -> float | None:
         """Return a validation metric at the run's best epoch."""
@@ -107,7 +110,11 @@ class RunEvidence:
         if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
             arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
             arguments["reason"] = f"{self.id}: {status.failure.category}"
-            return NextCall(tool="configure", arguments=arguments, why="what the failed run measured would fit")
+            return NextCall(
+                tool="configure",
+                arguments=arguments,
+                why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
+            )
         if state.is_ended:
             cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
@@ -155,6 +162,10 @@ class Evidence:
     def settings(self) -> Settings:
         """The owner's settings. A check reads them here, so that a decision can be derived again under its own."""
         return self.workspace.settings
+
+    def lines(self, phase: Phase) -> list[CheckLine]:
+        """Return the lines of a phase's checklist that hold. Raises NotFoundError or ConfigurationError."""
+        return load_checklist(phase).checks
 
     @cached_property
     def grants(self) -> list[Wish]:
@@ -308,5 +319,6 @@ class Evidence:
         if self.config.search is not None:
             return self.call("start_tuning", why)
         rate = self.config.optimizer.learning_rate
-        space = {"optimizer.learning_rate": {"type": "float", "low": rate / 10, "high": rate * 10, "log": True}}
+        low, high = (float(f"{end:.3g}") for end in (rate / 10, rate * 10))
+        space = {"optimizer.learning_rate": {"type": "float", "low": low, "high": high, "log": True}}
         return self.call("start_tuning", why, search={"trials": 10, "space": space})

@@ -11,13 +11,13 @@ import statistics
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.staleness import inherited
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 
 if TYPE_CHECKING:
+    from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
 
 CONFIDENCE = 0.95
@@ -112,7 +112,7 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
 
 
 def _seed_problems(evidence: Evidence, seeds: list[int]) -> list[str]:
-    least = least_seeds()
+    least = least_seeds(evidence.lines(Phase.OPTIMIZATION))
     if len(seeds) < least:
         return [f"it was confirmed on {len(seeds)} seeds; at least {least} are needed"]
     derived = confirmation_seeds(evidence.config_digest, len(seeds), own_seed=evidence.config.seed)
@@ -121,9 +121,8 @@ def _seed_problems(evidence: Evidence, seeds: list[int]) -> list[str]:
     )
 
 
-def least_seeds() -> int:
-    """Return how many seeds the optimization checklist asks for; an interval needs two. Raises ConfigurationError."""
-    lines = load_checklist(Phase.OPTIMIZATION).checks
+def least_seeds(lines: list[CheckLine]) -> int:
+    """Return how many seeds these lines of the optimization checklist ask for; an interval needs two."""
     return max(2, *(int(line.threshold or 0) for line in lines if line.id == "optimization.improvement_validated"))
 
 

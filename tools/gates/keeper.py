@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 import trainwright
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import checks as _registered  # noqa: F401 - importing registers the checks
-from trainwright.tools.gates.checklist import CheckLine, checklist_digest, load_checklist
+from trainwright.tools.gates.checklist import CheckLine, checklist_digest
 from trainwright.tools.gates.checks.optimization import improvement_validated, is_skipped
 from trainwright.tools.gates.outcomes import CHECKS, CheckResult, failed
 from trainwright.tools.gates.phases import Phase
@@ -42,7 +42,7 @@ class GateReport(BaseModel):
 
 def evaluate(evidence: Evidence, phase: Phase) -> GateReport:
     """Compute every check of the phase's checklist from recorded evidence. Records nothing."""
-    results = [evaluate_line(evidence, line) for line in load_checklist(phase).checks]
+    results = [evaluate_line(evidence, line) for line in evidence.lines(phase)]
     return GateReport(phase=phase, outcome=outcome_of(evidence, phase, results), checks=results)
 
 
@@ -95,7 +95,7 @@ def circumstances(evidence: Evidence, phase: Phase) -> dict[str, Any]:
     return {
         "version": trainwright.__version__,
         "checklist": checklist_digest(phase),
-        "lines": [line.model_dump(mode="json") for line in load_checklist(phase).checks],
+        "lines": [line.model_dump(mode="json") for line in evidence.lines(phase)],
         "settings": evidence.settings.model_dump(mode="json"),
         "surroundings": _surroundings(evidence),
     }

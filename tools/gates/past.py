@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.checklist import CheckLine
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.workspace import Settings
 from trainwright.tools.workspace.tables import LedgerEntry, Study
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.phases import Phase
     from trainwright.tools.ledger import Inspection
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunStatus
@@ -66,6 +68,7 @@ class PastEvidence(Evidence):
         inspection: Inspection,
     ) -> None:  # fmt: skip
         super().__init__(session, workspace, str(decision.project), before=decision.sequence, inspection=inspection)
+        self._phase = body["phase"]
         self._circumstances: dict[str, Any] = body.get("circumstances", {})
 
     @property
@@ -73,6 +76,13 @@ class PastEvidence(Evidence):
         """The owner's settings under which it was decided."""
         recorded = self._circumstances.get("settings")
         return Settings.model_validate(recorded) if recorded else self.workspace.settings
+
+    def lines(self, phase: Phase) -> list[CheckLine]:
+        """Return the checklist's lines that held: of its own phase as it records them, of others as documented now."""
+        recorded = self._circumstances.get("lines")
+        if phase != self._phase or recorded is None:
+            return super().lines(phase)
+        return [CheckLine.model_validate(line) for line in recorded]
 
     def surroundings(self, run: RunEvidence) -> list[str]:  # noqa: ARG002 - then, whatever run is asked about
         """Return what of code, data and packages differed from the smoke run when it was decided."""

@@ -72,15 +72,13 @@ def _planning(session: Session, workspace: Workspace, project: Project) -> dict[
 
 def _refusal(evidence: Evidence, where: Standing, kind: RunKind) -> GateRefusedError:
     report = evaluate(evidence, where.phase)
-    needed = phase_that_permits(kind)
-    stale = where.gate(where.phase).reasons
-    because = f" The {where.phase.value} gate is stale: {'; '.join(stale[:3])}." if stale else ""
+    needed, now = phase_that_permits(kind), where.phase.value
     missing = "; ".join(f"{result.id}: {result.measured}" for result in report.blocking[:4])
     first = report.blocking[0].next if report.blocking else None
     call = first or evidence.call("pass_gate", "every check passes", phase=where.phase.value)
     return GateRefusedError(
-        f"A run of kind {kind.value} needs the {needed.value} phase; the project is in {where.phase.value}.{because}"
-        + (f" Not yet passed: {missing}." if missing else " Its gate has not been passed."),
+        f"A run of kind {kind.value} needs the {needed.value} phase; the project is in {now}.{where.stale_text}"
+        + (f" Not yet passed: {missing}." if missing else f" The {now} gate has not been passed yet."),
         remedy=str(call),
         document=where.phase.document,
         details={

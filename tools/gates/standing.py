@@ -41,6 +41,14 @@ class Standing(BaseModel):
         """Return one gate's standing."""
         return next(gate for gate in self.gates if gate.phase is phase)
 
+    @property
+    def stale_text(self) -> str:
+        """What made the present phase's gate stale, as sentences with a space before; empty where nothing did."""
+        reasons = self.gate(self.phase).reasons
+        if not reasons:
+            return ""
+        return f" The {self.phase.value} gate is stale: {'; '.join(reasons[:3])}. With that put back it stands again."
+
 
 def accepted_decisions(evidence: Evidence) -> dict[Phase, tuple[int, dict[str, Any]]]:
     """Return the latest accepted decision of each phase as (ledger sequence, body)."""

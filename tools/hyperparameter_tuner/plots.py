@@ -27,7 +27,8 @@ def history_plot(trials: list[TrialRecord], objective: dict[str, Any], path: Pat
     axes = figure.subplots()
     for state in (COMPLETED, PRUNED):
         shown = [(t.number, _value(t, objective)) for t in trials if t.state == state and t.intermediate]
-        axes.scatter([x for x, _ in shown], [y for _, y in shown], color=COLORS[state], label=state, zorder=3)
+        label = state if shown else None
+        axes.scatter([x for x, _ in shown], [y for _, y in shown], color=COLORS[state], label=label, zorder=3)
     best: float | None = None
     line = []
     for trial in trials:
@@ -56,11 +57,14 @@ def slice_plot(trials: list[TrialRecord], search: SearchSection, objective: dict
         for state in (PRUNED, COMPLETED):
             shown = [(t.parameters[key], _value(t, objective)) for t in trials if t.state == state and t.intermediate]
             places = [range_.choices.index(x) if isinstance(range_, Choices) else x for x, _ in shown]
-            axes.scatter(places, [y for _, y in shown], color=COLORS[state], label=state)
+            axes.scatter(places, [y for _, y in shown], color=COLORS[state], label=state if shown else None)
         if isinstance(range_, Choices):
             axes.set_xticks(range(len(range_.choices)), [str(choice) for choice in range_.choices])
         elif range_.log:
             axes.set_xscale("log")
+            ticks = [range_.low, math.sqrt(range_.low * range_.high), range_.high]
+            axes.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
+            axes.set_xticks([], minor=True)  # their labels overlap within a decade
         axes.set_xlabel(key)
         axes.grid(alpha=0.3)
     panels[0].set_ylabel(f"validation {objective['metric']}")

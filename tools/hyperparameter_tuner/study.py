@@ -38,6 +38,9 @@ UNSEARCHABLE = (
 )  # fmt: skip
 """Keys that decide what is learned and how a result is judged, or that change nothing about it."""
 DOCUMENT = "phases/optimization/workflow.md"
+EXAMPLE = (
+    '{"trials": 20, "space": {"optimizer.learning_rate": {"type": "float", "low": 0.0001, "high": 0.01, "log": true}}}'
+)
 
 
 def start_study(
@@ -80,7 +83,7 @@ def start_study(
 def _mended(project: str, mended: dict[str, Any], *, given: bool) -> str:
     """Word the remedy of a broken configuration: in the search where the call gave one, else in the configuration."""
     if given:
-        return f"start_tuning(project={project!r}, search={{…}}) as before{in_words(mended)}."
+        return f"start_tuning(project={project!r}, search={{…}}) {in_words(mended)}, such as search={EXAMPLE}."
     return mended_call(mended, f"configure(project={project!r}")
 
 
@@ -137,8 +140,7 @@ def _checked_search(search: SearchSection | None, values: dict[str, Any], projec
     if search is None:
         raise ConfigurationError(
             "The configuration has no `search` section, and none was given.",
-            remedy=f"start_tuning(project='{project}', search={{'trials': 20, 'space': {{'optimizer.learning_rate': "
-            "{'type': 'float', 'low': 0.0001, 'high': 0.01, 'log': True}}})",
+            remedy=f"start_tuning(project='{project}', search={EXAMPLE})",
             document=DOCUMENT,
         )
     for key, range_ in search.space.items():
@@ -164,9 +166,11 @@ def _check_ends(key: str, range_: Range, values: dict[str, Any]) -> None:
         try:
             parse_config(apply_changes(values, {key: end}))
         except ConfigurationError as error:
+            meant = [name for name, value in error.details.get("changes", {}).items() if value == end and name != key]
+            remedy = f"Correct the range of `{key}`: both ends (or every choice) must be valid configurations."
             raise ConfigurationError(
                 f"The search space is not valid at `{key}` = {end!r}: {error.message}",
-                remedy=f"Correct the range of `{key}`: both ends (or every choice) must be valid configurations.",
+                remedy=f"Search over `{meant[0]}` instead of `{key}`." if meant else remedy,
                 document=DOCUMENT,
                 details=error.details,
             ) from None

@@ -3,7 +3,8 @@
 from trainwright.tools.ledger.chain import append, broken_links, entries
 from trainwright.tools.ledger.facts import ProjectFacts
 from trainwright.tools.ledger.plain import copy_all_forward, cut_off
-from trainwright.tools.ledger.seals import Inspection, run_digests, seal_differences
+from trainwright.tools.ledger.run_keys import digests_to_seal
+from trainwright.tools.ledger.seals import Inspection, seal_differences
 
 __all__ = [
     "Inspection",
@@ -12,7 +13,7 @@ __all__ = [
     "broken_links",
     "copy_all_forward",
     "cut_off",
+    "digests_to_seal",
     "entries",
-    "run_digests",
     "seal_differences",
 ]

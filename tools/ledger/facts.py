@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
@@ -30,6 +31,10 @@ class ProjectFacts:
         """Run id to what it was started as, in order."""
         self.seals: dict[str, dict[str, Any]] = {}
         """Run id to its seal; a resumed run has none until it has ended again."""
+        self.run_keys: dict[str, list[str | None]] = defaultdict(list)
+        """Run id to the public key of each of its attempts; None where another launcher started the worker."""
+        self.resumed: dict[str, dict[str, Any] | None] = {}
+        """Run id to the limits that its latest resuming reserved."""
         self.resealed: list[str] = []
         """Runs sealed twice without having been resumed: someone wanted an edit to count."""
         query = select(LedgerEntry).where(LedgerEntry.project == project).order_by(LedgerEntry.sequence)
@@ -38,7 +43,7 @@ class ProjectFacts:
         for entry in session.scalars(query):
             try:
                 self._take(entry.kind, json.loads(entry.body))
-            except (ValueError, KeyError):
+            except (ValueError, KeyError, AttributeError):
                 continue  # an entry that was damaged says nothing; `broken_links` names it
 
     def _take(self, kind: str, body: dict[str, Any]) -> None:
@@ -48,8 +53,11 @@ class ProjectFacts:
             self.configurations.setdefault(body["number"], body)
         elif kind == "run_started":
             self.started.setdefault(body["run_id"], body)
+            self.run_keys[body["run_id"]].append(body.get("run_key"))
         elif kind == "run_resumed":
             self.seals.pop(body["run_id"], None)
+            self.run_keys[body["run_id"]].append(body.get("run_key"))
+            self.resumed[body["run_id"]] = body.get("permit", {}).get("reserved", {}).get("limits")
         elif kind == "run_sealed" and body["run_id"] in self.seals:
             self.resealed.append(body["run_id"])
         elif kind == "run_sealed":

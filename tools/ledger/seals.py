@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.trainer.canonical import digest_bytes, digest_file, digest_json
+from trainwright.tools.ledger.run_keys import unsigned_checkpoints
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
+from trainwright.trainer.run.digests import run_digests
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from trainwright.trainer.run import RunDirectory
-
-METRICS = "metrics.sqlite"
-
-
-def run_digests(run: RunDirectory) -> dict[str, str]:
-    """Return {relative name: digest} of everything that verdicts on the run rest on.
-
-    Metrics count by their rows, not by the database file's bytes, which change when SQLite tidies up.
-    Checkpoint tensors are covered by the digests in their manifests; `verify_checkpoint` compares those.
-    """
-    names = ["run.json", "status.json", "events.jsonl"]
-    files = [run.path / name for name in names]
-    files += sorted(path for path in run.artifacts.rglob("*") if path.is_file() and not path.is_symlink())
-    files += sorted(run.checkpoints.glob("*/manifest.json")) + sorted(run.checkpoints.glob("index.json"))
-    digests = {str(path.relative_to(run.path)): digest_file(path) for path in files if path.is_file()}
-    if (run.path / METRICS).exists():
-        digests[METRICS] = _metrics_digest(run)
-    return digests
 
 
 class Inspection:
@@ -47,14 +31,18 @@ class Inspection:
                 self._digests[run.path] = str(error)
         return self._digests[run.path]
 
-    def checkpoint_problems(self, run: RunDirectory) -> list[str]:
-        """Return what is wrong with the run's checkpoints, every file compared. Raises TrainwrightError."""
+    def checkpoint_problems(self, run: RunDirectory, keys: Sequence[str | None]) -> list[str]:
+        """Return what is wrong with the run's checkpoints, every file compared. Raises TrainwrightError.
+
+        Args:
+            keys: public keys of the run's attempts.
+        """
         if run.path not in self._checkpoints:
-            self._checkpoints[run.path] = [
-                f"run {run.run_id}: checkpoint {record.name}: {problem}"
-                for record in list_checkpoints(run)
-                for problem in verify_checkpoint(record.path)
+            problems = [
+                (record.name, what) for record in list_checkpoints(run) for what in verify_checkpoint(record.path)
             ]
+            problems += unsigned_checkpoints(run, keys)
+            self._checkpoints[run.path] = [f"run {run.run_id}: checkpoint {name}: {what}" for name, what in problems]
         return self._checkpoints[run.path]
 
 
@@ -68,14 +56,10 @@ def changed_files(run: RunDirectory, sealed: dict[str, str], inspection: Inspect
     found = inspection.digests(run)
     if isinstance(found, str):
         return [("", f"its files can no longer be read ({found})")]
+    if not sealed:
+        return [("", "it was sealed with no record that could be trusted")]
     changed = [name for name in sorted(sealed) if found.get(name) != sealed[name]]
     return [
         *((name, f"{name} was {'changed' if name in found else 'removed'} after it was sealed") for name in changed),
         *((name, f"{name} was added after it was sealed") for name in sorted(found.keys() - sealed)),
     ]
-
-
-def _metrics_digest(run: RunDirectory) -> str:
-    store = run.metrics()
-    rows = {key: digest_json([[p.step, repr(p.value), p.time] for p in store.series(key)]) for key in store.keys()}  # noqa: SIM118 - a method of ours, not a mapping's
-    return digest_bytes(digest_json(rows).encode())

@@ -101,6 +101,11 @@ def record(session: Session, workspace: Workspace, request: Request, *, granted:
     append(session, request.project, DECISION, body)
 
 
+def request_id(entry: LedgerEntry) -> str:
+    """Return the id of the request that an entry records: its place, and the start of its digest."""
+    return f"r{entry.sequence}-{entry.digest.rpartition(':')[2][:6]}"
+
+
 def _read(session: Session, project: str | None) -> list[Request]:
     query = select(LedgerEntry).where(LedgerEntry.kind.in_((REQUEST, DECISION))).order_by(LedgerEntry.sequence)
     found: dict[str, Request] = {}
@@ -112,7 +117,7 @@ def _read(session: Session, project: str | None) -> list[Request]:
 
 def _take(found: dict[str, Request], entry: LedgerEntry, body: dict[str, Any]) -> None:
     if entry.kind == REQUEST:
-        name = f"r{entry.sequence}-{entry.digest.rpartition(':')[2][:6]}"
+        name = request_id(entry)
         wish = Wish.model_validate(body["wish"])
         found[name] = Request(
             id=name, project=str(entry.project), wish=wish, reason=body["reason"], asked_at=entry.time

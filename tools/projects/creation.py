@@ -64,7 +64,7 @@ def create_project(
     wishes = checked_wishes(workspace, limits or {})
     values = _with_goal(_overlaid(template_values(template), config or {}), goal)
     root = _folder(workspace, str(values.get("code_root", ".")))
-    parse_config(values, mend=lambda mended: f"create_project(name={name!r}, …) as before{in_words(mended)}.")
+    parse_config(values, mend=lambda mended: f"create_project(name={name!r}, …) {in_words(mended)}.")
     beyond = {limit: wishes[limit] for limit in workspace.settings.limits.exceeded_by(wishes)}
     needed = limit_wishes(beyond) + root_wishes(workspace, root)
     require_granted(workspace, name, needed, again=f"create_project(name={name!r}, …)", reason=intent)

@@ -39,14 +39,15 @@ def metric_label(name: str, resolved: Mapping[str, Any]) -> str:
 
     Args:
         name: `accuracy`, or `train/accuracy`.
-        resolved: the run's `resolved` evidence. What it does not list as built in, a user's metric returned by name.
+        resolved: the run's `resolved` evidence. What it does not list as built in, a user's metric returned by name;
+            and where a step of the user's judges, built-in metrics compare the outputs and targets that it returned.
     """
-    metrics = resolved.get("metrics")
+    metrics, judge = resolved.get("metrics"), resolved.get("judged_by")
     plain = name.removeprefix("train/")
-    if metrics is None or plain == "loss":
-        return name
-    built_in = {metric["name"] for metric in metrics if not metric["user_defined"]}
-    return name if plain in built_in else f"{name} (user-defined)"
+    built_in = {"loss"} | {metric["name"] for metric in metrics or () if not metric["user_defined"]}
+    if metrics is not None and plain not in built_in:
+        return f"{name} (user-defined)"
+    return f"{name} (from the user's {judge})" if judge and plain == name else name
 
 
 def written_at() -> str:

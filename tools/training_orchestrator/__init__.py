@@ -1,5 +1,6 @@
 """Starting runs in detached workers, following what they write, stopping and resuming them."""
 
+from trainwright.tools.training_orchestrator.abandoned import remove_abandoned
 from trainwright.tools.training_orchestrator.follow import refresh_project, refresh_run
 from trainwright.tools.training_orchestrator.launch import replay_run, start_run
 from trainwright.tools.training_orchestrator.resume import resume_run
@@ -11,6 +12,7 @@ __all__ = [
     "RunView",
     "refresh_project",
     "refresh_run",
+    "remove_abandoned",
     "replay_run",
     "resume_run",
     "start_run",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -62,11 +63,19 @@ def write_launch(folder: Path, launch: Launch) -> Launch:
 
 
 def spawn(
-    folder: Path, launch: Launch, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: str
+    folder: Path,
+    launch: Launch,
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    log: str,
+    told: bytes = b"",
 ) -> Launch:
     """Start a process that outlives this one, and record it in the folder; a failure is recorded, not raised.
 
-    The process has a session of its own, no standard input, and appends what it prints to `folder/log`.
+    The process has a session of its own, finds on its standard input what it is `told` (less than a pipe holds) and
+    nothing else, and appends what it prints to `folder/log`.
     A thread waits for it, so that it leaves no zombie in a long-lived server.
     """
     try:
@@ -75,7 +84,7 @@ def spawn(
                 list(command),
                 cwd=cwd,
                 env=dict(env),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if told else subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -84,5 +93,8 @@ def spawn(
     except OSError as error:
         return write_launch(folder, launch.model_copy(update={"error": f"{type(error).__name__}: {error}"}))
     identity = ProcessIdentity.of(child.pid)  # before anyone reaps it, so the id is surely still its own
+    if child.stdin is not None:
+        with suppress(BrokenPipeError), child.stdin as pipe:  # it may have ended already
+            pipe.write(told)
     threading.Thread(target=child.wait, name=f"reaper-{child.pid}", daemon=True).start()
     return write_launch(folder, launch.model_copy(update={"process": identity}))

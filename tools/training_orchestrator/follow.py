@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.training_orchestrator.detached import read_launch
@@ -56,21 +56,29 @@ def follow(workspace: Workspace, run: Run) -> Observation:
         return seen  # otherwise another server has resumed it since the row was read
     _hold_to_limits(directory, seen)
     if seen.is_settled:
-        _file(workspace, run, seen, sealed_digests(directory))
+        _file(workspace, run, seen, _record(workspace, run, seen, directory))
     elif run.state != seen.state:
         _file(workspace, run, seen, None)
     return seen
 
 
-def sealed_digests(directory: RunDirectory) -> dict[str, str]:
-    """Return the digests to seal; a run whose files cannot be read is sealed with none, and is no evidence."""
+def _record(workspace: Workspace, run: Run, seen: Observation, directory: RunDirectory) -> dict[str, Any]:
+    """Return the digests to seal; a run whose files cannot be read or trusted has none, and is no evidence.
+
+    The order counts as the ledger recorded it: `run.json` could have been replaced before the worker read it.
+    """
+    with workspace.session() as session:
+        facts = ledger.ProjectFacts(session, run.project)
+    ordered = {"run.json": facts.started[run.id]["specification"]} if run.id in facts.started else {}
+    keys = facts.run_keys[run.id]
     try:
-        return ledger.run_digests(directory)
-    except (TrainwrightError, OSError):
-        return {}
+        digests, problem = ledger.digests_to_seal(directory, keys[-1] if keys else None, seen.state)
+    except (TrainwrightError, OSError) as error:
+        digests, problem = {}, f"its files could not be read ({error})"
+    return {"digests": digests | ordered if digests else {}} | ({"problem": problem} if problem else {})
 
 
-def _file(workspace: Workspace, run: Run, seen: Observation, digests: dict[str, str] | None) -> None:
+def _file(workspace: Workspace, run: Run, seen: Observation, record: dict[str, Any] | None) -> None:
     directory = workspace.run_directory(run.project, run.id)
     with workspace.session() as session:
         row = get_run(session, run.id)
@@ -79,9 +87,9 @@ def _file(workspace: Workspace, run: Run, seen: Observation, digests: dict[str, 
         is_sealed = run.id in ledger.ProjectFacts(session, row.project).seals  # the row could have been edited
         if is_same and not is_sealed:  # else it was resumed or sealed since we looked
             row.state = seen.state.value
-            if digests is not None:
+            if record is not None:
                 _seal(row, seen, directory)
-                body = {"run_id": row.id, "state": row.state, "attempt": seen.status.attempt, "digests": digests,
+                body = {"run_id": row.id, "state": row.state, "attempt": seen.status.attempt, **record,
                         "used": limits.run_use(session, workspace, row).model_dump()}  # fmt: skip
                 ledger.append(session, row.project, "run_sealed", body)
         run.state, run.sealed, run.summary, run.ended_at = row.state, row.sealed, row.summary, row.ended_at

@@ -22,7 +22,7 @@ from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import config_digest
 from trainwright.trainer.errors import ConfigurationError, ConflictError, StorageError
-from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
+from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunSpecification
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Project
 
 WORKER = "trainwright.trainer.worker"
+WITH_KEY = "--signed"
+"""Tells the worker that its key comes by standard input."""
 LOG = "worker.log"
 LONGEST_KEY = 128
 LONGEST_ID = 63
@@ -65,6 +67,7 @@ def start_run(
     """
     key = _checked_key(idempotency_key)
     written: RunDirectory | None = None
+    run_key = RunKey.new()
     try:
         with workspace.session() as session:
             row = get_project(session, project)
@@ -88,13 +91,13 @@ def start_run(
                 share = limits.reserve(session, workspace, row, kind, what.config)
                 allowed["reserved"] = share.model_dump()
                 written = _write(session, workspace, row, run, what=what, permit=allowed)
-                _record(session, run, written, allowed)
+                _record(session, run, written, allowed, run_key)
     except BaseException:
         if written is not None:  # the row is rolled back, so its folder goes with it
             shutil.rmtree(written.path, ignore_errors=True)
         raise
     if written is not None:
-        launch_worker(written, Launch(attempt=1))
+        launch_worker(written, Launch(attempt=1), run_key)
     return view_run(workspace, run)
 
 
@@ -109,14 +112,25 @@ def replay_run(
     return start_run(workspace, project, RunKind.REPLAY, source_run=run_id, idempotency_key=idempotency_key)
 
 
-def launch_worker(directory: RunDirectory, launch: Launch) -> Launch:
+def launch_worker(directory: RunDirectory, launch: Launch, key: RunKey) -> Launch:
     """Start the worker process of a run whose row and folder stand, or wait for an outer launcher to do so."""
     specification = directory.specification()
-    if specification.config.distributed.launcher == "outer" and specification.kind is not RunKind.EXPORT:
+    if is_started_elsewhere(specification):
         return write_launch(directory.path, launch.model_copy(update={"awaited": True}))
-    command = [sys.executable, "-P", "-m", WORKER, str(directory.path)]
+    command = [sys.executable, "-P", "-m", WORKER, str(directory.path), WITH_KEY]
     environment = worker_environment(specification.config)
-    return spawn(directory.path, launch, command, cwd=Path(specification.code_root), env=environment, log=LOG)
+    where = Path(specification.code_root)
+    return spawn(directory.path, launch, command, cwd=where, env=environment, log=LOG, told=key.seed)
+
+
+def public_key(directory: RunDirectory, key: RunKey) -> str | None:
+    """Return what the ledger is to record of the key: None for a worker that nobody here can hand the secret to."""
+    return None if is_started_elsewhere(directory.specification()) else key.public
+
+
+def is_started_elsewhere(specification: RunSpecification) -> bool:
+    """Return whether an outer launcher (torchrun, a cluster's scheduler) starts the run's processes."""
+    return specification.config.distributed.launcher == "outer" and specification.kind is not RunKind.EXPORT
 
 
 def new_id(kind: str, project: str) -> str:
@@ -189,7 +203,7 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
         )
 
 
-def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[str, Any]) -> None:
+def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[str, Any], key: RunKey) -> None:
     session.add(run)
     session.flush()
     body = {
@@ -202,6 +216,7 @@ def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[st
         "source_run": run.source_run,
         "study": run.study,
         "specification": digest_file(directory.path / "run.json"),
+        "run_key": public_key(directory, key),
         "permit": permit,
     }
     ledger.append(session, run.project, "run_started", body)

@@ -8,14 +8,13 @@ from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.tools.training_orchestrator.follow import follow
-from trainwright.tools.training_orchestrator.launch import launch_worker
+from trainwright.tools.training_orchestrator.launch import launch_worker, public_key
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.stop import STOP_REASON
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
-from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.errors import ConflictError, IntegrityError
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import RunKey, RunKind, RunState
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -56,31 +55,29 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
         permit = permits.permit(session, workspace, owner, kind)
         share = limits.reserve(session, workspace, owner, kind, directory.specification().config, run=row)
         permit["reserved"] = share.model_dump()
-        launch = Launch(attempt=seen.status.attempt + 1)
-        body = {"run_id": run_id, "attempt": launch.attempt, "state": seen.state.value, "permit": permit}
+        launch, key = Launch(attempt=seen.status.attempt + 1), RunKey.new()
+        body = {"run_id": run_id, "attempt": launch.attempt, "state": seen.state.value, "permit": permit,
+                "run_key": public_key(directory, key)}  # fmt: skip
         ledger.append(session, row.project, "run_resumed", body)
         row.state, row.sealed, row.ended_at, row.summary = RunState.CREATED.value, False, None, None
         (directory.path / STOP_REASON).unlink(missing_ok=True)
         directory.write_limits(share.limits)
         write_launch(directory.path, launch)
-    launch_worker(directory, launch)
+    launch_worker(directory, launch, key)
     return view_run(workspace, row)
 
 
 def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> None:
     """Refuse to go on from a record that was edited since the run ended: resuming would make the edit its own."""
     facts = ledger.ProjectFacts(session, run.project)
+    differences = ledger.Inspection().checkpoint_problems(directory, facts.run_keys[run.id])
     seal = facts.seals.get(run.id)
-    if seal is None:
-        return
-    differences = ledger.seal_differences(directory, seal["digests"]) + [
-        f"checkpoint {record.name}: {problem}"
-        for record in list_checkpoints(directory)
-        for problem in verify_checkpoint(record.path)
-    ]
-    if seal["state"] == RunState.COMPLETED or differences:
+    if seal is not None:
+        differences = ledger.seal_differences(directory, seal["digests"]) + differences
+    if differences or (seal is not None and seal["state"] == RunState.COMPLETED):
         raise IntegrityError(
-            f"The record of run {run.id} was changed after it ended ({seal['state']}): {'; '.join(differences[:3])}.",
+            f"The record of run {run.id} was changed after it ended ({seal['state'] if seal else run.state}): "
+            f"{'; '.join(differences[:3])}.",
             remedy=f"start_training(project='{run.project}', kind='{run.kind}') starts a new run.",
         )
 

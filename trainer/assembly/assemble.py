@@ -21,6 +21,7 @@ from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.checkpoints.packing import is_storable
 from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.names import BUILT_IN
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.distributed.group import divide_model
 from trainwright.trainer.errors import ConfigurationError, DataError
@@ -169,7 +170,10 @@ def _require_selection(config: TrainingConfig, work: Work) -> None:
     names = {metric.name for metric in work.metrics}
     free_names = any(metric.user_defined for metric in work.metrics) or config.objective.name != "supervised"
     if config.selection.metric not in {"loss", *names} and not free_names:
+        wanted, present = config.selection.metric, config.model_dump(mode="json")["metrics"]
         raise ConfigurationError(
-            f"`selection.metric` = {config.selection.metric!r} is not measured.",
-            remedy=f"Choose one of loss{''.join(', ' + name for name in sorted(names))}, or add it to `metrics`.",
+            f"`selection.metric` = {wanted!r} is not measured; measured are {', '.join(['loss', *sorted(names)])}.",
+            remedy=f"Add {wanted!r} to `metrics`, or return it as a metric from `build`: a run selects by the goal's.",
+            document="configs/README.md",
+            details={"changes": {"metrics": [*present, wanted]}} if wanted in BUILT_IN["metrics"] else None,
         )

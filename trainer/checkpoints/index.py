@@ -5,7 +5,8 @@ checkpoints/step-00000123/
     model.safetensors                   the model's state
     optimizer.safetensors               all other tensors: optimizer, generators, user state, gathered outputs
     state.json                          everything that is not a tensor, with references to those that are
-    manifest.json                       {files: {name: {bytes, digest}}, step, epoch, run_id, config_digest, digest}
+    manifest.json                       {files: {name: {bytes, digest}}, step, epoch, run_id, config_digest, digest,
+                                        signature of the digest by the run's key, where it has one}
 """
 
 from __future__ import annotations
@@ -121,8 +122,8 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:
-    """Return the digest of everything in a manifest but the digest itself."""
-    return digest_json({key: value for key, value in manifest.items() if key != "digest"})
+    """Return the digest of everything in a manifest but the digest itself, and what signs it."""
+    return digest_json({key: value for key, value in manifest.items() if key not in {"digest", "signature"}})
 
 
 def read_index(checkpoints: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import FILES, REPLACED, checkpoint_name, manifest_digest
+from trainwright.trainer.run import RunKey
 
 TEMPORARY = ".writing-"
 
@@ -25,6 +26,7 @@ def write_checkpoint(
     tensors: dict[str, Tensor],
     state: dict[str, Any],
     manifest: dict[str, Any],
+    key: RunKey | None = None,
 ) -> Path:
     """Write one checkpoint and return its folder.
 
@@ -33,6 +35,7 @@ def write_checkpoint(
         tensors: all other tensors, referred to from `state`.
         state: JSON types.
         manifest: step, epoch, run_id, config_digest; files and digest are added here.
+        key: the run's, to sign the manifest's digest with.
 
     Raises:
         OSError: the disk is full, and the like. Whatever stood before stands still.
@@ -50,6 +53,8 @@ def write_checkpoint(
         }
         whole = {**manifest, "files": files}
         whole["digest"] = manifest_digest(whole)
+        if key is not None:
+            whole["signature"] = key.sign(whole["digest"])
         (temporary / "manifest.json").write_text(json.dumps(whole, indent=2, sort_keys=True))
         for path in (*temporary.iterdir(), temporary):
             _fsync(path)

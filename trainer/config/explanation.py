@@ -9,10 +9,13 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from trainwright.trainer.config.elsewhere import is_section, known_elsewhere
 from trainwright.trainer.config.layout import DEFAULT_FORMS, Layout
+from trainwright.trainer.config.names import UnknownNameError
 
 _SECTION_NEEDED = {"model_type", "model_attributes_type", "dict_type", "union_tag_not_found"}
 UNTOLD = "…"
+MOST_MEANT = 3
 _OF_A_UNION = {"string_type", "model_type", "int_type", "float_type", "list_type", "literal_error"}
 """Complaints of a union's member that the value does not even resemble."""
 
@@ -54,8 +57,8 @@ def _explain(problem: Any, rivals: list[Any], layout: Layout) -> Problem:
         return _unknown_key(location, given, layout, tags=[str(part) for part in problem["loc"]])
     if kind == "missing":
         return Problem(key, f"`{key}` is required, and missing")
-    if kind.startswith("union_tag") and key in DEFAULT_FORMS and isinstance(given, dict):
-        return _unknown_form(key, given, layout)
+    if kind.startswith("union_tag") and isinstance(given, dict):
+        return _unknown_form(key, given, layout) if key in DEFAULT_FORMS else _unknown_type(key, given)
     if kind in _SECTION_NEEDED and layout.models_at(location) and not isinstance(given, dict):
         return _no_section(location, given, layout)
     return _broken_rule(problem, rivals, key, layout)
@@ -64,7 +67,8 @@ def _explain(problem: Any, rivals: list[Any], layout: Layout) -> Problem:
 def _broken_rule(problem: Any, rivals: list[Any], key: str, layout: Layout) -> Problem:
     reason, given = str(problem["msg"]).removeprefix("Value error, "), problem.get("input")
     if not key:
-        return Problem("", reason)
+        unknown = problem.get("ctx", {}).get("error")
+        return _unknown_name(unknown, given) if isinstance(unknown, UnknownNameError) else Problem("", reason)
     if problem["type"] == "list_type" and not rivals and isinstance(given, str | int | float):
         return Problem(key, f"`{key}` = {_shown(given)}: a list is needed", {key: [given]})
     if rivals and problem["type"] in _OF_A_UNION:
@@ -89,11 +93,32 @@ def _unknown_key(location: list[str], given: Any, layout: Layout, tags: list[str
     if chosen is not None and owners:
         taken = f"`{key}` is not taken by {chosen}, only by {', '.join(owners)}; {chosen} takes {', '.join(known)}"
         return Problem(key, taken, {key: None})
-    near = difflib.get_close_matches(last, known, n=1, cutoff=0.5)
-    if near:
-        meant = ".".join([*parents, near[0]])
-        return Problem(key, f"unknown key `{key}`; did you mean `{meant}`?", {key: None, meant: given})
-    return Problem(key, f"unknown key `{key}`; known: {', '.join(known) or 'none'}", {key: None})
+    near = [".".join([*parents, name]) for name in difflib.get_close_matches(last, known, n=1, cutoff=0.6)]
+    meant = known_elsewhere(last) or near
+    if not 0 < len(meant) <= MOST_MEANT:
+        return Problem(key, f"unknown key `{key}`; known: {', '.join(known) or 'none'}", {key: None})
+    fits = len(meant) == 1 and (isinstance(given, dict) or not is_section(meant[0]))
+    text = f"unknown key `{key}`; did you mean {' or '.join(f'`{name}`' for name in meant)}?"
+    return Problem(key, text, {key: None, meant[0]: given} if fits else {key: None})
+
+
+def _unknown_name(error: UnknownNameError, values: dict[str, Any]) -> Problem:
+    """Put the near name where the unknown one stood: in a list, under `use`, or as the value itself."""
+    key, given = error.key, values.get(error.key)
+    if error.near is None:
+        return Problem(key, str(error))
+    if isinstance(given, list):
+        mended: Any = [error.near if item == error.name else item for item in given]
+        return Problem(key, str(error), {key: mended} if mended != given else {})
+    return Problem(key, str(error), {f"{key}.use" if isinstance(given, dict) else key: error.near})
+
+
+def _unknown_type(key: str, given: dict[str, Any]) -> Problem:
+    """Say how a range of a search is written."""
+    forms = (
+        "{type: float, low: …, high: …, log: true}, {type: int, low: …, high: …} or {type: categorical, choices: […]}"
+    )
+    return Problem(key, f"`{key}` = {_shown(given)}: a range is {forms}")
 
 
 def _unknown_form(key: str, given: dict[str, Any], layout: Layout) -> Problem:

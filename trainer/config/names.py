@@ -25,13 +25,23 @@ BUILT_IN: dict[str, dict[str, type[Section]]] = {
 """Key to its names, each with the section that its `args` must fit."""
 
 
+class UnknownNameError(ValueError):
+    """A bare name that is not built in."""
+
+    def __init__(self, message: str, *, key: str, name: str, near: str | None) -> None:
+        super().__init__(message)
+        self.key = key
+        self.name = name
+        self.near = near
+
+
 def require_known(key: str, given: Any, place: str | None = None) -> None:
     """Check a name, or a section with the name as `use`, against the built-in names of the key.
 
     `place` is where it stands, if not under the key itself.
 
     Raises:
-        ValueError: a bare name that is not built in; says which is near.
+        UnknownNameError: a bare name that is not built in; says which is near.
     """
     name = given if isinstance(given, str) else given.use
     known = BUILT_IN[key]
@@ -39,9 +49,12 @@ def require_known(key: str, given: Any, place: str | None = None) -> None:
         return
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f"did you mean `{near[0]}`?" if near else f"built in: {', '.join(known)}."
-    raise ValueError(
+    raise UnknownNameError(
         f'`{place or key}` = {name[:60]!r} is no built-in name; {hint} Your own is written "module:callable" or '
-        '"path/file.py:callable"'
+        '"path/file.py:callable"',
+        key=place or key,
+        name=name,
+        near=near[0] if near else None,
     )
 
 

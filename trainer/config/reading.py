@@ -133,8 +133,10 @@ def mended_call(
 
 def in_words(mended: dict[str, Any]) -> str:
     """Return changes as words, for a call that takes a configuration as a whole."""
+    if not mended:
+        return "again, with that put right"
     parts = [f"`{key}` {'left out' if value is None else json.dumps(value)}" for key, value in mended.items()]
-    return f" with {', '.join(parts)[:MOST_CHARACTERS]}" if parts else ""
+    return f"as before with {', '.join(parts)[:MOST_CHARACTERS]}"
 
 
 def apply_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

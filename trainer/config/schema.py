@@ -201,7 +201,10 @@ class TrainingConfig(Section):
         if self.task is not None and (self.model is not None or self.data is not None):
             raise ValueError("`task` hands over the model and the data itself: give `task`, or `model` and `data`")
         if self.task is None and (self.model is None or self.data is None):
-            raise ValueError("give `model` and `data`, or one `task`")
+            raise ValueError(
+                "give `model` and `data`, or one `task`: {model: {use: mlp}, data: {use: digits}}, "
+                'or {task: {use: "file.py:build"}}'
+            )
         return self
 
     @model_validator(mode="after")

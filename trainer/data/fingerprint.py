@@ -52,8 +52,9 @@ class SplitRecord:
             self.non_finite.append(index)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what goes into the evidence."""
-        record: dict[str, Any] = {"size": self.size, "fingerprint": self.fingerprint}
+        """Return what goes into the evidence; `different`: samples that differ, among those read."""
+        different = len(set(self.digests))
+        record: dict[str, Any] = {"size": self.size, "different": different, "fingerprint": self.fingerprint}
         if self.labels and len(self.labels) <= MAX_CLASSES_COUNTED:
             record["classes"] = {str(label): self.labels[label] for label in sorted(self.labels)}
         return record

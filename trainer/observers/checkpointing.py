@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trainwright.trainer.checkpoints.index import checkpoint_name, write_index
 from trainwright.trainer.checkpoints.write import remove_leftovers, remove_untagged, write_checkpoint
+from trainwright.trainer.divergence import lower_rate
 from trainwright.trainer.errors import DivergenceError
 from trainwright.trainer.observers.observer import EpochResult, Observer
 from trainwright.trainer.session import Session
@@ -77,7 +78,9 @@ class Checkpointing(Observer):
             "run_id": specification.run_id,
             "config_digest": specification.config_digest,
         }
-        path = write_checkpoint(session.run.checkpoints, model=model, tensors=tensors, state=state, manifest=manifest)
+        path = write_checkpoint(
+            session.run.checkpoints, model=model, tensors=tensors, state=state, manifest=manifest, key=session.run.key
+        )
         self.saved, self.last = (progress.epoch, progress.batch), path.name
         self._tag(session)
         self._report(session, path.name)
@@ -126,5 +129,6 @@ def require_finite(session: Session, model: dict[str, Tensor], infinite_buffers:
                     "batch_indices": [],
                     "loss": repr(math.nan),
                     "parameter": name,
+                    **lower_rate(session),
                 },
             )

@@ -2,6 +2,7 @@
 
 from trainwright.trainer.run.directory import RunDirectory, write_atomically
 from trainwright.trainer.run.events import Event
+from trainwright.trainer.run.key import RunKey
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.process import ProcessIdentity
 from trainwright.trainer.run.specification import Limits, RunKind, RunSpecification
@@ -14,6 +15,7 @@ __all__ = [
     "MetricStore",
     "ProcessIdentity",
     "RunDirectory",
+    "RunKey",
     "RunKind",
     "RunSpecification",
     "RunState",

@@ -6,6 +6,7 @@ status.json     the latest RunStatus, replaced atomically by the worker
 run.lock        an flock held by the worker: the truth on whether it lives
 metrics.sqlite  see metrics.py
 events.jsonl    see events.py
+end.json        digests of an orderly end, signed with the run's key: see ending.py
 checkpoints/    one folder per checkpoint
 artifacts/      evidence and results, JSON and others (evidence names: see EVIDENCE)
 tensorboard/    event files
@@ -25,7 +26,9 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from trainwright.trainer.canonical import digest_bytes
 from trainwright.trainer.errors import ConflictError, IntegrityError, NotFoundError, StorageError
+from trainwright.trainer.run.ending import END, SIGNED, end_record
 from trainwright.trainer.run.events import Event, append_event, read_events
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.specification import Limits, RunSpecification
@@ -33,6 +36,8 @@ from trainwright.trainer.run.status import RunState, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from trainwright.trainer.run.key import RunKey
 
 Record = TypeVar("Record", bound=BaseModel)
 
@@ -44,8 +49,12 @@ EVIDENCE = ("environment", "reproducibility", "data", "code", "resolved", "summa
 class RunDirectory:
     """One run's folder. Reading never needs the worker; only the worker writes after the launch."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, key: RunKey | None = None) -> None:
         self.path = path.resolve()
+        self.key = key
+        """The run's secret key: the worker's alone, and None where another launcher started it."""
+        self.written: dict[str, str] = {}
+        """Name to digest of the evidence that this very process has written."""
 
     @property
     def run_id(self) -> str:
@@ -97,7 +106,16 @@ class RunDirectory:
 
     def write_status(self, status: RunStatus) -> None:
         """Replace `status.json`."""
-        write_atomically(self.path / "status.json", status.model_dump_json(indent=2).encode())
+        write_atomically(self.path / "status.json", _status_bytes(status))
+
+    def write_last_status(self, status: RunStatus) -> None:
+        """Replace `status.json` for good, the whole record signed before it if it ended in order. Raises StorageError.
+
+        Whatever else belongs to the record must have been written.
+        """
+        if self.key is not None and status.state in SIGNED:
+            write_atomically(self.path / END, end_record(self, _status_bytes(status), self.key))
+        self.write_status(status)
 
     def status(self) -> RunStatus:
         """Return the run's state: `interrupted` when the last record is not final and no worker holds the lock.
@@ -170,6 +188,7 @@ class RunDirectory:
         """Write `artifacts/<name>.json`."""
         text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str)
         write_atomically(self.artifacts / f"{name}.json", text.encode())
+        self.written[f"artifacts/{name}.json"] = digest_bytes(text.encode())
 
     def evidence(self, name: str) -> dict[str, Any] | None:
         """Return `artifacts/<name>.json`, or None when the worker has not written it. Raises IntegrityError."""
@@ -203,6 +222,10 @@ class RunDirectory:
         if not isinstance(value, dict):
             raise IntegrityError(f"{name} of run {self.run_id} is not a mapping.", remedy="Start the run again.")
         return value
+
+
+def _status_bytes(status: RunStatus) -> bytes:
+    return status.model_dump_json(indent=2).encode()
 
 
 def _lock_within(file: IO[bytes], seconds: float) -> bool:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +91,17 @@ class Heartbeat:
         """Stop that clock."""
         self._user_code_since = None
 
-    def end(self, state: RunState, **values: Any) -> None:
-        """Stop beating and write the last record. Raises StorageError."""
+    def end(self, state: RunState, *, stop_reason: str | None = None, failure: Failure | None = None) -> None:
+        """Stop beating and write the last records: the event, and the status. Raises StorageError."""
         self._done.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
-        self._update({"state": state, "stage": "", **values})
-        self._write()
+        try:
+            self.run.append_event("ended", state=state.value, stop_reason=stop_reason)
+        except OSError as full:
+            sys.stderr.write(f"events.jsonl: {full}\n")
+        self._update({"state": state, "stage": "", "stop_reason": stop_reason, "failure": failure})
+        self._write(self.run.write_last_status)
 
     def _update(self, values: dict[str, Any]) -> None:
         with self._lock:
@@ -104,10 +109,10 @@ class Heartbeat:
                 self.step = values["step"]
             self._status = self._status.model_copy(update=values)
 
-    def _write(self) -> None:
+    def _write(self, write: Callable[[RunStatus], None] | None = None) -> None:
         with self._lock:
             self._status = self._status.model_copy(update={"step": self.step, "heartbeat_at": time.time()})
-            self.run.write_status(self._status)
+            (write or self.run.write_status)(self._status)
 
     def _beat(self) -> None:
         while not self._done.wait(INTERVAL_SECONDS):
@@ -163,7 +168,6 @@ class Heartbeat:
             failure = Failure(**error.as_dict(), traceback=shown)
             self.run.append_event("failed", **error.as_dict())
             self.end(RunState.FAILED, failure=failure)
-            self.run.append_event("ended", state="failed", stop_reason=None)
         finally:
             exit_now(1)
 

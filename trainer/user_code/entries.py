@@ -12,7 +12,7 @@ from typing import Any
 
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.user_code.guard import user_code
-from trainwright.trainer.user_code.paths import confine, files_under, near_matches
+from trainwright.trainer.user_code.paths import confine, files_under, near_matches, nearest
 
 
 def is_entry(use: str) -> bool:
@@ -33,7 +33,11 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
             f"`{key}` = {use!r} is not an entry.",
             remedy='Write "module:callable" or "path/file.py:callable".',
         )
-    file = _file_of(place, code_root, key=key)
+    try:
+        file = _file_of(place, code_root, key=key)
+    except ConfigurationError as error:
+        error.details |= _mended(key, error.details.get("near"), name)
+        raise
     with user_code(f"Importing {place}", code_root):
         module = _import(file, code_root)
     value: Any = module
@@ -42,7 +46,8 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
             known = [item for item in vars(value) if not item.startswith("_")]
             raise ConfigurationError(
                 f"`{key}` = {use!r}: {file.name} has no {name!r}.{near_matches(name, known)}",
-                remedy=f"It has: {', '.join(known[:20]) or 'no public names'}.",
+                remedy=f"Name one of: {', '.join(known[:20]) or 'no public names'}.",
+                details=_mended(key, place, nearest(name, known)),
             )
         value = getattr(value, part)
     _require_own(value, use, code_root, key=key)
@@ -84,7 +89,13 @@ def _file_of(place: str, code_root: Path, *, key: str) -> Path:
         f"`{key}`: no module {place!r} at {code_root / stem}.py or {code_root / stem}/__init__.py."
         f"{near_matches(place, modules)}",
         remedy="Entries are looked up under code_root only; correct the name or code_root.",
+        details={"near": nearest(place, modules)},
     )
+
+
+def _mended(key: str, place: str | None, name: str | None) -> dict[str, Any]:
+    """Return the near entry as `changes`, where one is near and a single key holds it."""
+    return {"changes": {key: f"{place}:{name}"}} if place and name and key.endswith(".use") else {}
 
 
 def _import(file: Path, code_root: Path) -> ModuleType:
@@ -95,11 +106,9 @@ def _import(file: Path, code_root: Path) -> ModuleType:
     parts = file.relative_to(code_root.resolve()).with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
     if all(part.isidentifier() for part in parts) and name:
-        taken = sys.modules.get(name)
-        if taken is None or _is_file(taken, file):
-            module = importlib.import_module(name)
-            if _is_file(module, file):
-                return module
+        module = _under_its_name(name, file)
+        if module is not None:
+            return module
     private = "_user_" + "_".join(parts)  # the name belongs to a library, or is no identifier
     if private in sys.modules and _is_file(sys.modules[private], file):
         return sys.modules[private]
@@ -110,6 +119,20 @@ def _import(file: Path, code_root: Path) -> ModuleType:
     sys.modules[private] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _under_its_name(name: str, file: Path) -> ModuleType | None:
+    """Import the file by its dotted name; None where the name, or a package in it, is a library's (`code/net.py`)."""
+    taken = sys.modules.get(name)
+    if taken is not None and not _is_file(taken, file):
+        return None
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the user's code lacks something else
+        return None
+    return module if _is_file(module, file) else None
 
 
 def _is_file(module: ModuleType, file: Path) -> bool:

@@ -31,6 +31,7 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
         raise ConfigurationError(
             f"`{key}` = {path!r}: no file at {tried}.{near_matches(path, names)}",
             remedy="Paths are relative to code_root; correct the path or code_root.",
+            details={"near": nearest(path, names)},
         )
     return resolved
 
@@ -66,6 +67,11 @@ def files_under(code_root: Path, limit: int = 2000) -> list[str]:
         if len(found) > limit:
             break
     return found[:limit]
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name that is most like `name`, if any is."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)), None)
 
 
 def near_matches(name: str, known: Iterable[str]) -> str:

@@ -46,7 +46,7 @@ def _refuses(reply: Reply, rule: str) -> bool:
 
 def _verification(scene: Scene) -> list[tuple[str, str]]:
     try:
-        report = verify_workspace(scene.world.workspace, noted_head=scene.noted_head)
+        report = verify_workspace(scene.world.workspace, scene.public_key, noted_head=scene.noted_head)
         return [("verify", problem) for problem in report.problems]
     except TrainwrightError as error:
         return [("verify", error.message)]

@@ -15,6 +15,7 @@ from cheat_suite.agent import Agent, Agents, Reply
 from cheat_suite.world import CONFIG, GOAL, NAME, World, finish
 from trainwright.tools import projects
 from trainwright.tools.ledger.plain import NAME as PLAIN
+from trainwright.tools.ledger.signing import VARIABLE, Signer, new_key, public_path
 from trainwright.tools.training_orchestrator import RunView, start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind, RunState
@@ -35,6 +36,10 @@ class Scene:
         self.gains_before: int | None = None
         self.noted_head: str | None = None
         """The digest with which the ledger ended before, where somebody noted it elsewhere."""
+        self.public_key: Path | None = None
+        """The public half of the owner's key, where the owner's servers sign."""
+        self._signer: Signer | None = None
+        self._environment: dict[str, str] = {}
         self.rightful = 0
         """How many gains a race may bring: of two calls at once, one may win."""
 
@@ -42,12 +47,12 @@ class Scene:
     def agent(self) -> Agent:
         """The agent of the scene."""
         if self._agent is None:
-            self._agent = self._agents.open(self.world.workspace)
+            self._agent = self._agents.open(self.world.workspace, self._environment)
         return self._agent
 
     def another_agent(self, **environment: str) -> Agent:
         """An agent with a server of its own on the same workspace."""
-        return self._agents.open(self.world.workspace, environment)
+        return self._agents.open(self.world.workspace, self._environment | environment)
 
     def must(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool as an honest agent would: it must succeed."""
@@ -76,14 +81,31 @@ class Scene:
         self.rightful += winners
         return replies
 
+    def claim(self, told: str, *, is_refused: bool) -> None:
+        """Note what came of an attempt that no tool answered."""
+        self._mark()
+        self.replies.append(Reply(is_refused, told, {}))
+
+    def begin_signing(self) -> None:
+        """Have the owner's servers sign from now on, with a key that the cheat cannot read."""
+        key = self.world.folder / "owner" / "signing.key"
+        self._signer, self.public_key = new_key(key), public_path(key)
+        self._environment = {VARIABLE: str(key)}
+
     def note_head(self) -> None:
         """Note elsewhere with which digest the ledger ends, as a careful owner would."""
         self.noted_head = self.query("SELECT digest FROM ledger ORDER BY sequence DESC LIMIT 1")[0][0]
 
     @contextmanager
-    def workspace(self) -> Iterator[Workspace]:
-        """Open the workspace without a server, for honest steps that lead to a cheat."""
+    def workspace(self, *, as_owner: bool = True) -> Iterator[Workspace]:
+        """Open the workspace without a server, for honest steps that lead to a cheat.
+
+        Args:
+            as_owner: with the owner's key, where there is one.
+        """
         workspace = Workspace.open(self.world.workspace)
+        if as_owner and self._signer is not None:
+            workspace.signer = self._signer
         try:
             yield workspace
         finally:
@@ -137,6 +159,11 @@ class Scene:
         """Read the workspace's database."""
         with closing(sqlite3.connect(self.world.workspace / "workspace.sqlite", timeout=30)) as connection:
             return connection.execute(statement).fetchall()
+
+    def bodies(self, kind: str) -> list[dict[str, Any]]:
+        """Read the ledger's entries of a kind."""
+        rows = self.query(f"SELECT body FROM ledger WHERE kind = '{kind}' ORDER BY sequence")
+        return [json.loads(body) for (body,) in rows]
 
     def insert(self, table: str, row: dict[str, Any]) -> None:
         """Add a row to the workspace's database."""

@@ -29,16 +29,18 @@ def test_small_splits_are_mended_by_shares_that_suffice_or_by_more_samples(sizes
 
 @pytest.mark.requirement("GATE-2", "PHASE-2")
 @pytest.mark.parametrize(
-    ("sizes", "status", "tool"),
+    ("sizes", "different", "status", "tool"),
     [
-        ({"train": 80, "validation": 10, "test": 10}, "passed", None),
-        ({"train": 900, "validation": 90, "test": 11}, "failed", "start_training"),
-        ({"train": 80, "validation": 5, "test": 15}, "failed", "configure"),
-        ({"train": 80, "validation": 20, "test": 0}, "failed", "configure"),
+        ({"train": 80, "validation": 10, "test": 10}, {}, "passed", None),
+        ({"train": 80, "validation": 20, "test": 20}, {"train": 10, "validation": 10}, "passed", None),
+        ({"train": 80, "validation": 20, "test": 20}, {"validation": 9}, "failed", "start_training"),
+        ({"train": 900, "validation": 90, "test": 11}, {}, "failed", "start_training"),
+        ({"train": 80, "validation": 5, "test": 15}, {}, "failed", "configure"),
+        ({"train": 80, "validation": 20, "test": 0}, {}, "failed", "configure"),
     ],
 )
-def test_the_volume_of_the_data_has_a_lower_and_an_upper_bound(sizes, status, tool):
-    record = {"splits": {name: {"size": size} for name, size in sizes.items()}}
+def test_the_volume_of_the_data_has_a_lower_and_an_upper_bound(sizes, different, status, tool):
+    record = {"splits": {name: {"size": size, "different": different.get(name, size)} for name, size in sizes.items()}}
     evidence = SimpleNamespace(
         smoke=SimpleNamespace(part=lambda name: record),
         config=parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}),
@@ -48,3 +50,4 @@ def test_the_volume_of_the_data_has_a_lower_and_an_upper_bound(sizes, status, to
     assert found.status == status
     assert found.required == "train, validation and test of at least 10 samples, at most 1000 in all"
     assert (found.next.tool if found.next else None) == tool
+    assert ("validation 20 (9 different)" in found.measured) == (different == {"validation": 9})

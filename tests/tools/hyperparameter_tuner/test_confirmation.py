@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.checks.optimization import _search_on
 from trainwright.tools.gates.improvement import (
     _seed_problems,
     _without_effect,
@@ -17,6 +20,8 @@ from trainwright.tools.gates.improvement import (
     least_seeds,
     resolution,
 )
+from trainwright.tools.gates.phases import Phase
+from trainwright.trainer.config import SearchSection
 
 
 @pytest.mark.requirement("TUNE-5", "PHASE-5")
@@ -37,6 +42,29 @@ def test_one_lucky_seed_is_no_improvement() -> None:
     found = compare([0.90, 0.91, 0.90], [0.99, 0.91, 0.90], "maximize")
     assert found["improvement_mean"] > 0.0
     assert found["validated"] is False
+
+
+@pytest.mark.requirement("PHASE-5", "GATE-2")
+@pytest.mark.parametrize(
+    ("gain", "spread", "repeats", "changed"),
+    [
+        (0.3, 0.1, 3, {"trials": 4, "confirmation_repeats": 6}),
+        (0.1, 0.3, 3, {"trials": 8}),
+        (0.3, 0.1, 20, {"trials": 8, "confirmation_repeats": 20}),
+    ],
+)
+def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
+    gain: float, spread: float, repeats: int, changed: dict[str, Any]
+) -> None:
+    space = {"optimizer.learning_rate": {"type": "float", "low": 1e-3, "high": 1e-2, "log": True}}
+    search = SearchSection.model_validate({"trials": 4, "space": space, "confirmation_repeats": repeats})
+    evidence: Any = SimpleNamespace(
+        study=SimpleNamespace(search=search.model_dump(mode="json")),
+        call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),
+    )
+    call = _search_on(evidence, {"improvement_mean": gain, "baseline_spread": spread})
+    assert (call.tool, call.arguments["search"]) == ("start_tuning", {"space": space, **changed})
+    assert SearchSection.model_validate(call.arguments["search"]) != search
 
 
 @pytest.mark.requirement("PHASE-5")
@@ -109,8 +137,10 @@ def test_seeds_that_give_the_same_weights_measured_nothing() -> None:
 
 @pytest.mark.requirement("PHASE-5", "PHASE-9")
 def test_the_checklist_says_how_many_seeds_are_needed() -> None:
-    evidence: Any = SimpleNamespace(config_digest="blake3:1", config=SimpleNamespace(seed=42))
-    assert least_seeds() == 3
+    lines = load_checklist(Phase.OPTIMIZATION).checks
+    config = SimpleNamespace(seed=42)
+    evidence: Any = SimpleNamespace(config_digest="blake3:1", config=config, lines=lambda _: lines)
+    assert least_seeds(lines) == 3
     two = confirmation_seeds("blake3:1", 2, own_seed=42)
     assert _seed_problems(evidence, two) == ["it was confirmed on 2 seeds; at least 3 are needed"]
     assert _seed_problems(evidence, confirmation_seeds("blake3:1", 3, own_seed=42)) == []

@@ -39,7 +39,8 @@ def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("key", "range_", "told"),
     [
-        ("optimizer.learning_rte", RATE, "did you mean `optimizer.learning_rate`"),
+        ("optimizer.learning_rte", RATE, "Search over `optimizer.learning_rate` instead of `optimizer.learning_rte`."),
+        ("optimizer.lr", RATE, "Search over `optimizer.learning_rate` instead of `optimizer.lr`."),
         ("optimizer.learning_rate", {"type": "float", "low": -1.0, "high": 0.1}, "= -1.0"),
         ("loader.batch_size", {"type": "float", "low": 8.0, "high": 64.0}, "loader.batch_size"),
         ("schedule.name", {"type": "categorical", "choices": ["cosine", "sideways"]}, "'sideways'"),
@@ -55,7 +56,7 @@ def test_a_space_that_does_not_fit_is_refused_by_key(
     make_project(workspace)
     with pytest.raises(ConfigurationError) as caught:
         start_study(workspace, "digits", search=SEARCH | {"space": {key: range_}})
-    assert told in caught.value.message
+    assert told in f"{caught.value.message} {caught.value.remedy}"
     with workspace.session() as session:
         assert ledger.entries(session, "digits", "study") == []
 

@@ -166,6 +166,27 @@ def test_a_decision_that_does_not_fit_its_request_grants_nothing(workspace: Work
         ledger.append(session, "mine", "owner_decision", forged | {"request": "r1-abcdef", "wish": stranger})
     assert trials(workspace) == 200
     assert trials(workspace, "theirs") == 200
+    what = "an answer of the owner answers no request"
+    asked_for = f"{what}: {request.id} asks for limit trials = 400 in project mine, and it answers for limit trials"
+    problems = verify_workspace(workspace.path).problems
+    assert [problem.partition(": ")[2] for problem in problems] == [
+        f"{asked_for} = 400 in project theirs",
+        f"{asked_for} = 1e+06 in project mine",
+        f"{what} (r1-abcdef)",
+    ]
+
+
+def test_verify_names_a_second_answer_and_no_honest_one(workspace: Workspace) -> None:
+    denied, granted = asked(workspace, trials=300), asked(workspace, trials=400)
+    for request in (denied, granted):
+        decide(workspace, request.id, granted=request == granted, by=OWNER)
+    assert verify_workspace(workspace.path).problems == []
+    (body, _) = decisions(workspace)
+    with workspace.session() as session:
+        sequence = ledger.append(session, "mine", "owner_decision", body | {"granted": True}).sequence
+    assert verify_workspace(workspace.path).problems == [
+        f"ledger entry {sequence}: an answer of the owner is the second to {denied.id}"
+    ]
 
 
 def test_requests_are_few_and_make_sense(workspace: Workspace) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,15 @@ import pytest
 from sklearn.datasets import load_iris
 
 from trainwright.tools import projects
+from trainwright.tools.ledger import copy_all_forward
 from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.canonical import canonical_json, digest_json
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"
+Edit = Callable[[dict[str, Any]], None]
+Rewrite = Callable[[Workspace, str, Edit], None]
 MODEL = """
 import torch
 
@@ -93,6 +99,37 @@ def _advance(workspace: Workspace, stage: str) -> None:
         projects.pass_gate(workspace, NAME, phase)
 
 
+def rewrite_decision(workspace: Workspace, phase: str, edit: Edit) -> None:
+    """Edit a gate decision as someone with the file and our source would: every hash, row and copy computed anew."""
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        rows = connection.execute("SELECT sequence, time, project, kind, body FROM ledger ORDER BY sequence").fetchall()
+        previous = "genesis"
+        for sequence, time, project, kind, text in rows:
+            body = json.loads(text)
+            if kind == "gate" and body["phase"] == phase:
+                edit(body)
+                report = json.dumps({"outcome": body["outcome"], "checks": body["checks"]})
+                values = (report, json.dumps(body["rested_on"]), body["outcome"] != "refused", sequence)
+                connection.execute(
+                    "UPDATE gate_decisions SET report = ?, rested_on = ?, passed = ? WHERE ledger_sequence = ?", values
+                )
+            content = [sequence, time, project, kind, canonical_json(body), previous]
+            digest = digest_json(content)
+            connection.execute(
+                "UPDATE ledger SET body = ?, previous = ?, digest = ? WHERE sequence = ?",
+                (canonical_json(body), previous, digest, sequence),
+            )
+            previous = digest
+        for _, sql in triggers:
+            connection.execute(sql)
+    for copy in workspace.path.glob("projects/*/ledger.jsonl"):
+        copy.unlink()
+    copy_all_forward(workspace)
+
+
 @pytest.fixture(scope="session")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Folder of the project's world (workspace and code) at every stage."""
@@ -129,3 +166,9 @@ def at(stages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Ite
     yield open_stage
     for workspace in opened:
         workspace.close()
+
+
+@pytest.fixture
+def rewrite() -> Rewrite:
+    """Return a function that edits the decisions on a phase in ledger, index and plain copies."""
+    return rewrite_decision

@@ -23,6 +23,23 @@ CONFIG = {
 GOAL = {"metric": "loss", "direction": "minimize", "target": 3000.0}
 
 
+@pytest.mark.requirement("PHASE-2", "DIAG-1", "GATE-2")
+def test_a_smoke_run_that_diverged_is_told_with_its_cause_and_the_change_that_mends_it(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "workspace")
+    sick = CONFIG | {"optimizer": {"name": "sgd", "learning_rate": 1000.0}}
+    projects.create_project(workspace, "sugar", intent="", goal=GOAL, config=sick)
+    run_id = start_run(workspace, "sugar", RunKind.SMOKE).run_id
+    while not (view := wait_for_run(workspace, run_id)).is_ended:
+        pass
+    with pytest.raises(GateRefusedError) as caught:
+        projects.pass_gate(workspace, "sugar", "planning")
+    assert f"measured failed, {view.step} steps: The " in caught.value.message
+    assert "is not finite at step" in caught.value.message
+    remedy = caught.value.details["next"]
+    assert (remedy["tool"], remedy["arguments"]["changes"]) == ("configure", {"optimizer.learning_rate": 100.0})
+    workspace.close()
+
+
 @pytest.mark.requirement("PHASE-4", "DIAG-3", "DIAG-8", "GATE-2")
 def test_exploding_gradients_close_the_diagnostics_gate_and_the_remedy_is_a_change_that_validates(
     tmp_path: Path,

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -35,6 +36,7 @@ SEARCH = {
     "pruning": {"name": "none"},
 }
 At = Callable[[], Workspace]
+Rewrite = Callable[[Workspace, str, Callable[[dict[str, Any]], None]], None]
 
 
 @pytest.fixture(scope="session")
@@ -94,6 +96,21 @@ def test_a_real_improvement_passes_and_fixes_the_final_configuration(at: At) -> 
     assert "over 3 seeds" in next(c.measured for c in answer.checks if c.id == "optimization.improvement_validated")
     assert "## Checks" in (folder / "tuning_results.md").read_text()
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("GATE-3", "PHASE-5", "PHASE-9")
+def test_the_number_of_seeds_is_judged_by_the_checklist_that_held(at: At, rewrite: Rewrite) -> None:
+    workspace = at()
+    projects.pass_gate(workspace, NAME, "optimization")
+
+    def ask_for_more(body: dict[str, Any]) -> None:
+        line = next(x for x in body["circumstances"]["lines"] if x["id"] == "optimization.improvement_validated")
+        line["threshold"] = 4.0
+
+    rewrite(workspace, "optimization", ask_for_more)
+    found = verify_workspace(workspace.path).problems
+    assert any("confirmed on 3 seeds; at least 4 are needed" in what for what in found), found
 
 
 @pytest.mark.timeout(600)

@@ -2,57 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import trainwright
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import evaluate, record
+from trainwright.tools.gates.keeper import evaluate, record, rests_on
+from trainwright.tools.gates.outcomes import CHECKS, passed
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.ledger import copy_all_forward
+from trainwright.tools.gates.publication import digests_of, new_drafts
+from trainwright.tools.ledger import append
+from trainwright.tools.ledger.signing import VARIABLE, new_key, public_path
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.canonical import canonical_json, digest_json
 from trainwright.trainer.errors import GateRefusedError, IntegrityError
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"
 At = Callable[[str], Workspace]
-
-
-def rewrite(workspace: Workspace, phase: str, edit: Callable[[dict[str, Any]], None]) -> None:
-    """Edit a gate decision as someone with the file and our source would: every hash, row and copy computed anew."""
-    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
-        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        for name, _ in triggers:
-            connection.execute(f"DROP TRIGGER {name}")
-        rows = connection.execute("SELECT sequence, time, project, kind, body FROM ledger ORDER BY sequence").fetchall()
-        previous = "genesis"
-        for sequence, time, project, kind, text in rows:
-            body = json.loads(text)
-            if kind == "gate" and body["phase"] == phase:
-                edit(body)
-                report = json.dumps({"outcome": body["outcome"], "checks": body["checks"]})
-                values = (report, json.dumps(body["rested_on"]), body["outcome"] != "refused", sequence)
-                connection.execute(
-                    "UPDATE gate_decisions SET report = ?, rested_on = ?, passed = ? WHERE ledger_sequence = ?", values
-                )
-            content = [sequence, time, project, kind, canonical_json(body), previous]
-            digest = digest_json(content)
-            connection.execute(
-                "UPDATE ledger SET body = ?, previous = ?, digest = ? WHERE sequence = ?",
-                (canonical_json(body), previous, digest, sequence),
-            )
-            previous = digest
-        for _, sql in triggers:
-            connection.execute(sql)
-    (workspace.project_folder(NAME) / "ledger.jsonl").unlink()
-    copy_all_forward(workspace)
+Rewrite = Callable[[Workspace, str, Callable[[dict[str, Any]], None]], None]
 
 
 def check_of(body: dict[str, Any], name: str) -> dict[str, Any]:
@@ -71,7 +45,7 @@ def test_every_verdict_of_a_whole_project_is_derived_again_to_the_letter(at: At)
 
 
 @pytest.mark.requirement("GATE-3", "GATE-5")
-def test_a_measured_value_rewritten_with_all_hashes_is_named_with_both_values(at: At) -> None:
+def test_a_measured_value_rewritten_with_all_hashes_is_named_with_both_values(at: At, rewrite: Rewrite) -> None:
     workspace = at("based")
 
     def flatter(body: dict[str, Any]) -> None:
@@ -84,7 +58,7 @@ def test_a_measured_value_rewritten_with_all_hashes_is_named_with_both_values(at
 
 
 @pytest.mark.requirement("GATE-1", "GATE-3", "GATE-5")
-def test_a_refusal_rewritten_as_a_pass_is_named(at: At) -> None:
+def test_a_refusal_rewritten_as_a_pass_is_named(at: At, rewrite: Rewrite) -> None:
     workspace = at("planned")
     with pytest.raises(GateRefusedError):
         projects.pass_gate(workspace, NAME, "baseline")
@@ -101,14 +75,14 @@ def test_a_refusal_rewritten_as_a_pass_is_named(at: At) -> None:
 
 
 @pytest.mark.requirement("GATE-3", "GATE-5")
-def test_a_decision_made_to_rest_on_another_run_is_named(at: At) -> None:
+def test_a_decision_made_to_rest_on_another_run_is_named(at: At, rewrite: Rewrite) -> None:
     workspace = at("based")
     rewrite(workspace, "baseline", lambda body: body["rested_on"].update(runs=body["rested_on"]["runs"] * 2))
     assert any("rests on runs: recorded" in what for what in verdicts(workspace))
 
 
 @pytest.mark.requirement("GATE-3", "GATE-5", "PHASE-9")
-def test_a_gate_passed_under_an_edited_checklist_is_named(at: At) -> None:
+def test_a_gate_passed_under_an_edited_checklist_is_named(at: At, rewrite: Rewrite) -> None:
     workspace = at("planned")
 
     def loosen(body: dict[str, Any]) -> None:
@@ -122,6 +96,102 @@ def test_a_gate_passed_under_an_edited_checklist_is_named(at: At) -> None:
     assert finding.where == "checklist"
     assert "phases/planning/checklist.md has changed since, in its checks" in finding.what
     assert finding.counts
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5", "PHASE-9")
+def test_looser_lines_under_the_present_checklists_digest_are_named(at: At, rewrite: Rewrite) -> None:
+    workspace = at("planned")
+
+    def loosen(body: dict[str, Any]) -> None:
+        line = next(line for line in body["circumstances"]["lines"] if line["id"] == "planning.smoke_run_passed")
+        line["threshold"] = 1
+        check_of(body, line["id"])["required"] = "a completed smoke run of at least 1 steps"
+
+    rewrite(workspace, "planning", loosen)
+    (what,) = verify_workspace(workspace.path).problems
+    assert "phases/planning/checklist.md has changed since, in its checks" in what
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+def test_a_version_written_into_a_decision_excuses_no_difference(at: At, rewrite: Rewrite) -> None:
+    workspace = at("based")
+
+    def flatter(body: dict[str, Any]) -> None:
+        body["circumstances"]["version"] = "0.0.1"
+        check_of(body, "baseline.within_budget")["measured"] = "0.7 minutes"
+
+    rewrite(workspace, "baseline", flatter)
+    (what,) = verify_workspace(workspace.path).problems
+    assert "measured recorded 0.7 minutes, derived 0.0 minutes" in what
+    assert f"recorded as made by version 0.0.1, compared by {trainwright.__version__}" in what
+
+
+@pytest.mark.requirement("GATE-1", "GATE-3", "GATE-5")
+def test_a_refusal_passed_off_as_a_pass_under_an_older_checklist_is_named(at: At, rewrite: Rewrite) -> None:
+    workspace = at("planned")
+    with pytest.raises(GateRefusedError):
+        projects.pass_gate(workspace, NAME, "baseline")
+    with workspace.session() as session:
+        rested_on = rests_on(Evidence(session, workspace, NAME), Phase.BASELINE)
+
+    def forge(body: dict[str, Any]) -> None:
+        body["circumstances"]["version"] = "0.0.1"
+        body["checks"] = [check for check in body["checks"] if check["status"] != "failed"]
+        kept = {check["id"] for check in body["checks"]}
+        body["circumstances"]["lines"] = [line for line in body["circumstances"]["lines"] if line["id"] in kept]
+        body |= {"outcome": "passed", "rested_on": rested_on}
+
+    rewrite(workspace, "baseline", forge)
+    (what,) = verify_workspace(workspace.path).problems
+    assert "in its checks; the present ones are not met: baseline.run_completed" in what
+
+
+@pytest.mark.requirement("GATE-3", "PHASE-9")
+def test_an_older_versions_shorter_checklist_is_told_where_the_evidence_passes_the_present_one(
+    at: At, rewrite: Rewrite
+) -> None:
+    workspace = at("based")
+
+    def without_a_check(body: dict[str, Any]) -> None:
+        body["circumstances"] |= {"version": "0.0.1", "checklist": "blake3:older"}
+        for kept in (body["checks"], body["circumstances"]["lines"]):
+            kept.remove(next(one for one in kept if one["id"] == "baseline.within_budget"))
+
+    rewrite(workspace, "baseline", without_a_check)
+    report = verify_workspace(workspace.path)
+    assert report.problems == []
+    assert "phases/baseline/checklist.md has changed since, in its checks; the present ones are met too" in (
+        report.findings[0].what
+    )
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+def test_a_check_that_is_none_any_more_and_a_decision_without_its_checklist_are_named(at: At, rewrite: Rewrite) -> None:
+    workspace = at("based")
+    rewrite(workspace, "planning", lambda body: body["circumstances"].pop("lines"))
+    gone = {"id": "baseline.gone", "text": "", "required": False}
+    rewrite(workspace, "baseline", lambda body: body["circumstances"]["lines"].append(gone))
+    found = verify_workspace(workspace.path).problems
+    assert any("decision on planning" in what and "does not record the checklist" in what for what in found)
+    assert any("decision on baseline" in what and "baseline.gone is no check any more" in what for what in found)
+
+
+@pytest.mark.requirement("GATE-3")
+def test_the_wording_of_another_version_is_explained_by_a_signature_alone(
+    at: At, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new_key(tmp_path / "owner.key")
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "owner.key"))
+    workspace = at("smoked")
+    with monkeypatch.context() as older:  # a release before this one, which told the same in other words
+        older.setattr(trainwright, "__version__", "0.0.1")
+        older.setitem(CHECKS, "planning.limits_set", lambda *_: passed("yes", "limits"))
+        projects.pass_gate(workspace, NAME, "planning")
+    unsigned = verify_workspace(workspace.path).problems
+    assert [what for what in unsigned if "planning.limits_set: measured recorded yes" in what] == unsigned != []
+    attested = verify_workspace(workspace.path, public_path(tmp_path / "owner.key"))
+    assert attested.problems == []
+    assert any("planning.limits_set: measured recorded yes" in finding.what for finding in attested.findings)
 
 
 @pytest.mark.requirement("GATE-3", "PHASE-8")
@@ -156,6 +226,20 @@ def test_a_report_written_anew_does_not_contradict_the_gate_before(at: At) -> No
     workspace = at("diagnosed")
     projects.diagnose(workspace, NAME)
     assert verdicts(workspace) == []
+
+
+@pytest.mark.requirement("GATE-3")
+def test_a_report_on_another_run_replaces_the_one_that_the_gate_named(at: At) -> None:
+    workspace = at("diagnosed")
+    folder = workspace.project_folder(NAME)
+    with workspace.session() as session:
+        drafts = new_drafts(folder)
+        (drafts / "diagnostic_report.md").write_text("of another run")
+        append(session, NAME, "diagnosis", {"run_id": "another", "artifacts": digests_of(drafts)})
+    found = verify_workspace(workspace.path).findings  # and publishes it
+    assert [finding.what for finding in found if finding.where == "artifact"] == []
+    (folder / "diagnostic_report.md").write_text("edited")
+    assert f"project {NAME}: artifact diagnostic_report.md was changed" in verify_workspace(workspace.path).problems
 
 
 @pytest.mark.requirement("GATE-1", "GATE-3", "GATE-5")

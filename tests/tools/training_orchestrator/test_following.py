@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from trainwright.tools import ledger
 from trainwright.tools.training_orchestrator import follow as following
 from trainwright.tools.training_orchestrator import refresh_project, refresh_run, resume_run, stop_run, wait_for_run
 from trainwright.tools.training_orchestrator.detached import UNCLAIMED_SECONDS, Launch
@@ -20,6 +19,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.errors import ConflictError, LimitReachedError, NotFoundError
 from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunState
+from trainwright.trainer.run.digests import run_digests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,7 +77,7 @@ def test_an_ended_run_is_sealed_once_by_many_servers(
     ((kind, body),) = entries_of(completed_run.run_id)
     assert kind == "run_sealed"
     assert (body["state"], body["attempt"]) == ("completed", 1)
-    assert body["digests"] == ledger.run_digests(completed_run)
+    assert body["digests"] == run_digests(completed_run)
     assert {"run.json", "status.json", "events.jsonl", "metrics.sqlite", "artifacts/summary.json"} <= body[
         "digests"
     ].keys()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
+from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
+
+MOST_REPEATS = 20
 
 
 def baseline_meets_goal(evidence: Evidence) -> bool:
@@ -38,8 +41,9 @@ def needed(evidence: Evidence, line: CheckLine) -> Outcome:
     if evidence.baseline is None:
         return failed("no baseline", evidence.goal_text, evidence.start(RunKind.BASELINE))
     value = evidence.baseline.best_value(evidence.goal_metric)
+    told = "not measured" if value is None else f"{value:.6g}"
     verdict = "met: optimization may be skipped" if baseline_meets_goal(evidence) else "not met: a search is needed"
-    return passed(f"baseline {evidence.goal_metric} {value} ({verdict})", evidence.goal_text)
+    return passed(f"baseline {evidence.goal_metric} {told} ({verdict})", evidence.goal_text)
 
 
 @check("optimization.study_completed")
@@ -74,7 +78,22 @@ def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
     interval = f"[{found['improvement_low']:+.4g}, {found['improvement_high']:+.4g}]"
     seeds = f"over {len(found['seeds'])} seeds, spread {found['baseline_spread']:.4g}"
     measured = f"{found['improvement_mean']:+.4g} {interval} {seeds}"
-    return judged(found["validated"], measured, required, evidence.search("search wider, or with more trials"))
+    return judged(found["validated"], measured, required, _search_on(evidence, found))
+
+
+def _search_on(evidence: Evidence, found: dict[str, Any]) -> NextCall:
+    """Name the search after one that was not validated: more seeds for a gain above the noise, else more trials."""
+    assert evidence.study is not None, "what was measured was measured on its repetitions"  # noqa: S101
+    search = SearchSection.model_validate(evidence.study.search)
+    repeats = min(2 * search.confirmation_repeats, MOST_REPEATS)
+    if found["improvement_mean"] > found["baseline_spread"] and repeats > search.confirmation_repeats:
+        changes: dict[str, Any] = {"confirmation_repeats": repeats}
+        why = "the gain exceeds the spread, and so few seeds give a wide interval"
+    else:
+        changes = {"trials": 2 * search.trials}
+        why = "the gain lies within the noise: more trials, and other keys or wider ranges"
+    wanted = search.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
+    return evidence.call("start_tuning", why, search=wanted)
 
 
 def _study_next(evidence: Evidence) -> NextCall:

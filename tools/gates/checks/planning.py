@@ -77,10 +77,11 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
     run = evidence.smoke
     if run is None:
         return failed("no smoke run of this configuration", required, evidence.start(RunKind.SMOKE))
-    steps = int(run.summary.get("steps", 0))
+    steps, failure = int(run.summary.get("steps", run.status.step)), run.status.failure
     against = [*run.differences, *evidence.surroundings(run)]
     enough = run.is_complete and steps >= (line.threshold or 1) and not against
-    measured = "; ".join([f"{run.status.state.value}, {steps} steps", *against[:2]])
+    came_to = f"{run.status.state.value}, {steps} steps" + (f": {failure.message[:200]}" if failure else "")
+    measured = "; ".join([came_to, *against[:2]])
     remedy = _again(evidence) if run.is_complete else run.next_call()
     return judged(enough, measured, required, remedy)
 
@@ -165,15 +166,22 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
 def data_volume(evidence: Evidence, line: CheckLine) -> Outcome:
     """Every split is large enough to say something, and all together are no slip of a generator."""
     record = evidence.smoke.part("data") if evidence.smoke else {}
-    if not record:
-        return _needs_smoke(evidence, "not counted", line.text)
-    sizes = {name: int(split.get("size", 0)) for name, split in record.get("splits", {}).items()}
     least, most = line.threshold or 1, line.most or math.inf
-    enough = {"train", "validation"} <= sizes.keys() and all(size >= least for size in sizes.values())
-    measured = ", ".join(f"{name} {size}" for name, size in sizes.items())
     required = f"train, validation and test of at least {least:.0f} samples, at most {most:.0f} in all"
+    if not record:
+        return _needs_smoke(evidence, "not counted", required)
+    splits = record.get("splits", {})
+    sizes = {name: int(split.get("size", 0)) for name, split in splits.items()}
+    different = {name: int(splits[name].get("different", size)) for name, size in sizes.items()}
+    copied = [name for name, size in sizes.items() if different[name] < least <= size]
+    measured = ", ".join(
+        f"{name} {n}" + f" ({different[name]} different)" * (name in copied) for name, n in sizes.items()
+    )
     if sum(sizes.values()) > most:
         return failed(measured, required, _again_on(evidence, "return fewer samples", "use fewer samples"))
+    if copied:
+        return failed(measured, required, _again_on(evidence, "return different samples", "give different samples"))
+    enough = {"train", "validation"} <= sizes.keys() and all(size >= least for size in sizes.values())
     return judged(enough, measured, required, _mend_volume(evidence, sizes, least))
 
 
@@ -188,7 +196,7 @@ def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable("built-in model and data only", "digests of the user's imported files")
     git = (evidence.smoke.part("environment") if evidence.smoke else {}).get("git") or {}
     state = f"git {str(git.get('commit'))[:10]}{' with changes' if git.get('dirty') else ''}" if git else "no git"
-    measured = f"{len(files)} files, {str(record.get('digest'))[:19]}…, {state}"
+    measured = f"{len(files)} file{'s' * (len(files) != 1)}, {str(record.get('digest'))[:19]}…, {state}"
     if git or not evidence.settings.require_git:
         return passed(measured, "digests of the user's files")
     required = "digests of the user's files, in a git repository as the owner demands"

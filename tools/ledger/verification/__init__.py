@@ -10,6 +10,7 @@ from sqlalchemy import select
 from trainwright.tools.gates.publication import publish
 from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.signing import PublicKey
+from trainwright.tools.ledger.verification.answers import verify_answers
 from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.ledger.verification.findings import Case, Finding, found
@@ -40,6 +41,7 @@ PARTS = {
     "projects": verify_projects,
     "configurations": verify_configurations,
     "decisions": verify_decisions,
+    "owner_requests": verify_answers,
     "studies": verify_studies,
     "sealed_runs": verify_runs,
     "checkpoints": verify_checkpoints,

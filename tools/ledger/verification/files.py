@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.publication import NAMING
-from trainwright.tools.ledger.seals import METRICS, changed_files
+from trainwright.tools.ledger.run_keys import end_differences
+from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, found
+from trainwright.tools.training_orchestrator.abandoned import is_untouched
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.run.digests import METRICS
+from trainwright.trainer.run.directory import LIMITS
 
 if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
@@ -26,12 +30,14 @@ def verify_runs(case: Case) -> Found:
     for run_id, row in rows.items():
         own, directory = case.project(row.project), case.workspace.run_directory(row.project, run_id)
         findings += found("database", own.run_differences(row))
+        findings += found("run record", _changed_limits(directory, own.resumed.get(run_id)))
         if run_id in own.resealed:
             findings += found("ledger", [f"run {run_id} was sealed twice without having been resumed"])
         if (seal := own.seals.get(run_id)) is not None:
             sealed += 1
             changed = changed_files(directory, seal["digests"], case.inspection)
             findings += [Finding(where=_where(name), what=f"run {run_id}: {what}") for name, what in changed]
+            findings += found("run record", _end_problems(directory, own.run_keys[run_id], seal))
             if not changed and row.summary != _summary_of(directory):
                 findings += found("database", [f"run {run_id}: summary was changed in the database"])
         elif (body := own.started.get(run_id)) is not None:
@@ -40,8 +46,7 @@ def verify_runs(case: Case) -> Found:
     findings += found(
         "database", [f"run {name} was removed from the database" for name in recorded if name not in rows]
     )
-    findings += found("run record", _foreign_runs(case, rows.keys() | set(recorded)))
-    return sealed, findings
+    return sealed, findings + _foreign_runs(case, rows.keys() | set(recorded))
 
 
 def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
@@ -51,14 +56,24 @@ def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
         return None
 
 
-def _foreign_runs(case: Case, known: set[str]) -> list[str]:
-    """Name folders among the runs that no permit made. One without a lock was left by a server that died meanwhile."""
-    folders = (case.workspace.path / "projects").glob("*/runs/*")
-    return [
-        f"run {folder.name}: its folder stands among the runs, and the ledger never started it"
-        for folder in sorted(folders)
-        if folder.name not in known and (folder / "run.lock").exists()
-    ]
+def _end_problems(run: RunDirectory, keys: list[str | None], seal: dict[str, Any]) -> list[str]:
+    """Tell what the seal's own entry found wrong, or else whether the signed end is still what was sealed."""
+    if seal.get("problem"):
+        return [f"run {run.run_id}: {seal['problem']}"]
+    return end_differences(run, keys[-1] if keys else None, seal["state"], seal["digests"])
+
+
+def _foreign_runs(case: Case, known: set[str]) -> list[Finding]:
+    """Name folders among the runs that no permit made. One that no worker has touched, a killed server left behind."""
+    findings = []
+    for folder in sorted((case.workspace.path / "projects").glob("*/runs/*")):
+        what = f"run {folder.name}: its folder stands among the runs, and the ledger never started it"
+        if folder.name in known:
+            continue
+        if is_untouched(folder):
+            what += "; a server ended while it ordered it, and the next one that starts removes it"
+        findings.append(Finding(where="run record", what=what, counts=not is_untouched(folder)))
+    return findings
 
 
 def verify_checkpoints(case: Case) -> Found:
@@ -68,7 +83,7 @@ def verify_checkpoints(case: Case) -> Found:
         directory = case.workspace.run_directory(row.project, row.id)
         try:
             count += len(list_checkpoints(directory))
-            problems += case.inspection.checkpoint_problems(directory)
+            problems += case.inspection.checkpoint_problems(directory, case.project(row.project).run_keys[row.id])
         except TrainwrightError as error:
             problems.append(f"run {row.id}: {error.message}")
     return count, found("checkpoint", problems)
@@ -80,7 +95,8 @@ def verify_artifacts(case: Case) -> Found:
     for entry, body in case.bodies:
         if entry.project is None or entry.kind not in NAMING or not body.get("artifacts"):
             continue
-        newest[entry.project, body.get("phase", entry.kind)] = body["artifacts"]
+        written_by = "diagnostics" if entry.kind == "diagnosis" else body.get("phase", entry.kind)
+        newest[entry.project, written_by] = body["artifacts"]
     named = [(project, name, digest) for (project, _), files in newest.items() for name, digest in files.items()]
     problems = []
     for project, name, digest in named:
@@ -102,6 +118,20 @@ def _changed_order(run: RunDirectory, digest: str) -> list[str]:
     path = run.path / "run.json"
     same = path.is_file() and digest_file(path) == digest
     return [] if same else [f"run {run.run_id}: run.json was changed after the start"]
+
+
+def _changed_limits(run: RunDirectory, reserved: dict[str, Any] | None) -> list[str]:
+    """Compare what a run's worker is told that it may use with what the ledger reserved when the run was resumed."""
+    path = run.path / LIMITS
+    if reserved is None:
+        return [f"run {run.run_id}: {LIMITS} was added; nothing resumed the run"] if path.exists() else []
+    try:
+        present = run.limits().model_dump(mode="json") if path.is_file() else {}
+    except TrainwrightError as error:
+        return [f"run {run.run_id}: {LIMITS} cannot be read any more: {error.message}"]
+    names = sorted(name for name in reserved.keys() | present.keys() if reserved.get(name) != present.get(name))
+    told = "; ".join(f"{name} {present.get(name)}, reserved {reserved.get(name)}" for name in names)
+    return [f"run {run.run_id}: {LIMITS} differs from what its resuming reserved: {told}"] if names else []
 
 
 def _where(name: str) -> Where:

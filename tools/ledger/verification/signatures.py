@@ -47,6 +47,11 @@ def attestation(case: Case) -> tuple[str, list[Finding]]:
     return f"attested by key {public.id}: {_spans(good)}.", findings
 
 
+def is_signed(entry: LedgerEntry, public: PublicKey | None) -> bool:
+    """Return whether the entry is as it was signed with this key."""
+    return public is not None and _state(entry, public) == "good"
+
+
 def _state(entry: LedgerEntry, public: PublicKey) -> str:
     if not entry.signature:
         return "not signed"

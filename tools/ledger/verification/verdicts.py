@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import trainwright
-from trainwright.tools.gates.checklist import CheckLine, checklist_digest, load_checklist
+from trainwright.tools.gates.checklist import checklist_digest, load_checklist
 from trainwright.tools.gates.keeper import as_recorded, evaluate_line, final_values, outcome_of, rests_on
+from trainwright.tools.gates.outcomes import CHECKS
 from trainwright.tools.gates.past import MovedOnError, PastEvidence
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where
+from trainwright.tools.ledger.verification.signatures import is_signed
 from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
+    from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.outcomes import CheckResult
     from trainwright.tools.workspace.tables import LedgerEntry
 
@@ -26,7 +29,7 @@ def verify_verdicts(case: Case) -> Found:
     for entry, body in case.of("gate"):
         try:
             findings += _Verdict(case, entry, body).findings()
-        except (TrainwrightError, MovedOnError, KeyError, ValueError, TypeError) as error:
+        except (TrainwrightError, MovedOnError, KeyError, ValueError, TypeError, AttributeError) as error:
             what = f"the decision of ledger entry {entry.sequence} cannot be derived again: {error}"
             findings.append(Finding(where="verdict", what=what))
     return len(case.of("gate")), findings
@@ -35,24 +38,28 @@ def verify_verdicts(case: Case) -> Found:
 class _Verdict:
     """One decision beside its derivation.
 
-    An accepted decision must come out the same to the letter. Where another version of Trainwright made it, wording
-    may differ, and only a check's status counts. A refused one opened nothing, and its evidence may rightly have gone
-    on since: what passed then must pass still, and the rest is told.
+    An accepted decision must come out the same to the letter. Where another version of Trainwright made it, its
+    wording may differ; but whoever can rewrite a decision can also rewrite its version. So that is named as a possible
+    cause, and explains wording only where the entry's signature vouches for the version. A refused decision opened
+    nothing, and its evidence may rightly have gone on since: what passed then must pass still, and the rest is told.
     """
 
     def __init__(self, case: Case, entry: LedgerEntry, body: dict[str, Any]) -> None:
+        self.case, self.entry, self.body = case, entry, body
         self.phase = Phase(body["phase"])
-        self.body = body
         self.is_accepted = body["outcome"] != "refused"
         self.under: dict[str, Any] = body.get("circumstances", {})
         self.same_version = self.under.get("version") == trainwright.__version__
+        self.to_the_letter = self.same_version or not is_signed(entry, case.public)
         self.what = f"project {entry.project}: decision on {self.phase} (ledger {entry.sequence})"
-        self.evidence = PastEvidence(case.session, case.workspace, entry, body, case.inspection)
+        self.evidence = self._evidence(self.under)
+        self.lines = self.evidence.lines(self.phase)
+        """The checklist's lines as they were enforced."""
 
     def findings(self) -> list[Finding]:
         """Return every difference between record and derivation."""
         recorded = {check["id"]: check for check in self.body["checks"]}
-        derived = self._derived()
+        derived = self._derived(self.evidence, self.lines)
         found = [
             finding for name, check in derived.items() for finding in self._compared(name, recorded.get(name), check)
         ]
@@ -61,21 +68,23 @@ class _Verdict:
             for name in recorded
             if name not in {line.id for line in self.lines}
         ]
+        unknown = [line.id for line in self.lines if line.id not in CHECKS]
+        found += [self._finding(f"{name} is no check any more", counts=self.is_accepted) for name in unknown]
         if self.is_accepted:
             found += self._foundations(list(derived.values()))
         return found + self._checklist()
 
-    @property
-    def lines(self) -> list[CheckLine]:
-        """The checklist's lines as they were enforced."""
-        recorded = self.under.get("lines")
-        return [CheckLine.model_validate(line) for line in recorded] if recorded else load_checklist(self.phase).checks
+    def _evidence(self, circumstances: dict[str, Any]) -> PastEvidence:
+        body = {**self.body, "circumstances": circumstances}
+        return PastEvidence(self.case.session, self.case.workspace, self.entry, body, self.case.inspection)
 
-    def _derived(self) -> dict[str, CheckResult]:
+    def _derived(self, evidence: PastEvidence, lines: list[CheckLine]) -> dict[str, CheckResult]:
         results = {}
-        for line in self.lines:
+        for line in lines:
+            if line.id not in CHECKS:  # another version's; `findings` names it
+                continue
             try:
-                results[line.id] = evaluate_line(self.evidence, line)
+                results[line.id] = evaluate_line(evidence, line)
             except MovedOnError as error:
                 if self.is_accepted:  # it can only have rested on runs that had ended
                     raise TrainwrightError(f"run {error} went on after it", remedy="") from error
@@ -91,7 +100,7 @@ class _Verdict:
         told = "; ".join(f"{key} recorded {_short(recorded.get(key))}, derived {_short(now[key])}" for key in differing)
         is_status = "status" in differing
         if self.is_accepted:
-            return [self._finding(f"{name}: {told}", counts=is_status or self.same_version)]
+            return [self._finding(f"{name}: {told}", counts=is_status or self.to_the_letter)]
         return [self._finding(f"{name}: {told}", counts=is_status and recorded.get("status") == "passed")]
 
     def _foundations(self, results: list[CheckResult]) -> list[Finding]:
@@ -103,7 +112,7 @@ class _Verdict:
         recorded = self.body["rested_on"]
         found += [
             self._finding(f"rests on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}",
-                          counts=self.same_version or key != "values")
+                          counts=self.to_the_letter or key != "values")
             for key in sorted(recorded.keys() | now.keys())
             if recorded.get(key) != now.get(key)
         ]  # fmt: skip
@@ -112,17 +121,33 @@ class _Verdict:
         return found
 
     def _checklist(self) -> list[Finding]:
-        """Name a checklist that has changed: another version may have another, the same version may not."""
-        if not self.is_accepted or "checklist" not in self.under:
+        """Name a checklist that is another now. One version has one; under another's, the present one must pass too."""
+        if not self.is_accepted:
             return []
-        if checklist_digest(self.phase) == self.under["checklist"]:
-            return []
-        enforced = load_checklist(self.phase).checks == self.lines
-        what = f"{self.phase.document} has changed since, {'in its prose' if enforced else 'in its checks'}"
-        return [self._finding(what, where="checklist", counts=self.same_version and not enforced)]
+        if "lines" not in self.under:
+            return [self._finding("it does not record the checklist it was made under", where="checklist")]
+        what = f"{self.phase.document} has changed since, in its"
+        if load_checklist(self.phase).checks == self.lines:
+            same = checklist_digest(self.phase) == self.under.get("checklist")
+            return [] if same else [self._finding(f"{what} prose", where="checklist", counts=False)]
+        if self.same_version:
+            return [self._finding(f"{what} checks", where="checklist")]
+        missing = self._missing_now()
+        told = f"the present ones are not met: {'; '.join(missing[:3])}" if missing else "the present ones are met too"
+        counts = bool(missing) and self.to_the_letter
+        return [self._finding(f"{what} checks; {told}", where="checklist", counts=counts)]
+
+    def _missing_now(self) -> list[str]:
+        """Return the checks of the present checklist that the evidence of then does not pass."""
+        present = self._evidence({key: value for key, value in self.under.items() if key != "lines"})
+        results = self._derived(present, present.lines(self.phase)).values()
+        return [f"{result.id} ({_short(result.measured)})" for result in results if result.is_blocking()]
 
     def _finding(self, what: str, *, where: Where = "verdict", counts: bool = True) -> Finding:
-        return Finding(where=where, what=f"{self.what}: {what}", counts=counts)
+        by = (
+            f" (recorded as made by version {_short(self.under.get('version'))}, compared by {trainwright.__version__})"
+        )
+        return Finding(where=where, what=f"{self.what}: {what}{'' if self.same_version else by}", counts=counts)
 
 
 def _short(value: Any) -> str:

@@ -45,7 +45,7 @@ def checkpoint_state(scene: Scene) -> None:
 def checkpoint_manifest(scene: Scene) -> None:
     folder = _best(scene.run("baseline"))
     flip_byte(folder / "model.safetensors")
-    _fit_manifest(folder)
+    fit_manifest(folder)
 
 
 @forged(
@@ -59,7 +59,7 @@ def checkpoint_from_elsewhere(scene: Scene) -> None:
     own = {key: value for key, value in _manifest(target).items() if key not in {"files", "digest"}}
     shutil.rmtree(target)
     shutil.copytree(_best(scene.run("baseline")), target)
-    _fit_manifest(target, own)
+    fit_manifest(target, own)
 
 
 @forged(
@@ -100,7 +100,7 @@ def checkpoint_link(scene: Scene) -> None:
 def export_of_a_forged_run(scene: Scene) -> None:
     folder = _best(scene.run("final"))
     flip_byte(folder / "model.safetensors")
-    _fit_manifest(folder)
+    fit_manifest(folder)
     scene.attempt("pass_gate", project=NAME, phase="finalization")
 
 
@@ -109,7 +109,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return value
 
 
-def _fit_manifest(folder: Path, own: dict[str, Any] | None = None) -> None:
+def fit_manifest(folder: Path, own: dict[str, Any] | None = None) -> None:
     """Make the manifest fit the files, as one who has read our code would."""
 
     def fit(manifest: dict[str, Any]) -> None:

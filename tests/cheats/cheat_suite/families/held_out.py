@@ -55,3 +55,13 @@ def validate_on_train(scene: Scene) -> None:
 )
 def altered_test_rows(scene: Scene) -> None:
     _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["test"] + 1e-5])')
+
+
+@leaked(
+    "copied-validation",
+    "Fill a validation split up with copies of the one row that the model gets right",
+    rule=r"planning\.data_volume: .*validation 30 \(1 different\)",
+    slow=True,
+)
+def copied_validation(scene: Scene) -> None:
+    _task(scene, 'splits["validation"] = splits["validation"][:1].repeat(30, 1)')

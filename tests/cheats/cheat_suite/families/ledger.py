@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from functools import partial
-from typing import Any
 
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
+from cheat_suite.forging import append_entry, cut_newest_decision, rewrite_copy, rewrite_entry, rewrite_intent
 from cheat_suite.scene import Scene
 from cheat_suite.world import NAME
-from trainwright.tools.ledger.plain import copy_forward
-from trainwright.trainer.canonical import canonical_json, digest_json
 
 edited = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
 missed = partial(cheat, by="files", expected="missed", shows=())
-COLUMNS = ("sequence", "time", "project", "kind", "body", "previous")
 
 
 @cheat(
@@ -59,7 +56,7 @@ def ledger_row(scene: Scene) -> None:
 def ledger_row_rehashed(scene: Scene) -> None:
     bring_back = scene.without_triggers()
     sequence = scene.query("SELECT sequence FROM ledger WHERE kind = 'run_sealed'")[0][0]
-    _rewrite(scene, sequence, lambda body: body | {"state": "stopped"}, onwards=False)
+    rewrite_entry(scene, sequence, lambda body: body | {"state": "stopped"}, onwards=False)
     bring_back()
 
 
@@ -111,7 +108,7 @@ def ledger_sealed_twice(scene: Scene) -> None:
     path = scene.run("baseline") / "artifacts" / "summary.json"
     path.write_text(path.read_text().replace('"accuracy": 0', '"accuracy": 1'))
     seal = json.loads(scene.query("SELECT body FROM ledger WHERE kind = 'run_sealed' ORDER BY sequence DESC")[0][0])
-    _append(scene, "run_sealed", seal | {"digests": seal["digests"] | {"artifacts/summary.json": "other"}})
+    append_entry(scene, "run_sealed", seal | {"digests": seal["digests"] | {"artifacts/summary.json": "other"}})
 
 
 @edited(
@@ -129,7 +126,7 @@ def ledger_own_decision(scene: Scene) -> None:
     configuration = scene.query("SELECT digest FROM config_versions")[0][0]
     rested_on = {"configuration": configuration, "version": 1, "smoke_run": smoke, "runs": [smoke], "study": None}
     body = {"phase": "planning", "outcome": "passed", "checks": checks, "rested_on": rested_on, "artifacts": {}}
-    sequence = _append(scene, "gate", body | {"settings": "own"})
+    sequence = append_entry(scene, "gate", body | {"settings": "own"})
     row = {
         "project": NAME,
         "phase": "planning",
@@ -151,7 +148,7 @@ def ledger_own_decision(scene: Scene) -> None:
 def ledger_rewritten(scene: Scene) -> None:
     bring_back = scene.without_triggers()
     sequence = scene.query("SELECT sequence FROM ledger WHERE kind = 'project_created'")[0][0]
-    _rewrite(scene, sequence, lambda body: body | {"goal": body["goal"] | {"target": 0.0}}, onwards=True)
+    rewrite_entry(scene, sequence, lambda body: body | {"goal": body["goal"] | {"target": 0.0}}, onwards=True)
     scene.execute("UPDATE projects SET goal = json_set(goal, '$.target', 0.0)")
     bring_back()
 
@@ -163,7 +160,7 @@ def ledger_rewritten(scene: Scene) -> None:
     rule="ledger.jsonl: line 1 tells ledger entry 1 otherwise than the database",
 )
 def ledger_rewritten_whole(scene: Scene) -> None:
-    _rewrite_intent(scene)
+    rewrite_intent(scene)
 
 
 @missed(
@@ -173,10 +170,8 @@ def ledger_rewritten_whole(scene: Scene) -> None:
     rule="intent|ledger",
 )
 def ledger_and_copy_rewritten(scene: Scene) -> None:
-    _rewrite_intent(scene)
-    scene.copy.unlink()
-    with scene.workspace() as workspace:
-        copy_forward(workspace, NAME)
+    rewrite_intent(scene)
+    rewrite_copy(scene)
 
 
 @edited(
@@ -187,7 +182,8 @@ def ledger_and_copy_rewritten(scene: Scene) -> None:
 )
 def noted_ledger_rewritten(scene: Scene) -> None:
     scene.note_head()
-    ledger_and_copy_rewritten(scene)
+    rewrite_intent(scene)
+    rewrite_copy(scene)
 
 
 @edited("copy-edited", "Edit the ledger's plain copy", at="based", rule="ledger.jsonl: line")
@@ -221,14 +217,7 @@ def copy_link(scene: Scene) -> None:
     rule="entry|ledger|removed",
 )
 def both_ends_cut(scene: Scene) -> None:
-    bring_back = scene.without_triggers()
-    last = scene.query("SELECT max(sequence) FROM ledger")[0][0]
-    scene.execute(
-        f"DELETE FROM gate_decisions WHERE ledger_sequence = {last}", f"DELETE FROM ledger WHERE sequence = {last}"
-    )
-    lines = scene.copy.read_text().splitlines(keepends=True)
-    scene.copy.write_text("".join(lines[:-1]))
-    bring_back()
+    cut_newest_decision(scene)
 
 
 @edited(
@@ -239,35 +228,4 @@ def both_ends_cut(scene: Scene) -> None:
 )
 def noted_both_ends_cut(scene: Scene) -> None:
     scene.note_head()
-    both_ends_cut(scene)
-
-
-def _rewrite_intent(scene: Scene) -> None:
-    bring_back = scene.without_triggers()
-    sequence = scene.query("SELECT sequence FROM ledger WHERE kind = 'project_created'")[0][0]
-    _rewrite(scene, sequence, lambda body: body | {"intent": "something easier"}, onwards=True)
-    scene.execute("UPDATE projects SET intent = 'something easier'")
-    bring_back()
-
-
-def _append(scene: Scene, kind: str, body: dict[str, Any]) -> int:
-    """Add a rightly chained entry and return its sequence."""
-    sequence, previous = scene.query("SELECT sequence, digest FROM ledger ORDER BY sequence DESC LIMIT 1")[0]
-    row = (sequence + 1, "2026-11-21T00:00:00.000000+00:00", NAME, kind, canonical_json(body), previous)
-    scene.insert("ledger", dict(zip((*COLUMNS, "digest"), (*row, digest_json(list(row))), strict=True)))
-    return int(sequence) + 1
-
-
-def _rewrite(scene: Scene, sequence: int, change: Any, *, onwards: bool) -> None:
-    """Change an entry's body and compute its digest anew; with `onwards` those of all later entries too."""
-    previous = None
-    for row in scene.query(f"SELECT {', '.join(COLUMNS)} FROM ledger WHERE sequence >= {sequence} ORDER BY sequence"):
-        number, time, project, kind, body, before = row
-        if number == sequence:
-            body = canonical_json(change(json.loads(body)))
-        elif not onwards:
-            return
-        previous = previous or before
-        digest = digest_json([number, time, project, kind, body, previous])
-        scene.update_ledger(number, body=body, previous=previous, digest=digest)
-        previous = digest
+    cut_newest_decision(scene)

@@ -2,95 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
 from cheat_suite.world import NAME
 
 refused = partial(cheat, by="tools", expected="refused", shows=("PHASE-1", "PHASE-7"))
+Call = tuple[str, dict[str, Any]]
 
 
-@refused(
+def newest(kind: str) -> Callable[[Scene], str]:
+    """Name a run that the scene will know."""
+    return lambda scene: scene.newest(kind)
+
+
+def gate(phase: str) -> Call:
+    """The call that asks for a gate."""
+    return "pass_gate", {"phase": phase}
+
+
+def start(kind: str) -> Call:
+    """The call that starts a run."""
+    return "start_training", {"kind": kind}
+
+
+def calls(identifier: str, title: str, at: str, rule: str, *attempts: Call, **more: Any) -> None:
+    """Declare a cheat that is a few calls, all of which must be refused."""
+
+    @refused(identifier, title, at=at, rule=rule, **more)
+    def play(scene: Scene) -> None:
+        for tool, arguments in attempts:
+            known = {name: value(scene) if callable(value) else value for name, value in arguments.items()}
+            scene.attempt(tool, project=NAME, **known)
+
+
+calls(
     "final-first",
     "Start the final run before planning has passed",
-    at="created",
-    rule="final needs the finalization phase; the project is in planning",
+    "created",
+    "final needs the finalization phase; the project is in planning",
+    start("final"),
 )
-def final_first(scene: Scene) -> None:
-    scene.attempt("start_training", project=NAME, kind="final")
-
-
-@refused(
+calls(
     "baseline-before-planning",
     "Train a baseline before the planning gate, with all evidence there",
-    at="smoked",
-    rule="baseline needs the baseline phase; the project is in planning",
+    "smoked",
+    "baseline needs the baseline phase; the project is in planning",
+    start("baseline"),
 )
-def baseline_before_planning(scene: Scene) -> None:
-    scene.attempt("start_training", project=NAME, kind="baseline")
-
-
-@refused(
+calls(
     "planning-without-evidence",
     "Ask for the planning gate without a smoke run",
-    at="created",
-    rule=r"planning gate of flowers stays closed.*measured no smoke run",
+    "created",
+    "planning gate of flowers stays closed.*measured no smoke run",
+    gate("planning"),
 )
-def planning_without_evidence(scene: Scene) -> None:
-    scene.attempt("pass_gate", project=NAME, phase="planning")
-
-
-@refused(
+calls(
     "later-gates",
     "Ask for every later gate, in any order, from planning",
-    at="created",
-    rule=r"gate is closed: the project is in planning",
+    "created",
+    "gate is closed: the project is in planning",
+    *map(gate, ("finalization", "optimization", "baseline", "diagnostics")),
 )
-def later_gates(scene: Scene) -> None:
-    for phase in ("finalization", "optimization", "baseline", "diagnostics"):
-        scene.attempt("pass_gate", project=NAME, phase=phase)
-
-
-@refused(
+calls(
     "gate-twice",
     "Pass a gate a second time",
-    at="planned",
-    rule="planning gate has passed already; nothing it rested on has changed",
+    "planned",
+    "planning gate has passed already; nothing it rested on has changed",
+    gate("planning"),
 )
-def gate_twice(scene: Scene) -> None:
-    scene.attempt("pass_gate", project=NAME, phase="planning")
-
-
-@refused(
+calls(
     "skip-diagnostics",
     "Go from the baseline straight to the optimization gate",
-    at="based",
-    rule="optimization gate is closed: the project is in diagnostics",
+    "based",
+    "optimization gate is closed: the project is in diagnostics",
+    gate("optimization"),
 )
-def skip_diagnostics(scene: Scene) -> None:
-    scene.attempt("pass_gate", project=NAME, phase="optimization")
-
-
-@refused(
+calls(
     "tune-before-diagnostics",
     "Search hyperparameters before the baseline was diagnosed",
-    at="based",
-    rule="needs the optimization phase; the project is in diagnostics",
+    "based",
+    "needs the optimization phase; the project is in diagnostics",
+    (
+        "start_tuning",
+        {"search": {"trials": 2, "space": {"optimizer.learning_rate": {"type": "float", "low": 0.001, "high": 0.1}}}},
+    ),
 )
-def tune_before_diagnostics(scene: Scene) -> None:
-    space = {"optimizer.learning_rate": {"type": "float", "low": 0.001, "high": 0.1}}
-    scene.attempt("start_tuning", project=NAME, search={"trials": 2, "space": space})
-
-
-@refused(
+calls(
     "diagnose-without-baseline",
     "Have the diagnostic report written before there is a baseline",
-    at="planned",
-    rule="has no baseline run",
+    "planned",
+    "has no baseline run",
+    ("diagnose_run", {}),
 )
-def diagnose_without_baseline(scene: Scene) -> None:
-    scene.attempt("diagnose_run", project=NAME)
 
 
 @refused(
@@ -104,58 +111,44 @@ def diagnose_another_run(scene: Scene) -> None:
     scene.attempt("pass_gate", project=NAME, phase="diagnostics")
 
 
-@refused(
+calls(
     "export-early",
     "Export, and so look at the test split, before finalization",
-    at="diagnosed",
-    rule="export needs the finalization phase",
+    "diagnosed",
+    "export needs the finalization phase",
+    ("export_model", {}),
+    ("export_model", {"run_id": newest("baseline")}),
 )
-def export_early(scene: Scene) -> None:
-    scene.attempt("export_model", project=NAME)
-    scene.attempt("export_model", project=NAME, run_id=scene.newest("baseline"))
-
-
-@refused(
+calls(
     "export-the-baseline",
     "Export another run than the final one in finalization",
-    at="tuned",
-    rule="is no final run of project",
+    "tuned",
+    "is no final run of project",
+    ("export_model", {"run_id": newest("baseline")}),
 )
-def export_the_baseline(scene: Scene) -> None:
-    scene.attempt("export_model", project=NAME, run_id=scene.newest("baseline"))
-
-
-@refused(
+calls(
     "second-look",
     "Look at the test split again after the last gate",
-    at="finished",
-    rule="would look at the test split again",
+    "finished",
+    "would look at the test split again|would add nothing to the model that stands",
+    ("export_model", {}),
+    start("final"),
     shows=("PHASE-6",),
 )
-def second_look(scene: Scene) -> None:
-    scene.attempt("export_model", project=NAME)
-    scene.attempt("start_training", project=NAME, kind="final")
-
-
-@refused(
+calls(
     "misspelt-phases",
     "Ask for gates that do not exist, hoping for a default",
-    at="created",
-    rule="`phase` = ",
+    "created",
+    "`phase` = ",
+    *map(gate, ("Planning", "planning ", "all", "", "0", "finalization\n", "plannіng")),
 )
-def misspelt_phases(scene: Scene) -> None:
-    for phase in ("Planning", "planning ", "all", "", "0", "finalization\n", "plannіng"):
-        scene.attempt("pass_gate", project=NAME, phase=phase)
-
-
-@refused(
+calls(
     "resume-completed",
     "Train a completed baseline further by resuming it",
-    at="trained",
-    rule="is completed; there is nothing to resume",
+    "trained",
+    "is completed; there is nothing to resume",
+    ("resume_training", {"run_id": newest("baseline")}),
 )
-def resume_completed(scene: Scene) -> None:
-    scene.attempt("resume_training", project=NAME, run_id=scene.newest("baseline"))
 
 
 @refused(

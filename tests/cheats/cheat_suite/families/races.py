@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
@@ -12,6 +13,12 @@ from cheat_suite.world import CONFIG, GOAL, NAME
 race = partial(cheat, by="tools", expected="refused", shows=("GATE-3",))
 
 
+def _through_both(scene: Scene, tool: str, *, times: int, winners: int, **arguments: Any) -> list[Reply]:
+    """Make the same call several times at once through two servers, by turns."""
+    agents = (scene.agent, scene.another_agent())
+    return scene.race(*((agents[n % 2], tool, {"project": NAME, **arguments}) for n in range(times)), winners=winners)
+
+
 @race(
     "two-gates-at-once",
     "Pass one gate through two servers at once",
@@ -19,9 +26,7 @@ race = partial(cheat, by="tools", expected="refused", shows=("GATE-3",))
     rule="planning gate has passed already",
 )
 def two_gates_at_once(scene: Scene) -> None:
-    other = scene.another_agent()
-    call = ("pass_gate", {"project": NAME, "phase": "planning"})
-    scene.race(*((agent, *call) for agent in (scene.agent, other, scene.agent, other)))
+    _through_both(scene, "pass_gate", times=4, winners=1, phase="planning")
 
 
 @race(
@@ -50,10 +55,7 @@ def start_while_stale(scene: Scene) -> None:
     slow=True,
 )
 def burst_of_starts(scene: Scene) -> None:
-    other = scene.another_agent()
-    start = ("start_training", {"project": NAME, "kind": "smoke"})
-    replies = scene.race(*((agent, *start) for agent in (scene.agent, other, scene.agent, other)), winners=2)
-    for reply in replies:
+    for reply in _through_both(scene, "start_training", times=4, winners=2, kind="smoke"):
         if not reply.is_error:
             scene.ended(reply.content["run_id"])
 
@@ -74,11 +76,9 @@ def two_projects_at_once(scene: Scene) -> None:
 
 @race("one-key-twice", "Have one idempotency key start two runs at once", at="planned", rule="started once", slow=True)
 def one_key_twice(scene: Scene) -> None:
-    other = scene.another_agent()
-    start = ("start_training", {"project": NAME, "kind": "smoke", "idempotency_key": "once"})
     before = scene.gains()
-    replies = scene.race((scene.agent, *start), (other, *start), winners=2)
+    replies = _through_both(scene, "start_training", times=2, winners=2, kind="smoke", idempotency_key="once")
     ids = {reply.content["run_id"] for reply in replies if not reply.is_error}
     scene.ended(next(iter(ids)))
     is_one = len(ids) == 1 and scene.gains() == before + 1
-    scene.replies.append(Reply(is_one, "the run was started once" if is_one else f"{len(ids)} runs", {}))
+    scene.claim("the run was started once" if is_one else f"{len(ids)} runs", is_refused=is_one)

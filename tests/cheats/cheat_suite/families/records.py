@@ -10,11 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from cheat_suite.case import cheat
-from cheat_suite.scene import Scene, edit_json, flip_byte, wait_until
-from cheat_suite.world import NAME, finish
-from trainwright.tools.ledger.seals import METRICS
-from trainwright.tools.training_orchestrator import start_run
-from trainwright.trainer.run import RunKind, RunState
+from cheat_suite.scene import Scene, edit_json, flip_byte
+from trainwright.trainer.run.digests import METRICS
 
 forged = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
 
@@ -199,23 +196,6 @@ def run_of_ones_own(scene: Scene) -> None:
     own = scene.run("baseline").with_name("baseline-flowers-20260101-000000-abcdef")
     shutil.copytree(scene.run("baseline"), own)
     edit_json(own / "artifacts" / "summary.json", lambda value: value["best"]["metrics"].update(accuracy=1.0))
-
-
-@cheat(
-    "before-the-first-look",
-    "Edit the summary after a run's end and before a server has looked at it",
-    by="files",
-    at="planned",
-    rule="summary.json was changed",
-    expected="missed",
-    slow=True,
-)
-def before_the_first_look(scene: Scene) -> None:
-    with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
-        wait_until(lambda: run.last_status().state is RunState.COMPLETED and not run.is_locked())
-        edit_json(run.artifacts / "summary.json", lambda value: value.update(steps=5000))
-        finish(workspace, run.run_id)
 
 
 WRITTEN: dict[str, tuple[str, Callable[[Path], None]]] = {

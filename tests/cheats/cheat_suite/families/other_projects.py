@@ -1,0 +1,37 @@
+"""Acting on the runs of another project, in the name of one's own."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from cheat_suite.case import cheat
+from cheat_suite.scene import Scene
+from cheat_suite.world import CONFIG, GOAL
+
+BELONGS = "belongs to project 'flowers'"
+refused = partial(cheat, by="tools", at="trained", expected="refused", shows=("GATE-4",), slow=True)
+SECOND = "second"
+
+
+def _second(scene: Scene) -> str:
+    """A project of one's own; returns the other's run."""
+    scene.must("create_project", name=SECOND, intent="mine", goal=GOAL, config=CONFIG)
+    return scene.newest("baseline")
+
+
+@refused("stop-of-another", "Stop or resume a run of another project", rule=BELONGS)
+def stop_of_another(scene: Scene) -> None:
+    run = _second(scene)
+    for tool in ("stop_training", "resume_training"):
+        scene.attempt(tool, project=SECOND, run_id=run)
+
+
+@refused(
+    "runs-of-another",
+    "Have another project's run diagnosed, replayed or exported for one's own",
+    rule=f"{BELONGS}|needs the (baseline|finalization) phase; the project is in planning",
+)
+def runs_of_another(scene: Scene) -> None:
+    run = _second(scene)
+    for tool in ("diagnose_run", "verify_reproducibility", "export_model"):
+        scene.attempt(tool, project=SECOND, run_id=run)

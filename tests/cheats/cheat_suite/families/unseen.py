@@ -1,0 +1,106 @@
+"""Editing what a run leaves while it works, and after its end before a server has looked at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from cheat_suite.case import cheat
+from cheat_suite.families.checkpoints import fit_manifest
+from cheat_suite.scene import Scene, edit_json, flip_byte, wait_until
+from cheat_suite.world import NAME, finish
+from trainwright.tools.training_orchestrator import resume_run, start_run
+from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
+
+forged = partial(cheat, by="files", expected="detected", at="planned", shows=("GATE-3",), slow=True)
+
+
+def _unseen(scene: Scene, edit: Callable[[RunDirectory], None]) -> None:
+    """Edit a run that has ended, and that no server has looked at since; then try to have it resumed."""
+    with scene.workspace() as workspace:
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        wait_until(lambda: run.last_status().state is RunState.COMPLETED and not run.is_locked())
+        edit(run)
+        if finish(workspace, run.run_id).state is RunState.INTERRUPTED:
+            with suppress(IntegrityError):
+                resume_run(workspace, run.run_id)
+
+
+def _better(run: RunDirectory) -> None:
+    edit_json(run.artifacts / "summary.json", lambda value: value.update(steps=5000))
+
+
+@forged(
+    "before-the-first-look",
+    "Edit the summary after a run's end and before a server has looked at it",
+    rule="summary.json was changed after it was sealed",
+)
+def before_the_first_look(scene: Scene) -> None:
+    _unseen(scene, _better)
+
+
+@forged(
+    "signed-by-oneself",
+    "Do so, and sign the record anew with a key of one's own",
+    rule="its worker has not signed that it was completed",
+)
+def signed_by_oneself(scene: Scene) -> None:
+    def edit(run: RunDirectory) -> None:
+        _better(run)
+        RunDirectory(run.path, RunKey.new()).write_last_status(run.last_status())
+
+    _unseen(scene, edit)
+
+
+@forged(
+    "signature-removed", "Do so, and remove the signed record", rule="its worker has not signed that it was completed"
+)
+def signature_removed(scene: Scene) -> None:
+    def edit(run: RunDirectory) -> None:
+        _better(run)
+        (run.path / "end.json").unlink()
+
+    _unseen(scene, edit)
+
+
+@forged(
+    "declared-killed",
+    "Make an unseen run look killed, put another checkpoint into it, manifest and all, and have it resumed",
+    rule="checkpoint .*: the run's worker has not signed it",
+)
+def declared_killed(scene: Scene) -> None:
+    def edit(run: RunDirectory) -> None:
+        (run.path / "end.json").unlink()
+        run.write_status(run.last_status().model_copy(update={"state": RunState.RUNNING, "stop_reason": None}))
+        folder = min(run.checkpoints.glob("step-*"))
+        flip_byte(folder / "model.safetensors")
+        fit_manifest(folder)
+
+    _unseen(scene, edit)
+
+
+@forged(
+    "evidence-while-it-works",
+    "Edit the evidence of a run while its worker trains",
+    rule="data.json was changed after it was sealed",
+)
+def evidence_while_it_works(scene: Scene) -> None:
+    with scene.workspace() as workspace:
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        wait_until((run.artifacts / "data.json").exists)
+        edit_json(run.artifacts / "data.json", lambda value: value.update(edited=True))
+        finish(workspace, run.run_id)
+
+
+@forged(
+    "order-before-the-worker",
+    "Rewrite what a run was told to do before its worker has read it",
+    rule="run.json was changed after it was sealed",
+)
+def order_before_the_worker(scene: Scene) -> None:
+    with scene.workspace() as workspace:
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        edit_json(run.path / "run.json", lambda value: value.update(max_steps=3))
+        finish(workspace, run.run_id)

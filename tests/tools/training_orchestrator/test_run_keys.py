@@ -1,0 +1,159 @@
+"""The key pair of a run: what its worker signs is what is sealed, and nobody else can sign it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trainwright.tools import ledger
+from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.training_orchestrator import RunView, launch, resume_run, start_run, wait_for_run
+from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState, write_atomically
+from trainwright.trainer.run.digests import run_digests
+from trainwright.trainer.run.ending import END, signed_digests
+from trainwright.trainer.run.key import has_signed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.workspace import Workspace
+
+    Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
+
+
+def until_ended(workspace: Workspace, run_id: str) -> RunView:
+    while not (view := wait_for_run(workspace, run_id)).is_ended:
+        pass
+    return view
+
+
+def until_free(directory: RunDirectory) -> None:
+    while not directory.last_status().state.is_terminal or directory.is_locked():
+        pass
+
+
+def told_of(workspace: Workspace, run_id: str) -> list[str]:
+    """Return what verify says of the run: the fixture's project has passed its gates by hand-made entries."""
+    told = [str(problem) for problem in verify_workspace(workspace.path).problems]
+    return [what for what in told if run_id in what]
+
+
+@pytest.fixture
+def made_keys(monkeypatch: pytest.MonkeyPatch) -> list[RunKey]:
+    """Keep the keys that the orchestrator makes."""
+    made: list[RunKey] = []
+    new = RunKey.new
+
+    def keep() -> RunKey:
+        made.append(new())
+        return made[-1]
+
+    monkeypatch.setattr(launch.RunKey, "new", keep)
+    return made
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_seal_is_what_the_worker_signed_and_its_key_stands_nowhere(
+    workspace: Workspace, entries_of: Entries, made_keys: list[RunKey], processes: int
+) -> None:
+    changes = {"training.epochs": 1, "distributed.processes": processes}
+    run_id = start_run(workspace, "digits", RunKind.BASELINE, changes=changes).run_id
+    view = until_ended(workspace, run_id)
+    assert view.state is RunState.COMPLETED, view.failure
+    directory = workspace.run_directory("digits", run_id)
+    (_, started), (_, sealed) = entries_of(run_id)
+    assert started["run_key"] == made_keys[0].public
+    assert sealed["digests"] == signed_digests(directory, started["run_key"]) == run_digests(directory)
+    seed = made_keys[0].seed
+    for path in directory.path.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            assert seed not in data, path
+            assert seed.hex().encode() not in data, path
+    for folder in directory.checkpoints.glob("step-*"):
+        manifest = json.loads((folder / "manifest.json").read_text())
+        assert has_signed(started["run_key"], manifest["digest"], manifest["signature"])
+    assert told_of(workspace, run_id) == []
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+def test_a_completed_run_without_its_workers_signature_is_no_evidence(
+    workspace: Workspace, entries_of: Entries
+) -> None:
+    directory = workspace.run_directory("digits", start_run(workspace, "digits", RunKind.SMOKE, max_steps=2).run_id)
+    until_free(directory)
+    whole = (directory.path / END).read_text()
+    (directory.path / END).write_text(whole.replace('"status.json": "blake3:', '"status.json": "blake3:0', 1))
+    until_ended(workspace, directory.run_id)
+    *_, (_, sealed) = entries_of(directory.run_id)
+    assert sealed["digests"] == {}
+    unsigned = f"run {directory.run_id}: its worker has not signed that it was completed (end.json)"
+    assert unsigned in told_of(workspace, directory.run_id)
+    (directory.path / END).write_text(whole)
+    assert unsigned in told_of(workspace, directory.run_id), "a signature that comes later mends nothing"
+
+
+@pytest.mark.requirement("GATE-3", "TRAIN-10")
+def test_a_crash_between_the_signed_end_and_the_last_status_is_resumed_unless_a_checkpoint_was_replaced(
+    workspace: Workspace, entries_of: Entries
+) -> None:
+    run_id = start_run(workspace, "digits", RunKind.BASELINE, changes={"training.epochs": 1}).run_id
+    directory = workspace.run_directory("digits", run_id)
+    until_free(directory)
+    last = directory.last_status()
+    directory.write_status(last.model_copy(update={"state": RunState.RUNNING, "stop_reason": None}))
+    assert until_ended(workspace, run_id).state is RunState.INTERRUPTED
+    assert entries_of(run_id)[-1][1]["digests"] == run_digests(directory)
+
+    manifest = next(directory.checkpoints.glob("step-*/manifest.json"))
+    before = manifest.read_text()
+    own = json.loads(before)
+    manifest.write_text(json.dumps(own | {"signature": RunKey.new().sign(own["digest"])}))
+    with pytest.raises(IntegrityError, match="the run's worker has not signed it"):
+        resume_run(workspace, run_id)
+    manifest.write_text(before)
+
+    resume_run(workspace, run_id)
+    view = until_ended(workspace, run_id)
+    assert (view.state, view.attempt) == (RunState.COMPLETED, 2), view.failure
+    keys = [body["run_key"] for kind, body in entries_of(run_id) if kind != "run_sealed"]
+    assert len(set(keys)) == 2
+    assert entries_of(run_id)[-1][1]["digests"] == signed_digests(directory, keys[1])
+    assert told_of(workspace, run_id) == []
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+def test_evidence_and_order_count_as_they_were_written_not_as_they_are_found(
+    workspace: Workspace, entries_of: Entries
+) -> None:
+    run_id = start_run(workspace, "digits", RunKind.SMOKE, max_steps=2).run_id
+    directory = workspace.run_directory("digits", run_id)
+    order = directory.path / "run.json"
+    ordered = digest_file(order)
+    write_atomically(order, order.read_bytes() + b"\n")
+    while not (directory.artifacts / "environment.json").exists():
+        pass
+    evidence = directory.artifacts / "environment.json"
+    evidence.write_text(evidence.read_text() + "\n")
+    assert until_ended(workspace, run_id).state is RunState.COMPLETED
+    assert entries_of(run_id)[-1][1]["digests"]["run.json"] == ordered
+    with workspace.session() as session:
+        sealed = ledger.ProjectFacts(session, "digits").seals[run_id]["digests"]
+    changed = ledger.seal_differences(directory, sealed)
+    assert [what.split()[2] for what in changed] == ["artifacts/environment.json", "run.json"]
+
+
+@pytest.mark.requirement("GATE-3")
+@pytest.mark.parametrize("signature", [None, 7, "", "not base64!", "AAAA"])
+@pytest.mark.parametrize("public", ["", "zz", "00" * 32, "ff" * 31])
+def test_what_is_no_signature_or_no_key_has_signed_nothing(public: str, signature: object) -> None:
+    assert not has_signed(public, "text", signature)
+    key = RunKey.of_seed(bytes(32))
+    assert has_signed(key.public, "text", key.sign("text"))
+    assert not has_signed(key.public, "other", key.sign("text"))
+    assert not has_signed(RunKey.new().public, "text", key.sign("text"))

@@ -1,0 +1,77 @@
+"""A run's own key pair (Ed25519): made by whoever orders the run, held by nobody but its worker.
+
+The public half stands in the ledger's entry of the start; the secret half goes to the worker through a pipe, into no
+file, argument or variable. The worker signs its checkpoints and, at an orderly end, the digests of its last records,
+so that an edit is found that somebody made before a server had looked at the ended run.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+SEED_BYTES = 32
+
+
+class RunKey:
+    """The secret half."""
+
+    def __init__(self, key: Ed25519PrivateKey) -> None:
+        self._key = key
+
+    @classmethod
+    def new(cls) -> RunKey:
+        """Make a key pair that nobody else has."""
+        return cls.of_seed(os.urandom(SEED_BYTES))
+
+    @classmethod
+    def of_seed(cls, seed: bytes) -> RunKey:
+        """Return the key pair of 32 bytes. Raises ValueError."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        return cls(Ed25519PrivateKey.from_private_bytes(seed))
+
+    @classmethod
+    def of_standard_input(cls) -> RunKey:
+        """Read the seed that the launcher wrote, and leave an empty standard input. Raises ValueError."""
+        seed = b""
+        while part := os.read(0, SEED_BYTES - len(seed)):
+            seed += part
+        empty = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(empty, 0)
+        os.close(empty)
+        return cls.of_seed(seed)
+
+    @property
+    def seed(self) -> bytes:
+        """The 32 bytes that the whole pair follows from."""
+        return self._key.private_bytes_raw()
+
+    @property
+    def public(self) -> str:
+        """The public half, 64 hex digits."""
+        return self._key.public_key().public_bytes_raw().hex()
+
+    def sign(self, text: str) -> str:
+        """Return the signature over a text, in base64."""
+        return base64.b64encode(self._key.sign(text.encode())).decode()
+
+
+def has_signed(public: str, text: str, signature: object) -> bool:
+    """Return whether the signature is that of the public key (64 hex digits) over exactly this text."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    if not isinstance(signature, str):
+        return False
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(base64.b64decode(signature, validate=True), text.encode())
+    except (ValueError, binascii.Error, InvalidSignature):
+        return False
+    return True
