@@ -127,12 +127,13 @@ def verify(
         str | None, typer.Option("--head", help="Digest with which the ledger ended when you noted it elsewhere")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    option: WorkspaceOption = None,
 ) -> None:
     """Compare ledger, verdicts, records and files with each other; exit with 1 when anything was changed."""
     from trainwright.server.terminal import Terminal
     from trainwright.tools.ledger.verification import verify_workspace
 
-    report = verify_workspace(_existing(workspace_path(workspace)), public_key, noted_head=head)
+    report = verify_workspace(_existing(workspace_path(workspace or option)), public_key, noted_head=head)
     if as_json:
         typer.echo(json.dumps(report.model_dump(), indent=2))
     else:
@@ -153,7 +154,10 @@ def attest(
     workspace: WorkspaceOption = None,
     key: Annotated[Path | None, typer.Option("--key", help="Secret key to sign with; default: yours, if any")] = None,
 ) -> None:
-    """Write where the final model comes from: an in-toto statement with SLSA provenance, signed if there is a key."""
+    """Write where the final model comes from: in-toto statement (SLSA), signed if there is a key, and RO-Crate.
+
+    Passing the last gate writes both; this signs them later, or after a crash.
+    """
     from trainwright.server.terminal import Terminal
     from trainwright.tools.provenance import attest as write
     from trainwright.tools.workspace import Workspace
@@ -165,7 +169,7 @@ def attest(
     finally:
         opened.close()
     signed = f"signed by key {done.key}" if done.key else "not signed; see `trainwright keys new`"
-    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}")
+    Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}; beside it {', '.join(done.artifacts[1:])}")
 
 
 @keys.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import Answer
@@ -12,15 +13,18 @@ from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.standing import Standing, standing
 from trainwright.tools.projects.status import CheckLineView
+from trainwright.tools.provenance import write_provenance
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project
-from trainwright.trainer.errors import ConfigurationError, GateRefusedError
+from trainwright.trainer.errors import ConfigurationError, GateRefusedError, TrainwrightError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
+
+log = logging.getLogger("trainwright")
 
 
 class GateAnswer(Answer):
@@ -57,7 +61,10 @@ def pass_gate(workspace: Workspace, project: str, phase: str) -> GateAnswer:
     if isinstance(decided, GateRefusedError):
         raise decided
     with workspace.session() as session:  # the decision is committed: `standing` publishes its artifacts now
-        return _answer(Evidence(session, workspace, project), *decided)
+        answer = _answer(Evidence(session, workspace, project), *decided)
+    if answer.now_in == "finished":
+        answer.artifacts += _provenance(workspace, project, answer.ledger_sequence)
+    return answer
 
 
 def _decide(
@@ -77,6 +84,15 @@ def _decide(
     if wanted is Phase.FINALIZATION and evidence.export is not None:
         register_model(session, workspace, evidence.export.id)
     return report, artifacts, sequence
+
+
+def _provenance(workspace: Workspace, project: str, finalization: int) -> list[str]:
+    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds."""
+    try:
+        return write_provenance(workspace, project, finalization).artifacts
+    except (TrainwrightError, OSError) as error:
+        log.warning("no provenance of %s: %s; `trainwright attest %s` writes it", project, error, project)
+        return []
 
 
 def refusal_of(report: GateReport, project: str) -> GateRefusedError:

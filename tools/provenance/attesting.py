@@ -13,7 +13,8 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.gates.standing import accepted_decisions, standing
-from trainwright.tools.provenance.envelope import sealed
+from trainwright.tools.provenance.crate import crate
+from trainwright.tools.provenance.envelope import as_json, sealed
 from trainwright.tools.provenance.statement import statement
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry
@@ -25,59 +26,83 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.gates.evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
 
-FILE = "final_model.intoto.json"
+FILE, CRATE = "final_model.intoto.json", "ro-crate-metadata.json"
 
 
 class Attested(BaseModel):
-    """A statement that was written."""
+    """What was written about a final model."""
 
     path: str
+    """The in-toto statement; the RO-Crate stands beside it."""
+    artifacts: list[str]
+    """Both, by their names in the project folder."""
     files: int
-    """How many files of the final model it names."""
+    """How many files of the final model they name."""
     key: str | None
-    """Id of the key that signed it."""
+    """Id of the key that signed the statement."""
 
 
 def attest(workspace: Workspace, project: str) -> Attested:
-    """Write `final_model.intoto.json` for a project whose gates have all passed.
+    """Write the provenance of a project whose gates have all passed. Passing the last gate does so by itself.
 
     Raises:
         NotFoundError: no such project.
         ConflictError: it has no final model, or a gate is not passed and fresh.
-        StorageError: the file cannot be written.
+        StorageError: the files cannot be written.
+    """
+    with workspace.session() as session:
+        finalization = _finished(session, workspace, project)
+    return write_provenance(workspace, project, finalization)
+
+
+def write_provenance(workspace: Workspace, project: str, finalization: int) -> Attested:
+    """Write in-toto statement and RO-Crate of a final model, recorded in the ledger.
+
+    Args:
+        finalization: ledger sequence of the decision that the model stands for; all gates were found to be fresh.
+
+    Raises:
+        ConflictError: finalization was decided anew meanwhile.
+        StorageError: the files cannot be written.
     """
     folder = workspace.project_folder(project)
-    with workspace.session() as session:
-        _finished(session, workspace, project)
     subjects = sha256_of(folder, sorted((folder / "final_model").rglob("*")))  # takes too long to hold the lock
     with workspace.session() as session:
-        evidence, final, finalization = _finished(session, workspace, project)
+        evidence = Evidence(session, workspace, project)
+        final, decision = evidence.final, accepted_decisions(evidence).get(Phase.FINALIZATION)
+        if final is None or decision is None or decision[0] != finalization:
+            raise _unfinished(project, "finalization, which was decided anew")
         head = session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence.desc()).limit(1)).one()
+        told = statement(evidence, final, subjects, head)
         drafts = new_drafts(folder)
-        write_atomically(drafts / FILE, sealed(statement(evidence, final, subjects, head), workspace.signer))
+        write_atomically(drafts / FILE, sealed(told, workspace.signer))
+        write_atomically(drafts / CRATE, as_json(crate(told, FILE)))
         key = workspace.signer.public.id if workspace.signer else None
         body = {"finalization": finalization, "artifacts": digests_of(drafts), "key": key}
         ledger.append(session, project, "attestation", body)
     with workspace.session() as session:
         publish(session, project, folder)
-    return Attested(path=str(folder / FILE), files=len(subjects), key=key)
+    return Attested(path=str(folder / FILE), artifacts=[FILE, CRATE], files=len(subjects), key=key)
 
 
-def _finished(session: Session, workspace: Workspace, project: str) -> tuple[Evidence, RunEvidence, int]:
-    """Return the project's evidence, its final run and the ledger sequence of its last gate, all of them fresh."""
+def _finished(session: Session, workspace: Workspace, project: str) -> int:
+    """Return the ledger sequence of the project's last gate, all of them being fresh."""
     get_project(session, project)
     evidence = Evidence(session, workspace, project)
     where = standing(evidence)
-    final, decision = evidence.final, accepted_decisions(evidence).get(Phase.FINALIZATION)
-    if not where.is_finished or final is None or decision is None:
-        raise ConflictError(
-            f"Project {project} is in {where.phase.value}: there is no final model that all gates stand for.",
-            remedy=f"project_status(project={project!r}) says what is missing; attest it when it is finished.",
-        )
-    return evidence, final, decision[0]
+    finalization = where.gate(Phase.FINALIZATION).ledger_sequence
+    if not where.is_finished or finalization is None:
+        raise _unfinished(project, where.phase.value)
+    return finalization
+
+
+def _unfinished(project: str, phase: str) -> ConflictError:
+    return ConflictError(
+        f"Project {project} is in {phase}: there is no final model that all gates stand for.",
+        remedy=f"project_status(project={project!r}) says what is missing; attest it when it is finished.",
+    )
 
 
 def sha256_of(folder: Path, paths: list[Path]) -> dict[str, str]:

@@ -33,11 +33,11 @@ class Opened:
 
 def sealed(statement: dict[str, Any], signer: Signer | None) -> bytes:
     """Return the statement as JSON: bare, or in an envelope with the signer's signature."""
-    payload = _json(statement)
+    payload = as_json(statement)
     if signer is None:
         return payload
     signature = base64.b64encode(signer.sign_bytes(pre_authentication(payload))).decode()
-    return _json(
+    return as_json(
         {
             "payloadType": PAYLOAD_TYPE,
             "payload": base64.b64encode(payload).decode(),
@@ -67,5 +67,6 @@ def pre_authentication(payload: bytes) -> bytes:
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 
-def _json(value: dict[str, Any]) -> bytes:
+def as_json(value: dict[str, Any]) -> bytes:
+    """Return the value as people and programs read it: the same bytes for the same value."""
     return (json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()

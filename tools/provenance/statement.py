@@ -82,6 +82,6 @@ def _byproducts(evidence: Evidence, head: LedgerEntry) -> list[dict[str, Any]]:
     found = [{"name": "ledger", "digest": digest_set(head.digest), "annotations": {"sequence": head.sequence}}]
     for phase, (sequence, body) in accepted_decisions(evidence).items():
         entry = evidence.session.get_one(LedgerEntry, sequence)
-        notes = {"sequence": sequence, "outcome": body["outcome"]}
+        notes = {"sequence": sequence, "outcome": body["outcome"], "time": entry.time}
         found.append({"name": f"gate/{phase}", "digest": digest_set(entry.digest), "annotations": notes})
     return found

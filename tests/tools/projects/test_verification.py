@@ -15,6 +15,8 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate, record, rests_on
 from trainwright.tools.gates.outcomes import CHECKS, passed
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.publication import digests_of, new_drafts
+from trainwright.tools.ledger import append
 from trainwright.tools.ledger.signing import VARIABLE, new_key, public_path
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
@@ -224,6 +226,20 @@ def test_a_report_written_anew_does_not_contradict_the_gate_before(at: At) -> No
     workspace = at("diagnosed")
     projects.diagnose(workspace, NAME)
     assert verdicts(workspace) == []
+
+
+@pytest.mark.requirement("GATE-3")
+def test_a_report_on_another_run_replaces_the_one_that_the_gate_named(at: At) -> None:
+    workspace = at("diagnosed")
+    folder = workspace.project_folder(NAME)
+    with workspace.session() as session:
+        drafts = new_drafts(folder)
+        (drafts / "diagnostic_report.md").write_text("of another run")
+        append(session, NAME, "diagnosis", {"run_id": "another", "artifacts": digests_of(drafts)})
+    found = verify_workspace(workspace.path).findings  # and publishes it
+    assert [finding.what for finding in found if finding.where == "artifact"] == []
+    (folder / "diagnostic_report.md").write_text("edited")
+    assert f"project {NAME}: artifact diagnostic_report.md was changed" in verify_workspace(workspace.path).problems
 
 
 @pytest.mark.requirement("GATE-1", "GATE-3", "GATE-5")

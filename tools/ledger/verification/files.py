@@ -98,7 +98,8 @@ def verify_artifacts(case: Case) -> Found:
     for entry, body in case.bodies:
         if entry.project is None or entry.kind not in NAMING or not body.get("artifacts"):
             continue
-        newest[entry.project, body.get("phase", entry.kind)] = body["artifacts"]
+        written_by = "diagnostics" if entry.kind == "diagnosis" else body.get("phase", entry.kind)
+        newest[entry.project, written_by] = body["artifacts"]
     named = [(project, name, digest) for (project, _), files in newest.items() for name, digest in files.items()]
     problems = []
     for project, name, digest in named:
