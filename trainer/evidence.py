@@ -120,6 +120,7 @@ def ignored_keys(config: TrainingConfig, session: Session) -> list[str]:
         **_ignored_of_objective(config),
         **dict.fromkeys(_OF_SEVERAL, config.distributed.processes == 1),
         "loss": work.step is not None or work.train_step is not None or work.returns not in {"output", None},
+        **{f"task.args.{name}": True for name in (work.arguments.unread if work.arguments is not None else [])},
     }
     dumped = config.model_dump(exclude_defaults=True)
     return sorted(key for key, unused in ignored.items() if unused and _is_set(dumped, key))

@@ -41,7 +41,9 @@ class AskOwner(BaseModel):
     limits: Annotated[dict[str, int | float] | None, Field(description='e.g. {"trials": 400}')] = None
     exemption: Annotated[
         str | None,
-        Field(max_length=120, description="An operation that a run refused, as it names it, or missing_git"),
+        Field(
+            max_length=120, description="An operation that a run refused, as it names it; missing_git; alike_samples"
+        ),
     ] = None
     delete_project: Annotated[
         Literal[True] | None, Field(description="Delete the project, at the first call after the grant")

@@ -31,9 +31,8 @@ def permit(session: Session, workspace: Workspace, project: Project, kind: RunKi
     if kind not in PERMITTED[where.phase]:
         raise _refusal(evidence, where, kind)
     if where.is_finished and kind in {RunKind.FINAL, RunKind.EXPORT}:
-        another = "look at the test split again" if kind is RunKind.EXPORT else "add nothing to the model that stands"
         raise GateRefusedError(
-            f"All gates of {project.name} have passed; a further {kind.value} run would {another}.",
+            f"All gates of {project.name} have passed; a further {kind.value} run would look at the test split again.",
             remedy=f"Use final_model/, or change something: configure(project={project.name!r}, changes={{…}}).",
             document="phases/finalization/workflow.md",
         )

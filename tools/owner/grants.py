@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from trainwright.tools.owner.wishes import MISSING_GIT, Wish
+from trainwright.tools.owner.wishes import NO_OPERATIONS, Wish
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Settings
@@ -30,7 +30,7 @@ def standing_grants(decisions: Iterable[dict[str, Any]], settings: Settings) -> 
 
 def operations(grants: Iterable[Wish]) -> list[str]:
     """Return the non-deterministic operations among grants, sorted."""
-    return sorted({wish.name for wish in grants if wish.kind == "exemption"} - {MISSING_GIT})
+    return sorted({wish.name for wish in grants if wish.kind == "exemption"} - NO_OPERATIONS)
 
 
 def holds(body: dict[str, Any], wish: Wish, settings: Settings) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.owner.wishes import MISSING_GIT
+from trainwright.tools.owner.wishes import ALIKE_SAMPLES, MISSING_GIT
 
 if TYPE_CHECKING:
     from trainwright.tools.owner.wishes import Wish
@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 LIMIT = "Raises this limit for this project alone; what all projects share stays. Lower it in settings.yaml to undo it."
 CODE_ROOT = "Code and data below this folder may be read for this project, and the code there runs with your rights."
 GIT = "The project's code need not stand in a git repository: its files are still digested, their history is not known."
+ALIKE = (
+    "The project's splits may hold almost equal samples beyond what chance explains: results on held-out samples may "
+    "be remembered, not learned, and every report will say so."
+)
 DELETION = (
     "Removes the project's runs, checkpoints, models and reports for good, at the agent's next call. Its ledger "
     "stays, and what it used stays counted."
@@ -25,5 +29,5 @@ OPERATION = (
 def meaning(wish: Wish) -> str:
     """Return what the grant of a wish allows."""
     if wish.kind == "exemption":
-        return GIT if wish.name == MISSING_GIT else OPERATION
+        return {MISSING_GIT: GIT, ALIKE_SAMPLES: ALIKE}.get(wish.name, OPERATION)
     return {"limit": LIMIT, "code_root": CODE_ROOT, "deletion": DELETION}[wish.kind]

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 OPERATION = re.compile(r"[\w:.<>~()= ]{1,120}", re.ASCII)
 MISSING_GIT = "missing_git"
 """The exemption of user code that stands in no git repository, where the owner demands one."""
+ALIKE_SAMPLES = "alike_samples"
+"""The exemption of splits that hold more almost equal samples than chance explains."""
+NO_OPERATIONS = frozenset({MISSING_GIT, ALIKE_SAMPLES})
 
 
 class Wish(BaseModel):
@@ -28,7 +31,7 @@ class Wish(BaseModel):
 
     kind: Literal["limit", "code_root", "exemption", "deletion"]
     name: str
-    """The limit's name; the folder; the operation, or `missing_git`; the project."""
+    """The limit's name; the folder; the operation, or one of NO_OPERATIONS; the project."""
     value: float | None = None
     """The limit's new value."""
 
@@ -68,7 +71,8 @@ def exemption_wish(name: str) -> Wish:
     if not OPERATION.fullmatch(name):
         raise ConfigurationError(
             f"{name[:80]!r} is not the name of an operation.",
-            remedy=f"Use the name that the refused run tells, for example 'put_', or {MISSING_GIT!r}.",
+            remedy=f"Use the name that the refused run tells, for example 'put_', "
+            f"{MISSING_GIT!r} or {ALIKE_SAMPLES!r}.",
             document="reproducibility/determinism.md",
         )
     return Wish(kind="exemption", name=name)

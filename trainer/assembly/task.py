@@ -18,6 +18,7 @@ from trainwright.trainer.losses import BUILT_IN as BUILT_IN_LOSSES
 from trainwright.trainer.losses import Loss, built_in_loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric
+from trainwright.trainer.user_code.arguments import Arguments
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Context
 from trainwright.trainer.user_code.entries import resolve_entry
 from trainwright.trainer.user_code.guard import user_code
@@ -41,7 +42,7 @@ def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: 
     build = resolve_entry(config.task.use, code_root, key="task.use")
     with user_code(what, code_root):
         takes_context = len(inspect.signature(build).parameters) != 1
-        arguments = copy.deepcopy(config.task.args)
+        arguments = Arguments(copy.deepcopy(config.task.args))
         given = build(arguments, context) if takes_context else build(arguments)
     _check_keys(given, what)
     with user_code(f"Reading samples of {what}", code_root):
@@ -61,6 +62,7 @@ def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: 
         optimizers=_optimizers(given.get("optimizers")),
         param_groups=_groups(given),
         example_input=given.get("example_input"),
+        arguments=arguments,
     )
 
 

@@ -15,6 +15,7 @@ from trainwright.trainer.metrics import Metric
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.text.language import TextRecord
+    from trainwright.trainer.user_code.arguments import Arguments
 
 
 @dataclass
@@ -58,6 +59,8 @@ class Work:
     param_groups: list[dict[str, Any]] | None = None
     example_input: Any = None
     """A tensor, a tuple of tensors, or tensors by name; batch first."""
+    arguments: Arguments | None = None
+    """What a task was given, which knows what it has read."""
 
     @property
     def gathers(self) -> bool:

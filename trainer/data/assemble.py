@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch.utils.data import IterableDataset, Subset
 from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.canonical import digest_file, digest_json
 from trainwright.trainer.config.schema import SplitSection
+from trainwright.trainer.data.alike import compare
 from trainwright.trainer.data.fingerprint import (
     EMPTY,
     MAX_SAMPLES_READ,
@@ -94,6 +96,7 @@ def data_evidence(splits: Splits, code_root: Path) -> dict[str, Any]:
         "splits": described,
         "disjoint": not shared,
         "shared_samples": len(shared),
+        "alike_samples": _alike(records),
         "split": splits.split,
         "text": splits.text.as_dict() if splits.text is not None else None,
         "preprocessing": {"standardize": splits.preprocessing is not None},
@@ -108,6 +111,17 @@ def data_evidence(splits: Splits, code_root: Path) -> dict[str, Any]:
         "fingerprint": digest_json([[record.fingerprint for record in records.values()], preprocessing]),
         "sampled": any(record.sampled for record in records.values()),
     }
+
+
+def _alike(records: dict[str, SplitRecord]) -> list[dict[str, Any]]:
+    """Return, for every two splits and tolerance by which some of their inputs are almost equal, how many are."""
+    return [
+        {"splits": [first, other], **asdict(one)}
+        for first, others in (("train", ("validation", "test")), ("validation", ("test",)))
+        for other, found in zip(others, compare(records[first], [records[name] for name in others]), strict=True)
+        for one in found
+        if one.alike
+    ]
 
 
 def _first(samples: Any) -> list[Any]:

@@ -12,6 +12,7 @@ import torch
 from blake3 import blake3
 
 from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.data.sketches import KNOWN_TO_NUMPY, Sketches
 from trainwright.trainer.data.tensors import InMemory
 from trainwright.trainer.errors import DataError
 from trainwright.trainer.reproducibility import seeding
@@ -29,10 +30,12 @@ class SplitRecord:
     digests: list[str]
     """One per sample read, in order."""
     sampled: bool
-    """Whether only evenly spaced samples were read."""
+    """Whether only some of the samples were read."""
     labels: Counter[int] = field(default_factory=Counter)
     non_finite: list[int] = field(default_factory=list)
     """Indices of samples with NaN or infinity, at most MAX_NAMED."""
+    sketches: Sketches = field(default_factory=Sketches)
+    """One per sample read, in order: what finds almost equal ones."""
 
     @property
     def fingerprint(self) -> str:
@@ -42,6 +45,7 @@ class SplitRecord:
     def note(self, index: int, sample: Any) -> None:
         """Take a sample into the record."""
         self.digests.append(sample_digest(sample))
+        self.sketches.note(index, sample)
         if (label := label_of(sample)) is not None:
             self.labels[label] += 1
         if len(self.non_finite) < MAX_NAMED and not _is_finite(sample):
@@ -60,22 +64,28 @@ EMPTY = SplitRecord(size=0, digests=[], sampled=False)
 
 
 def record_split(samples: Any, seed: int) -> SplitRecord:
-    """Read a split's samples (all, or MAX_SAMPLES_READ evenly spaced) and describe them.
+    """Read a split's samples (all, or MAX_SAMPLES_READ drawn at random, always the same ones) and describe them.
 
     Random augmentation is keyed to (seed, 0, index), so that the record of a split is the same each time.
     """
     if isinstance(samples, torch.utils.data.IterableDataset):
         return _record_stream(samples, seed)
     size = len(samples)
-    chosen = np.unique(np.linspace(0, size - 1, min(size, MAX_SAMPLES_READ)).astype(int)) if size else np.array([], int)
+    chosen = _chosen(size)
     record = SplitRecord(size, [], sampled=len(chosen) < size)
     with seeding.preserved():
-        each = (
-            samples.each(chosen.tolist()) if isinstance(samples, InMemory) else _keyed(samples, chosen.tolist(), seed)
-        )
-        for index, sample in zip(chosen.tolist(), each, strict=True):
+        each = samples.each(chosen) if isinstance(samples, InMemory) else _keyed(samples, chosen, seed)
+        for index, sample in zip(chosen, each, strict=True):
             record.note(index, sample)
     return record
+
+
+def _chosen(size: int) -> list[int]:
+    """Return the samples to read. Evenly spaced ones would never be neighbours, which in many files are alike."""
+    if size <= MAX_SAMPLES_READ:
+        return list(range(size))
+    drawn = np.random.default_rng(size).choice(size, MAX_SAMPLES_READ, replace=False)
+    return [int(index) for index in np.sort(drawn)]
 
 
 def _keyed(samples: Any, indices: list[int], seed: int) -> Iterator[Any]:
@@ -134,10 +144,7 @@ def label_of(sample: Any) -> int | None:
 def _parts(value: Any) -> Iterator[bytes]:
     if isinstance(value, torch.Tensor):
         yield f"T{value.dtype}{tuple(value.shape)}".encode()
-        plain = value.detach().cpu().contiguous()
-        if plain.numel() == 1:  # a row of a column may keep the column's stride, which no view of bytes can have
-            plain = plain.reshape(())
-        yield plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
+        yield _bytes_of(value)
     elif isinstance(value, np.ndarray) and value.dtype != object:
         yield f"N{value.dtype}{value.shape}".encode()
         yield np.ascontiguousarray(value).tobytes()
@@ -153,6 +160,15 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield from _parts(value.to_dict())  # a graph of torch_geometric, for example
     else:
         yield value if isinstance(value, bytes) else f"{type(value).__name__}{value!r}".encode()
+
+
+def _bytes_of(tensor: torch.Tensor) -> bytes:
+    if tensor.dtype in KNOWN_TO_NUMPY or not tensor.is_floating_point():
+        return tensor.numpy(force=True).tobytes()
+    plain = tensor.detach().cpu().contiguous()
+    if plain.numel() == 1:  # a row of a column may keep the column's stride, which no view of bytes can have
+        plain = plain.reshape(())
+    return plain.reshape(-1).view(torch.uint8).numpy().tobytes() if plain.numel() else b""
 
 
 def _is_finite(value: Any) -> bool:

@@ -39,7 +39,7 @@ def measured_on_train(loss: Loss, samples: Any, labels: Mapping[int, int], class
         return loss.measure(_counts(targets[targets != IGNORED], classes))
     if not labels or isinstance(samples, IterableDataset):
         raise _untold(loss, "weights", "the samples of each class")
-    known = sum(labels.values())  # of a large split only evenly spaced samples were read
+    known = sum(labels.values())  # of a large split only some samples were read
     counts = torch.zeros(max(classes, max(labels) + 1), dtype=torch.float64)
     for label, number in labels.items():
         counts[label] = number * len(samples) / known

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
@@ -17,7 +18,7 @@ from trainwright.tools.gates.outcomes import (
 )
 from trainwright.tools.limits import limits_under
 from trainwright.tools.owner.grants import operations
-from trainwright.tools.owner.wishes import MISSING_GIT
+from trainwright.tools.owner.wishes import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
 
@@ -139,17 +140,26 @@ def environment_captured(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.data_fingerprinted")
 def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
-    """Every split has a content fingerprint and shares no sample with another."""
+    """Every split has a content fingerprint and shares no sample with another, nor altered copies."""
     record = evidence.smoke.part("data") if evidence.smoke else {}
     if not record:
         return _needs_smoke(evidence, "not fingerprinted", line.text)
     splits = record.get("splits", {})
     marked = bool(splits) and all(split.get("fingerprint") for split in splits.values())
     disjoint = record.get("disjoint") is True
-    measured = "disjoint" if disjoint else f"{record.get('shared_samples')} samples shared between splits"
+    shared = "disjoint" if disjoint else f"{record.get('shared_samples')} samples shared between splits"
     read = "of a sample of each large split" if record.get("sampled") else "of every sample"
-    remedy = _again_on(evidence, "return splits that share no sample", "remove the samples that stand in two splits")
-    return judged(marked and disjoint, f"fingerprints {read}; {measured}", "one a split, no sample shared", remedy)
+    measured, required = f"fingerprints {read}; {shared}", "one a split, no sample shared or copied with changes"
+    if not (marked and disjoint):
+        told = ("return splits that share no sample", "remove the samples that stand in two splits")
+        return failed(measured, required, _again_on(evidence, *told))
+    alike = beyond_chance(record.get("alike_samples") or [], line.threshold or math.inf, line.most or math.inf)
+    if not alike:
+        return passed(measured, required)
+    measured += "; " + "; ".join(map(_told_alike, alike))
+    if any(wish.kind == "exemption" and wish.name == ALIKE_SAMPLES for wish in evidence.grants):
+        return passed_with_exemption(f"{measured}; exempted by the owner", required)
+    return failed(measured, required, _without_copies(evidence, alike[0]))
 
 
 @check("planning.data_volume")
@@ -194,6 +204,20 @@ def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
         return passed_with_exemption(f"{measured}; exempted by the owner", required)
     remedy = evidence.call("configure", "or put the code under git", ask_owner={"exemption": MISSING_GIT})
     return failed(measured, required, remedy)
+
+
+def _told_alike(record: dict[str, Any]) -> str:
+    first, second = record["splits"]
+    count, near = record["alike"], record["near"]
+    return f"{count} samples of {first} almost equal one of {second} (and {near} another of {first})"
+
+
+def _without_copies(evidence: Evidence, record: dict[str, Any]) -> NextCall:
+    (first, second), pairs = record["splits"], record["examples"]
+    named = ", ".join(f"{one} and {other}" for one, other in pairs)
+    asking = evidence.call("configure", "", ask_owner={"exemption": ALIKE_SAMPLES})
+    what = f"keep copies of {second} out of {first} (samples {named})"
+    return _again_on(evidence, *[f"{what}; where they are none, {asking} asks the owner"] * 2)
 
 
 def _again_on(evidence: Evidence, of_the_task: str, of_the_data: str) -> NextCall:

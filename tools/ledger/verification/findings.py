@@ -80,11 +80,12 @@ class Case:
     @cached_property
     def bodies(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
         """All entries of projects that were not deleted; one whose body is not JSON any more counts as missing."""
-        deleted = deleted_projects(self._all)
-        return [(entry, body) for entry, body in self._all if entry.project not in deleted]
+        deleted = deleted_projects(self.everything)
+        return [(entry, body) for entry, body in self.everything if entry.project not in deleted]
 
     @cached_property
-    def _all(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
+    def everything(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
+        """All entries, deleted projects' too."""
         pairs = []
         for entry in self.entries:
             try:

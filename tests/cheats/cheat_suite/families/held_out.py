@@ -10,6 +10,7 @@ from cheat_suite.world import CONFIG, MODEL
 
 leaked = partial(cheat, by="code", at="empty", expected="detected", shows=("REPRO-4", "PHASE-2"))
 SHARED = r"planning\.data_fingerprinted: .*[1-9][0-9]* samples shared between splits"
+COPIED = r"planning\.data_fingerprinted: .*[1-9][0-9]* samples of train almost equal one of test"
 BUILD = """
 import torch
 from torch.utils.data import TensorDataset
@@ -49,14 +50,8 @@ def validate_on_train(scene: Scene) -> None:
     _task(scene, 'splits["validation"] = splits["train"][:30]')
 
 
-@cheat(
-    "altered-test-rows",
-    "Put the test rows among the training rows, their last digit altered",
-    by="code",
-    at="empty",
-    rule="shared between splits|alike",
-    expected="missed",
-    slow=True,
+@leaked(
+    "altered-test-rows", "Put the test rows among the training rows, their last digit altered", rule=COPIED, slow=True
 )
 def altered_test_rows(scene: Scene) -> None:
     _task(scene, 'splits["train"] = torch.cat([splits["train"], splits["test"] + 1e-5])')

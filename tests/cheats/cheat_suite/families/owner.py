@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, rewrite_copy, rewrite_entry
 from cheat_suite.scene import Scene
 from cheat_suite.world import CONFIG, GOAL, NAME
-from trainwright.tools.owner import Grantor, Request, decide, requests_of
+from trainwright.tools.owner import Grantor, Request, Wish, decide, requests_of
 from trainwright.tools.projects import configure, create_project
 from trainwright.trainer.errors import ApprovalNeededError
 
@@ -148,6 +149,25 @@ def _raise_grant(scene: Scene) -> None:
     sequence = scene.query("SELECT max(sequence) FROM ledger WHERE kind = 'owner_decision'")[0][0]
     rewrite_entry(scene, sequence, lambda body: body | {"wish": body["wish"] | {"value": 4000.0}}, onwards=True)
     bring_back()
+
+
+@forged(
+    "deletion-nobody-granted",
+    "Delete a project past the server, by a grant of one's own that the ledger is made to tell of",
+    at="planned",
+    rule="ledger entry [0-9]+: an answer of the owner answers no request",
+)
+def deletion_nobody_granted(scene: Scene) -> None:
+    wish = Wish(kind="deletion", name=NAME).model_dump()
+    by = {"way": "terminal", "user": "ada", "terminal": "/dev/pts/1", "processes": []}
+    append_entry(scene, "owner_decision", {"request": "r9-abcdef", "wish": wish, "granted": True, "by": by})
+    append_entry(scene, "project_deleted", {"request": "r9-abcdef", "runs": 1})
+    tables = ("gate_decisions", "runs", "config_versions")
+    scene.execute(*(f"DELETE FROM {table}" for table in tables), "DELETE FROM projects")
+    for path in scene.project_folder.iterdir():
+        if path != scene.copy:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    rewrite_copy(scene)
 
 
 @forged(

@@ -130,7 +130,7 @@ calls(
     "second-look",
     "Look at the test split again after the last gate",
     "finished",
-    "would look at the test split again",
+    "would look at the test split again|would add nothing to the model that stands",
     ("export_model", {}),
     start("final"),
     shows=("PHASE-6",),

@@ -1,0 +1,43 @@
+"""Whether two splits hold more almost equal samples than chance explains.
+
+Natural data holds pairs of almost equal samples, and dealing samples out by chance parts some of them. A pair is parted
+with a probability that follows from the sizes, so the pairs found within the first split tell how many parted ones to
+expect. Copies of held-out samples among the training samples are all parted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def probability(alike: int, near: int, first: int, second: int) -> float:
+    """Return how probable it is that chance parts as many pairs of almost equal samples, or more.
+
+    Args:
+        alike: inputs of the first split with an almost equal one in the second.
+        near: inputs of the first split with another one of the same split near them, two to a pair.
+        first, second: inputs of the splits.
+    """
+    from scipy import stats
+
+    if not alike:
+        return 1.0
+    parted = 2 * second / (first + 2 * second)  # of the pairs that the first split has a part in
+    return float(stats.binom.sf(alike - 1, alike + near // 2, parted))
+
+
+def beyond_chance(records: list[dict[str, Any]], once_in: float, most: float) -> list[dict[str, Any]]:
+    """Return the comparisons of the `data` evidence (`alike_samples`) that chance does not explain.
+
+    Args:
+        once_in: what chance does less than once in so many times, it does not explain.
+        most: times the share of near samples within the first split up to which a share is no surprise: splits by time,
+            group or class are not dealt out by chance.
+    """
+    counts = ("alike", "near", "first", "second")
+    return [
+        record
+        for record in records
+        if record["alike"] * record["first"] > most * record["near"] * record["second"]
+        and probability(*(int(record[name]) for name in counts)) * once_in < 1
+    ]

@@ -1,0 +1,123 @@
+"""The sketch of a sample's inputs: small, and close to that of inputs that are almost equal.
+
+The label is left out: a copy under another label is still a copy. So are types and shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from blake3 import blake3
+
+SKETCH_SIZE = 64
+"""Numbers at most that stand for a sample's floating-point values."""
+VALUES_READ = 1024
+"""Of one sample, for its sketch: enough to tell samples apart, and a bound on what it costs."""
+SIZE_BYTES = 8
+KNOWN_TO_NUMPY = frozenset({torch.float16, torch.float32, torch.float64})
+LABELS = frozenset({"labels", "label", "target", "y"})
+
+Array = np.ndarray[Any, Any]
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Sketches:
+    """The sketches of a split's samples, in order."""
+
+    indices: list[int] = field(default_factory=list)
+    exact: list[bytes] = field(default_factory=list)
+    """How many floating-point values each has, and the digest of all that must be equal."""
+    numbers: list[Numbers] = field(default_factory=list)
+
+    def note(self, index: int, sample: Any) -> None:
+        """Keep the sketch of a sample."""
+        exact: list[bytes] = []
+        floating: list[Array] = []
+        _collect(_inputs_of(sample), exact, floating)
+        flat = floating[0] if len(floating) == 1 else np.concatenate([np.empty(0), *floating])
+        self.indices.append(index)
+        self.numbers.append(_folded(flat))
+        self.exact.append(flat.size.to_bytes(SIZE_BYTES) + (blake3(b"".join(exact)).digest(16) if exact else b""))
+
+    def by_width(self, rows: Array) -> dict[int, Array]:
+        """Return rows of samples grouped by how many numbers stand for them."""
+        widths = np.array([len(numbers) for numbers in self.numbers], dtype=np.int64)[rows]
+        return {int(width): rows[widths == width] for width in np.unique(widths)}
+
+    def stacked(self, rows: Array) -> Numbers:
+        """Return the numbers of samples of one width: (rows, width)."""
+        return np.concatenate([self.numbers[row] for row in rows.tolist()]).reshape(len(rows), -1)
+
+
+def _folded(flat: Array) -> Numbers:
+    """Return at most SKETCH_SIZE numbers: the values themselves, or sums of some of them under random signs."""
+    if flat.size <= SKETCH_SIZE:
+        return flat.astype(np.float64)
+    places, signs = _fold(flat.size)
+    sums: Numbers = (flat.take(places) * signs).reshape(SKETCH_SIZE, -1).sum(axis=1)
+    return sums
+
+
+@lru_cache(maxsize=64)
+def _fold(size: int) -> tuple[Array, Numbers]:
+    """Return which values of a sample are read, and under which signs; 0 fills up to whole rows."""
+    generator = np.random.default_rng(size)
+    places = generator.permutation(size)[:VALUES_READ]
+    filling = -len(places) % SKETCH_SIZE
+    signs = generator.choice([-1.0, 1.0], len(places))
+    return np.append(places, np.zeros(filling, dtype=int)), np.append(signs, np.zeros(filling))
+
+
+def _inputs_of(sample: Any) -> Any:
+    if isinstance(sample, tuple | list) and len(sample) > 1:
+        return sample[0] if len(sample) == 2 else sample[:-1]
+    named = sample.to_dict() if hasattr(sample, "to_dict") else sample
+    if isinstance(named, Mapping):
+        return {key: value for key, value in named.items() if key not in LABELS} or named
+    return sample
+
+
+def _collect(value: Any, exact: list[bytes], floating: list[Array]) -> None:
+    """Append a value's floating-point numbers and 8-bit pixels to `floating`, and the bytes of all else to `exact`."""
+    if isinstance(value, torch.Tensor):
+        known = value.dtype in KNOWN_TO_NUMPY or not value.is_floating_point()
+        value = (value if known else value.float()).numpy(force=True)
+    if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        _collect_array(value, exact, floating)
+    elif isinstance(value, float):
+        floating.append(np.array([value]))
+    elif (parts := _parts(value)) is not None:
+        for part in parts:
+            _collect(part, exact, floating)
+    else:
+        _keep(value if isinstance(value, bytes) else repr(value).encode(), exact)
+
+
+def _collect_array(value: Array | np.generic, exact: list[bytes], floating: list[Array]) -> None:
+    kind = value.dtype.kind
+    if kind == "f" or value.dtype == np.uint8:
+        floating.append(value.ravel())
+    elif kind == "c":
+        floating.extend((value.real.ravel(), value.imag.ravel()))
+    else:
+        _keep((value.astype(np.int64, copy=False) if kind in "iub" else value).tobytes(), exact)
+
+
+def _parts(value: Any) -> Iterable[Any] | None:
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist()
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()  # a graph of torch_geometric, for example
+    if isinstance(value, Mapping):
+        return [value[key] for key in sorted(value, key=str)]
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
+
+
+def _keep(part: bytes, exact: list[bytes]) -> None:
+    exact += [len(part).to_bytes(SIZE_BYTES), part]
