@@ -127,12 +127,13 @@ def verify(
         str | None, typer.Option("--head", help="Digest with which the ledger ended when you noted it elsewhere")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    option: WorkspaceOption = None,
 ) -> None:
     """Compare ledger, verdicts, records and files with each other; exit with 1 when anything was changed."""
     from trainwright.server.terminal import Terminal
     from trainwright.tools.ledger.verification import verify_workspace
 
-    report = verify_workspace(_existing(workspace_path(workspace)), public_key, noted_head=head)
+    report = verify_workspace(_existing(workspace_path(workspace or option)), public_key, noted_head=head)
     if as_json:
         typer.echo(json.dumps(report.model_dump(), indent=2))
     else:

@@ -164,7 +164,7 @@ def _conclude(transcript: Transcript, workspace: Path, project: str, seconds: fl
     transcript.fact(f"   in {folder}", "dim")
     good = accuracy >= WANTED_TEST_ACCURACY and not report.problems
     transcript.fact(
-        f"Test accuracy {accuracy:.4f} (wanted: {WANTED_TEST_ACCURACY}); ledger and digests: "
+        f"Test accuracy {accuracy:.4f} (at least {WANTED_TEST_ACCURACY} is expected); ledger and digests: "
         f"{len(report.problems)} problems; {seconds:.0f} s.",
         "bold green" if good else "bold red",
     )

@@ -62,18 +62,43 @@ def example_rows(session: Session) -> dict[str, Tensor]:
 
 
 def _inputs(session: Session, count: int) -> dict[str, Tensor]:
-    example = session.work.example_input
-    if example is not None:
-        given = dict(example) if isinstance(example, Mapping) else None
-        listed = [example] if isinstance(example, Tensor) else [] if given is not None else list(example)
-        return given if given is not None else {_name(n, len(listed)): value for n, value in enumerate(listed)}
-    args, named, _ = split_batch(_first_batch(session, count))
-    inputs = {**{_name(number, len(args)): value for number, value in enumerate(args)}, **named}
-    if not inputs or not all(isinstance(value, Tensor) for value in inputs.values()):
+    """Return real samples wherever the batches hold what the model takes; else the user's example as it is."""
+    real, example = _real_inputs(session, count), _example(session)
+    if example is None and real is None:
         raise ConfigurationError(
             "The model's inputs are no plain tensors, so they cannot be exported by example.",
             remedy="Return `example_input` (a tuple of tensors, batch first) from the task, or leave onnx out.",
         )
+    if example is None or real is None:
+        return real or example or {}
+    ordered = [real.get(name) for name in example] if real.keys() & example.keys() else list(real.values())
+    if len(ordered) != len(example) or not all(map(_alike, ordered, example.values())):
+        return example
+    return {name: value for name, value in zip(example, ordered, strict=True) if value is not None}
+
+
+def _alike(real: Tensor | None, example: Any) -> bool:
+    """Return whether both are batches of the same kind of sample."""
+    if real is None or not isinstance(example, Tensor):
+        return False
+    return (real.dtype, real.shape[1:]) == (example.dtype, example.shape[1:])
+
+
+def _example(session: Session) -> dict[str, Any] | None:
+    """Return the user's `example_input` by name; None where there is none."""
+    example = session.work.example_input
+    if example is None or isinstance(example, Mapping):
+        return None if example is None else dict(example)
+    listed = [example] if isinstance(example, Tensor) else list(example)
+    return {_name(n, len(listed)): value for n, value in enumerate(listed)}
+
+
+def _real_inputs(session: Session, count: int) -> dict[str, Tensor] | None:
+    """Return the inputs of one batch of samples by name; None where they are no plain tensors."""
+    args, named, _ = split_batch(_first_batch(session, count))
+    inputs = {**{_name(number, len(args)): value for number, value in enumerate(args)}, **named}
+    if not inputs or not all(isinstance(value, Tensor) for value in inputs.values()):
+        return None
     return {name: value[:count].cpu() for name, value in inputs.items()}
 
 

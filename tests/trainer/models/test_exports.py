@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from trainwright.trainer.run import RunKind
 
@@ -59,3 +60,32 @@ def test_a_library_model_is_written_for_the_library_with_its_adapters_taken_in(
     with torch.no_grad():
         (answer,) = pipeline("text-classification", model=str(folder))("The debugger's prompt is (Pdb).")
     assert answer["label"] in {"compound", "debugger", "string-methods", "formatstrings"}
+
+
+TASKS = {
+    "an example of one row": ("example_input': torch.zeros(1, 4)", 20),
+    "an example by name": ("example_input': {'x': torch.zeros(1, 4)}", 20),
+    "an example of another kind": ("example_input': (torch.zeros(3, 4), torch.ones(3, 1))", 3),
+    "no example": ("shuffle': True", 20),
+}
+
+
+@pytest.mark.requirement("CKPT-5", "PHASE-6")
+@pytest.mark.parametrize("kind", TASKS)
+def test_an_export_is_compared_on_real_rows_where_they_are_what_the_model_takes(
+    kind: str, tmp_path: Path, mine: str, open_session: Any
+) -> None:
+    from trainwright.trainer.export.serving import example_rows
+
+    given, expected = TASKS[kind]
+    name = f"rows_of_{list(TASKS).index(kind)}"
+    build = (
+        "class Net(Net):\n    def forward(self, x, shift=0.0): return super().forward(x + shift)\n"
+        f"def build(config): return {{'model': Net(), 'train': data(), 'validation': data(20), '{given}}}\n"
+    )
+    (tmp_path / f"{name}.py").write_text(f"{mine}{build}")
+    session = open_session({"task": {"use": f"{name}.py:build"}, **SHORT})
+    rows = list(example_rows(session).values())
+    assert [len(row) for row in rows] == [expected] * len(rows)
+    if expected == 20:
+        assert torch.equal(rows[0], session.work.splits.samples["validation"].tensors[0])
