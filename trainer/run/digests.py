@@ -58,8 +58,8 @@ class SeriesDigests:
 
 
 def _metrics_digest(run: RunDirectory) -> str:
-    store, found = run.metrics(), SeriesDigests()
-    for key in store.keys():  # noqa: SIM118 - a method of ours, not a mapping's
-        for point in store.series(key):
+    found = SeriesDigests()
+    for key, points in run.metrics().all_series().items():
+        for point in points:
             found.add(key, *point)
     return found.whole()
