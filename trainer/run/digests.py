@@ -29,6 +29,6 @@ def run_digests(run: RunDirectory) -> dict[str, str]:
 
 
 def _metrics_digest(run: RunDirectory) -> str:
-    store = run.metrics()
-    rows = {key: digest_json([[p.step, repr(p.value), p.time] for p in store.series(key)]) for key in store.keys()}  # noqa: SIM118 - a method of ours, not a mapping's
+    series = run.metrics().all_series()
+    rows = {key: digest_json([[p.step, repr(p.value), p.time] for p in points]) for key, points in series.items()}
     return digest_bytes(digest_json(rows).encode())

@@ -92,6 +92,17 @@ class MetricStore:
         query = "SELECT step, value, time FROM metrics WHERE key = ? AND step > ? ORDER BY step"
         return self._points(query, (key, after_step))
 
+    def all_series(self) -> dict[str, list[Point]]:
+        """Return the points of every key in order of step, read at once."""
+        found: dict[str, list[Point]] = {}
+        rows = self._read("SELECT key, step, value, time FROM metrics ORDER BY key, step", ())
+        try:
+            for row in rows:
+                found.setdefault(str(row[0]), []).append(_point(row[1:]))
+        except (KeyError, TypeError, ValueError) as error:  # a value that MetricStore never writes
+            raise _damaged(self.path, error) from error
+        return found
+
     def head(self, key: str, count: int) -> list[Point]:
         """Return the first `count` points of one key in order of step."""
         query = "SELECT step, value, time FROM metrics WHERE key = ? ORDER BY step LIMIT ?"

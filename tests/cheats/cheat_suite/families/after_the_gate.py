@@ -12,12 +12,21 @@ from pathlib import Path
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene, edit_json, flip_byte
-from cheat_suite.world import MODEL, NAME, finish
+from cheat_suite.world import CONFIG, MODEL, NAME, finish
+from trainwright.tools.projects import pass_gate
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.trainer.run import RunKind
 
 changed = partial(cheat, by="files", expected="detected", shows=("PHASE-8",))
 refused = partial(cheat, by="files", expected="refused", shows=("PHASE-8", "GATE-1"))
+WAITING = """\
+import pathlib
+import time
+
+while not pathlib.Path(__file__).with_name("go").exists():
+    time.sleep(0.01)
+"""
+"""Holds a worker in its first import, so that what comes after it does not depend on who is faster."""
 
 
 @changed(
@@ -72,16 +81,25 @@ def train_on_changed_code(scene: Scene) -> None:
 @refused(
     "code-between-permit-and-import",
     "Change the code between the permit and the moment the worker imports it",
-    at="planned",
+    at="empty",
     rule=r"(?i)code.*(planning|plan|recorded|approved)",
+    slow=True,
 )
 def code_between_permit_and_import(scene: Scene) -> None:
+    scene.write_code("flower_model.py", "import waiting\nfrom layers import Net\n\n__all__ = ['Net']\n")
+    scene.write_code("waiting.py", WAITING)
+    scene.write_code("layers.py", MODEL)
+    go = scene.write_code("go", "")
+    scene.only_project(CONFIG)
+    assert scene.train_aside().state == "completed"
     with scene.workspace() as workspace:
+        pass_gate(workspace, NAME, "planning")
+        go.unlink()
         run_id = start_run(workspace, NAME, RunKind.BASELINE).run_id
-        (scene.world.code / "flower_model.py").write_text(MODEL + "\n# better\n")
+        scene.write_code("layers.py", MODEL + "\n# better\n")
+        go.touch()
         view = finish(workspace, run_id)
-    told = view.failure.message if view.failure else ""
-    scene.replies.append(Reply(view.state == "failed", told, {}))
+    scene.claim(view.failure.message if view.failure else "", is_refused=view.state == "failed")
 
 
 @refused(
