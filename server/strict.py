@@ -45,6 +45,8 @@ class StrictTool(Tool):
             values = self.fn_metadata.validate_arguments(arguments)
         except ValidationError as error:
             raise argument_error(self.name, error, self.parameters) from error
+        except Exception as error:  # a value that the check itself stumbles over
+            raise as_tool_error(error) from error
         direct = {self.context_kwarg: context} if self.context_kwarg else {}
         try:
             answers = await resolve_arguments(self.resolved_params, self.resolver_plans, values, context)

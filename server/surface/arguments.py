@@ -21,12 +21,12 @@ def _not_of_a_study(key: str | None) -> str | None:
 
 IdempotencyKey = Annotated[
     str | None,
-    AfterValidator(_not_of_a_study),
     Field(
         max_length=128,
         json_schema_extra={"pattern": "^[^/]+$"},
         description="The same key returns the same run instead of a second one",
     ),
+    AfterValidator(_not_of_a_study),  # after the length, which pydantic then asks of texts and not of null
 ]
 WaitSeconds = Annotated[float, Field(ge=0, le=50, description="Wait this long at most; 0 answers at once")]
 Template = Literal["baseline", "tuning", "production"]

@@ -72,6 +72,10 @@ async def test_an_object_sent_as_json_text_is_understood(in_memory):
 async def test_null_for_an_optional_argument_is_as_good_as_leaving_it_out(in_memory):
     async with in_memory() as agent:
         assert (await agent.get("project_status", project=None))["projects"] == []
+        for tool in ("start_tuning", "export_model", "verify_reproducibility"):
+            said = await agent.refusal(tool, project="none", idempotency_key=None)
+            assert "'none'" in said
+            assert "Remedy: " in said
 
 
 async def test_an_unknown_tool_is_an_error_and_the_server_lives_on(in_memory):

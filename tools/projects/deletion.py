@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, select
 
 from trainwright.tools.answers import Answer
+from trainwright.tools.gates.looks import DELETED, looks_to_keep
 from trainwright.tools.ledger import append
 from trainwright.tools.ledger.plain import MARKER
 from trainwright.tools.ledger.plain import NAME as LEDGER
@@ -63,8 +64,9 @@ def delete_project(workspace: Workspace, project: str, *, reason: str = "") -> D
         request = next(each for each in granted(session, workspace, project) if each.wish == wish)
         runs = runs_of(session, project)
         _require_rest(session, project, runs)
+        looks = looks_to_keep(session, workspace, project)
         _remove_rows(session, project)
-        append(session, project, "project_deleted", _record(request, runs))
+        append(session, project, DELETED, {**_record(request, runs), "test_looks": looks})
     _remove_files(workspace.project_folder(project))
     return DeletionAnswer(project=project, runs=len(runs))
 

@@ -70,11 +70,16 @@ def _looked(looks: list[Look], size: int) -> str:
         return "The data has no test split: every number is from samples that choices were made on."
     if len(looks) == 1:
         return f"The test split ({size} samples) was looked at once, by {looks[0].run}."
-    named = ", ".join(f"{look.run} (exports {look.of}, project {look.project})" for look in looks)
+    named = ", ".join(map(_named, looks))
     return (
         f"The test split ({size} samples) was **looked at {len(looks)} times**: {named}. What was changed after the "
         "first look may have been chosen by it: the number leans high."
     )
+
+
+def _named(look: Look) -> str:
+    part = f", {look.shared} of its samples" if look.shared is not None else ""
+    return f"{look.run} (exports {look.of}, project {look.project}{part})"
 
 
 def _origin(evidence: Evidence) -> str:

@@ -31,6 +31,8 @@ class Splits:
     preprocessing: dict[str, Any] | None = None
     """What was measured on the train split and applied to all: {"mean": [...], "scale": [...]}."""
     files: list[Path] = field(default_factory=list)
+    raw_test: list[str] | None = None
+    """Digests of the test samples before they were standardised, which another train split does otherwise."""
     split: dict[str, Any] | None = None
     """The split section when the engine split the data itself."""
     text: TextRecord | None = None

@@ -37,8 +37,9 @@ def from_loaded(loaded: Loaded, section: SplitSection, *, source: str) -> Splits
     samples = loaded.samples
     _require_finite(None, samples)
     parts = _divide(samples, section, samples.subset)
-    preprocessing = None
+    preprocessing = raw_test = None
     if loaded.standardize:
+        raw_test = record_split(parts["test"], section.seed).digests if "test" in parts else None
         preprocessing = _measure(parts["train"].tensors[0], by_channel=loaded.by_channel)
         parts = {name: _standardize(part, preprocessing) for name, part in parts.items()}
     records = {name: record_split(part, section.seed) for name, part in parts.items()}
@@ -50,6 +51,7 @@ def from_loaded(loaded: Loaded, section: SplitSection, *, source: str) -> Splits
         loaded.feature_names,
         preprocessing,
         loaded.files,
+        raw_test,
         section.model_dump(mode="json"),
     )
 

@@ -118,7 +118,12 @@ def _measure(session: Session) -> dict[str, Any]:
         values: dict[str, float] | None = None
         if split in session.work.splits.samples:
             if split == "test":  # before the first row is read: however this run ends, it has looked
-                session.run.write_evidence("test_look", {"size": record.size, "fingerprint": record.fingerprint})
+                look = {
+                    "size": record.size,
+                    "fingerprint": record.fingerprint,
+                    "samples": sorted(set(session.work.splits.raw_test or record.digests)),
+                }
+                session.run.write_evidence("test_look", look)
             values = evaluate_split(session, make_loader(session.config, session.work, split))
         measured[split] = {"size": record.size, "fingerprint": record.fingerprint, "metrics": values}
     session.model.eval()

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from tests.tools.projects.conftest import CONFIG, GOAL, NAME, finish, train
 
-from trainwright.tools import projects
+from trainwright.tools import owner, projects
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.errors import ApprovalNeededError
 from trainwright.trainer.run import RunKind
 
 At = Callable[[str], Workspace]
@@ -53,7 +54,7 @@ def test_a_second_export_is_a_second_look_and_the_card_says_so(at: At) -> None:
 
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-6", "PHASE-8", "GATE-5")
-def test_looks_are_remembered_over_new_gates_deleted_records_and_another_project_on_the_same_split(at: At) -> None:
+def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_other_draws_of_the_split(at: At) -> None:
     workspace = at("finished")
     first = looked(workspace, NAME)[0]["test_looked_at_by"][0]["run"]
     for name in ("test_look.json", "export.json"):
@@ -66,5 +67,19 @@ def test_looks_are_remembered_over_new_gates_deleted_records_and_another_project
     metrics, card = looked(workspace, "fresh")
     assert [look["project"] for look in metrics["test_looked_at_by"]] == ["fresh", NAME, NAME]
     assert "looked at 3 times" in card
+    with pytest.raises(ApprovalNeededError) as caught:
+        projects.delete_project(workspace, "fresh")
+    named = caught.value.details["requests"][0]["request"]
+    owner.decide(workspace, named, granted=True, by=owner.Grantor.here("terminal", asked=False))
+    projects.delete_project(workspace, "fresh")
+    split = {**CONFIG["data"]["split"], "seed": 7}
+    drawn = {**CONFIG, "data": {**CONFIG["data"], "split": split}}
+    projects.create_project(workspace, "drawn", intent="another draw", goal=GOAL, config=drawn)
+    to_the_end(workspace, "drawn")
+    metrics, card = looked(workspace, "drawn")
+    seen = {look["project"]: look["shared"] for look in metrics["test_looked_at_by"]}
+    assert seen.keys() == {"drawn", "fresh", NAME}
+    assert 0 < seen["fresh"] < metrics["test"]["size"]
+    assert f"project fresh, {seen['fresh']} of its samples" in card
     problems = verify_workspace(workspace.path).problems
     assert any(f"{first}: artifacts/test_look.json was removed" in problem for problem in problems), problems

@@ -266,3 +266,48 @@ def test_a_decision_cut_off_from_the_ledgers_end_stops_the_project_and_is_named(
     found = [finding.what for finding in verify_workspace(workspace.path).findings if finding.where == "ledger"]
     assert len(found) == 1
     assert found[0].startswith(f"ledger entry {last} was removed from the database")
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+@pytest.mark.parametrize(
+    ("edit", "told"),
+    [
+        ("UPDATE projects SET created_at = 'yesterday'", "projects cannot be read"),
+        ("UPDATE config_versions SET \"values\" = 'none'", "configurations cannot be read"),
+        ("UPDATE gate_decisions SET report = '[]'", "decisions cannot be read"),
+        ("UPDATE gate_decisions SET project = 'other'", "was changed in the database"),
+        ("UPDATE runs SET summary = '{'", "sealed runs cannot be read"),
+        ("UPDATE ledger SET body = '[]' WHERE kind = 'run_started'", "was changed after it was written"),
+        ("UPDATE ledger SET project = '[]' WHERE kind = 'gate'", "plain copies cannot be read"),
+    ],
+)
+def test_values_that_no_server_writes_are_named_and_stop_nothing(at: At, edit: str, told: str) -> None:
+    workspace = at("planned")
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        connection.execute("DROP TRIGGER ledger_no_update")
+        connection.execute(edit)
+    problems = verify_workspace(workspace.path).problems
+    assert any(told in problem for problem in problems), problems
+    assert "the database's trigger ledger_no_update was removed" in problems
+
+
+@pytest.mark.requirement("GATE-3", "CKPT-6")
+def test_a_registered_model_that_points_to_another_run_is_named(at: At) -> None:
+    workspace = at("finished")
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        connection.execute("UPDATE registered_models SET run = (SELECT id FROM runs WHERE kind = 'baseline')")
+    assert verify_workspace(workspace.path).problems == [
+        "project flowers: registered model 1 was changed in the database"
+    ]
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+def test_files_nested_too_deep_are_named(at: At) -> None:
+    workspace = at("planned")
+    deep = "[" * 100_000
+    for path in (
+        *workspace.path.glob("projects/*/runs/*/checkpoints/*.json"),
+        workspace.project_folder(NAME) / "ledger.jsonl",
+    ):
+        path.write_text(deep)
+        assert verify_workspace(workspace.path).problems, path

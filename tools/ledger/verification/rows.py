@@ -85,14 +85,14 @@ def verify_models(case: Case) -> Found:
     """Compare the model registry."""
     recorded = {(entry.project, body["version"]): body for entry, body in case.of("model_registered")}
     rows = {(row.project, row.version): row for row in case.session.scalars(select(RegisteredModel))}
-    columns = ("run", "checkpoint_digest", "metrics", "lineage")
+    columns = {"run": "run_id", "checkpoint_digest": "checkpoint_digest", "metrics": "metrics", "lineage": "lineage"}
     problems = []
     for (project, version), row in rows.items():
         body = recorded.get((project, version))
         what = f"project {project}: registered model {version}"
         if body is None:
             problems.append(f"{what} has no ledger entry")
-        elif any(name in body and getattr(row, name) != body[name] for name in columns):
+        elif any(getattr(row, column) != body.get(name) for column, name in columns.items()):
             problems.append(f"{what} was changed in the database")
     problems += [f"project {p}: registered model {v} was removed" for p, v in recorded if (p, v) not in rows]
     return len(rows), found("database", problems)
