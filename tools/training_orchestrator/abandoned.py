@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
-WORKERS = ("run.lock", "worker.log", "events.jsonl", "metrics.sqlite", "checkpoints/*", "artifacts/*")
-"""What a folder holds once a worker has begun on it; one of them is never removed here."""
+WRITTEN = ("run.json", "status.json", "launch.json")
+"""Files that a launcher writes, beside two empty folders. One that holds anything else is never removed here."""
+FOLDERS = {"checkpoints", "artifacts"}
 log = logging.getLogger("trainwright")
 
 
@@ -35,8 +36,10 @@ def abandoned_folders(session: Session, workspace: Workspace) -> list[Path]:
 
 
 def is_untouched(folder: Path) -> bool:
-    """Return whether no worker has begun on a run folder."""
-    return not any(True for pattern in WORKERS for _ in folder.glob(pattern))
+    """Return whether a run folder holds no more than its launcher wrote: no worker has begun on it, nor anyone else."""
+    found = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
+    unfinished = tuple(f".{name}." for name in WRITTEN)  # what `write_atomically` renames
+    return all(name in FOLDERS or name in WRITTEN or name.startswith(unfinished) for name in found)
 
 
 def _is_recorded(session: Session, run_id: str) -> bool:

@@ -50,6 +50,7 @@ def told(workspace: Workspace) -> list[tuple[str, bool]]:
 def test_verify_tells_of_it_and_the_next_server_removes_it(workspace: Workspace) -> None:
     start_and_die(workspace.path)
     (left,) = folders(workspace)
+    (left / ".status.json.7.ab12.tmp").touch()
     ((what, counts),) = told(workspace)
     assert left.name in what
     assert "the next one that starts removes it" in what
@@ -64,7 +65,9 @@ def test_verify_tells_of_it_and_the_next_server_removes_it(workspace: Workspace)
 
 
 @pytest.mark.requirement("TRAIN-10", "GATE-3", "GATE-5")
-@pytest.mark.parametrize("trace", ["run.lock", "worker.log", "checkpoints/step-1", "artifacts/summary.json"])
+@pytest.mark.parametrize(
+    "trace", ["run.lock", "worker.log", "checkpoints/step-1", "artifacts/summary.json", "notes.txt"]
+)
 def test_a_folder_that_a_worker_has_touched_stays_and_is_a_difference(workspace: Workspace, trace: str) -> None:
     start_and_die(workspace.path)
     (left,) = folders(workspace)

@@ -9,15 +9,28 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+from safetensors.numpy import save_file
+
+import trainwright
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene, edit_json, flip_byte
-from cheat_suite.world import MODEL, NAME, finish
+from cheat_suite.world import CONFIG, MODEL, NAME, finish
+from trainwright.tools.projects import pass_gate
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.trainer.run import RunKind
 
 changed = partial(cheat, by="files", expected="detected", shows=("PHASE-8",))
 refused = partial(cheat, by="files", expected="refused", shows=("PHASE-8", "GATE-1"))
+WAITING = """\
+import pathlib
+import time
+
+while not pathlib.Path(__file__).with_name("go").exists():
+    time.sleep(0.01)
+"""
+"""Holds a worker in its first import, so that what comes after it does not depend on who is faster."""
 
 
 @changed(
@@ -72,16 +85,25 @@ def train_on_changed_code(scene: Scene) -> None:
 @refused(
     "code-between-permit-and-import",
     "Change the code between the permit and the moment the worker imports it",
-    at="planned",
+    at="empty",
     rule=r"(?i)code.*(planning|plan|recorded|approved)",
+    slow=True,
 )
 def code_between_permit_and_import(scene: Scene) -> None:
+    scene.write_code("flower_model.py", "import waiting\nfrom layers import Net\n\n__all__ = ['Net']\n")
+    scene.write_code("waiting.py", WAITING)
+    scene.write_code("layers.py", MODEL)
+    go = scene.write_code("go", "")
+    scene.only_project(CONFIG)
+    assert scene.train_aside().state == "completed"
     with scene.workspace() as workspace:
+        pass_gate(workspace, NAME, "planning")
+        go.unlink()
         run_id = start_run(workspace, NAME, RunKind.BASELINE).run_id
-        (scene.world.code / "flower_model.py").write_text(MODEL + "\n# better\n")
+        scene.write_code("layers.py", MODEL + "\n# better\n")
+        go.touch()
         view = finish(workspace, run_id)
-    told = view.failure.message if view.failure else ""
-    scene.replies.append(Reply(view.state == "failed", told, {}))
+    scene.claim(view.failure.message if view.failure else "", is_refused=view.state == "failed")
 
 
 @refused(
@@ -98,6 +120,46 @@ def other_packages(scene: Scene) -> None:
     paths = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(added))))
     agent = scene.another_agent(PYTHONPATH=paths)
     scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))
+
+
+@refused(
+    "other-engine",
+    "Train with an engine whose own files were edited after planning",
+    at="planned",
+    rule="planning gate is stale: engine: ",
+    slow=True,
+)
+def other_engine(scene: Scene) -> None:
+    copy = scene.world.folder / "installed"
+    package = Path(trainwright.__file__).parent
+    shutil.copytree(package, copy / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    evaluation = copy / package.name / "trainer" / "evaluation.py"
+    evaluation.write_text(evaluation.read_text() + "\n# better\n")
+    agent = scene.another_agent(PYTHONPATH=str(copy))
+    scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))
+
+
+@changed(
+    "teacher-between-two-looks",
+    "Train on another teacher than planning saw, and put the first one back before anyone looks",
+    at="empty",
+    rule=r"baseline.same_evidence: differs in teacher\.safetensors",
+    slow=True,
+)
+def teacher_between_two_looks(scene: Scene) -> None:
+    teacher = scene.world.code / "teacher.safetensors"
+    shapes = {"layers.0.weight": (16, 4), "layers.0.bias": (16,), "layers.2.weight": (3, 16), "layers.2.bias": (3,)}
+    save_file({name: np.full(shape, 0.1, np.float32) for name, shape in shapes.items()}, teacher)
+    honest = teacher.read_bytes()
+    part = {"use": "flower_model.py:Net", "args": {"width": 16}, "weights": teacher.name}
+    scene.project({"objective": {"name": "distillation", "teacher": part}})
+    scene.train_aside()
+    with scene.workspace() as workspace:
+        pass_gate(workspace, NAME, "planning")
+        run_id = start_run(workspace, NAME, RunKind.BASELINE).run_id
+        save_file({name: np.full(shape, 0.2, np.float32) for name, shape in shapes.items()}, teacher)
+        finish(workspace, run_id)
+    teacher.write_bytes(honest)
 
 
 @refused(
