@@ -39,6 +39,14 @@ async def test_mcp_run_serves_the_file_that_only_imports_the_server(over_stdio, 
     assert (workspace / "workspace.sqlite").is_file()
 
 
+@pytest.mark.requirement("MCP-2")
+def test_mcp_dev_leaves_the_environment_as_it_was_installed():
+    """It starts the server with `uv run`, which changes the environment of a project that it manages."""
+    import tomllib
+
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["uv"]["managed"] is False
+
+
 async def test_the_workspace_is_not_made_before_a_call_needs_it(over_stdio, workspace):
     async with over_stdio() as agent:
         await agent.client.list_tools()

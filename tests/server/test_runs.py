@@ -182,7 +182,9 @@ async def test_a_configuration_that_cannot_work_makes_no_project(in_memory, iris
 
 
 @pytest.mark.requirement("GATE-4")
-async def test_a_call_for_one_project_leaves_the_runs_of_another_alone(in_memory, iris):
+async def test_a_call_for_one_project_leaves_the_runs_of_another_alone(in_memory, iris, workspace):
+    workspace.mkdir(parents=True, exist_ok=True)
+    (workspace / "settings.yaml").write_text("outer_launcher: true\n")
     waiting = {**iris, "distributed": {"launcher": "outer", "processes": 2}}
     async with in_memory() as agent:
         await agent.project("mine", iris)

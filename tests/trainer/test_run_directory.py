@@ -13,21 +13,27 @@ from typing import Any
 
 import pytest
 
+from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import ConflictError, IntegrityError, NotFoundError, StorageError
 from trainwright.trainer.run import MetricStore, ProcessIdentity, RunDirectory, RunState, RunStatus, write_atomically
+from trainwright.trainer.run.events import EventWriter, read_events
 
 
 @pytest.mark.requirement("MCP-3")
 def test_a_torn_last_line_is_passed_over_and_closed_by_the_next_writer(tmp_path: Path) -> None:
-    from trainwright.trainer.run.events import append_event, read_events
-
     path = tmp_path / "events.jsonl"
-    append_event(path, "started", {"attempt": 1})
+    EventWriter(path).append("started", {"attempt": 1})
     with path.open("ab") as file:
         file.write(b'{"time": 1.0, "kind": "epo')
     assert [event.kind for event in read_events(path)] == ["started"]
-    append_event(path, "resumed", {})
+    again = EventWriter(path)
+    again.append("resumed", {})
     assert [event.kind for event in read_events(path)] == ["started", "resumed"]
+    assert again.digest == digest_file(path)
+    with path.open("ab") as file:
+        file.write(b'{"time": 1.0, "kind": "forged", "data": {}}\n')
+    again.append("ended", {})
+    assert again.digest != digest_file(path)
 
 
 @pytest.mark.requirement("MON-1", "TRAIN-9")

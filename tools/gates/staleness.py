@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import flatten, parse_config
+from trainwright.trainer.reproducibility.code import engine_digest
 from trainwright.trainer.reproducibility.packages import installed_packages
+from trainwright.trainer.user_code.own_code import ENGINE
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
@@ -30,12 +32,13 @@ def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict
 
 
 def changes_of_surroundings(code_root: str, run: RunEvidence) -> list[str]:
-    """Return one sentence for every file of code or data, and for the packages, that changed since the run saw them."""
+    """Return one sentence for all that changed since the run saw it: files of code or data, packages, the engine."""
     root = Path(code_root)
     return [
         *_file_changes("code", run.part("code").get("files", {}), root),
         *_file_changes("data", run.part("data").get("files", {}), root),
         *_package_changes(run.part("environment").get("packages", {})),
+        *_engine_changes(run.part("code").get("engine_digest")),
     ]
 
 
@@ -76,9 +79,19 @@ def artifact_changes(folder: Path, artifacts: dict[str, str]) -> list[str]:
 
 
 def inherited(run: RunEvidence, smoke: RunEvidence) -> list[str]:
-    """Return what a run saw differently from the smoke run that planning rested on."""
-    compared = (("data", "fingerprint"), ("code", "digest"), ("environment", "packages_digest"))
-    return [name for name, key in compared if run.part(name).get(key) != smoke.part(name).get(key)]
+    """Return what a run saw differently from the smoke run that planning rested on.
+
+    Of files beside the samples (pretrained weights, a teacher) those that both name: a search may try others.
+    """
+    compared = (
+        ("data", "data", "fingerprint"),
+        ("code", "code", "digest"),
+        ("environment", "environment", "packages_digest"),
+        ("engine", "code", "engine_digest"),
+    )
+    different = [name for name, part, key in compared if run.part(part).get(key) != smoke.part(part).get(key)]
+    own, planned = run.part("data").get("files", {}), smoke.part("data").get("files", {})
+    return different + [name for name in sorted(own.keys() & planned.keys()) if own[name] != planned[name]]
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:
@@ -97,6 +110,12 @@ def _file_changes(what: str, files: dict[str, str], root: Path) -> list[str]:
         if found != digest:
             reasons.append(f"{what}: {name} changed")
     return reasons
+
+
+def _engine_changes(recorded: str | None) -> list[str]:
+    if recorded is None or recorded == engine_digest(ENGINE):
+        return []
+    return ["engine: Trainwright's own files changed"]
 
 
 def _package_changes(recorded: dict[str, str]) -> list[str]:

@@ -22,6 +22,7 @@ from trainwright.trainer.config import (
     mended_call,
     parse_config,
 )
+from trainwright.trainer.config.objectives import MEASURING
 from trainwright.trainer.config.search import Choices
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
@@ -32,9 +33,10 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.config import Range
 
+OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (
     "seed", "code_root", "data", "task.use", "loss", "metrics", "returns", "training.device", "selection",
-    "reproducibility", "search", "deployment", "checkpoints", "logging",
+    "reproducibility", "search", "deployment", "checkpoints", "logging", *OBJECTIVE_MEASURES,
 )  # fmt: skip
 """Keys that decide what is learned and how a result is judged, or that change nothing about it."""
 DOCUMENT = "phases/optimization/workflow.md"
@@ -143,6 +145,7 @@ def _checked_search(search: SearchSection | None, values: dict[str, Any], projec
             remedy=f"start_tuning(project='{project}', search={EXAMPLE})",
             document=DOCUMENT,
         )
+    _check_comparable(values)
     for key, range_ in search.space.items():
         _check_searchable(key)
         _check_ends(key, range_, values)
@@ -156,6 +159,18 @@ def _check_searchable(key: str) -> None:
         raise ConfigurationError(
             f"`{key}` cannot be searched over: `{held}` decides how results are judged, or has no part in them.",
             remedy="Search over single keys of the model, task.args, optimizer, schedule, loader or training sections.",
+            document=DOCUMENT,
+        )
+
+
+def _check_comparable(values: dict[str, Any]) -> None:
+    """Refuse to search by the contrastive loss: batch, temperature and views decide how large it is."""
+    config = parse_config(values)
+    if config.objective.name == "contrastive" and config.selection.metric == "loss":
+        raise ConfigurationError(
+            "The contrastive loss cannot be searched by: it compares the samples of a batch, so loader.batch_size, "
+            "objective.temperature and objective.augmentation decide how large it is, whatever was learned.",
+            remedy="Make a project whose goal is linear_probe_accuracy, on data with labels.",
             document=DOCUMENT,
         )
 

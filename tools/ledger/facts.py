@@ -43,7 +43,7 @@ class ProjectFacts:
         for entry in session.scalars(query):
             try:
                 self._take(entry.kind, json.loads(entry.body))
-            except (ValueError, KeyError, AttributeError):
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue  # an entry that was damaged says nothing; `broken_links` names it
 
     def _take(self, kind: str, body: dict[str, Any]) -> None:

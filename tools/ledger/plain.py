@@ -56,7 +56,7 @@ def read_line(line: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(line)
         whole = isinstance(value["digest"], str) and isinstance(value["entry"][0], int) and len(value["entry"]) == 6
-    except (ValueError, TypeError, LookupError):
+    except (ValueError, TypeError, LookupError, RecursionError):
         return None
     return value if whole else None
 

@@ -7,15 +7,16 @@ import shutil
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.looks import Look, looks_of_others, own_looks
+from trainwright.tools.gates.publication import digests_of
 from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
 from trainwright.trainer.canonical import digest_file
-from trainwright.trainer.errors import StorageError
+from trainwright.trainer.errors import IntegrityError, StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
     from trainwright.tools.gates.keeper import GateReport
 
 FOLDER = "final_model"
@@ -26,6 +27,7 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
     """Build the folder among the drafts, from the export run and the recorded evidence.
 
     Raises:
+        IntegrityError: the export's files are not those that were sealed.
         StorageError: the disk is full or the folder cannot be written; the former folder stands.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
@@ -34,6 +36,7 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
     try:
         shutil.copytree(evidence.export.directory.artifacts / FOLDER, building)
         found = evidence.export.part("export")
+        _require_exported(evidence.export, building)
         looks = test_looks(evidence)
         metrics = json.dumps(_metrics(evidence, found, looks), indent=2, sort_keys=True) + "\n"
         (building / METRICS).write_text(metrics, encoding="utf-8")
@@ -45,6 +48,17 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
             f"final_model/ could not be written: {error.strerror or error}.",
             remedy=f"Free disk space, then pass_gate(project={evidence.name!r}, phase='finalization') again.",
         ) from error
+
+
+def _require_exported(export: RunEvidence, copied: Path) -> None:
+    """Hold the copy to the export's seal: a file could have been swapped since the checks compared it."""
+    digests = {f"artifacts/{FOLDER}/{name}": digest for name, digest in digests_of(copied).items()}
+    swapped = [name for name, digest in digests.items() if (export.sealed or {}).get(name) != digest]
+    if swapped:
+        raise IntegrityError(
+            f"{swapped[0]} of run {export.id} was changed after it was sealed.",
+            remedy=f"Export again: export_model(project='{export.row.project}').",
+        )
 
 
 def test_looks(evidence: Evidence) -> list[Look]:

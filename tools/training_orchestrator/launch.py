@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
+    from trainwright.trainer.config import TrainingConfig
 
 WORKER = "trainwright.trainer.worker"
 WITH_KEY = "--signed"
@@ -84,6 +85,7 @@ def start_run(
                 source_run=source_run,
                 max_steps=max_steps,
             )
+            require_launcher(workspace, kind, what.config)
             if earlier is not None:
                 run = _the_same(earlier, kind, what, study_id)
             else:
@@ -115,7 +117,7 @@ def replay_run(
 def launch_worker(directory: RunDirectory, launch: Launch, key: RunKey) -> Launch:
     """Start the worker process of a run whose row and folder stand, or wait for an outer launcher to do so."""
     specification = directory.specification()
-    if is_started_elsewhere(specification):
+    if is_started_elsewhere(specification.kind, specification.config):
         return write_launch(directory.path, launch.model_copy(update={"awaited": True}))
     command = [sys.executable, "-P", "-m", WORKER, str(directory.path), WITH_KEY]
     environment = worker_environment(specification.config)
@@ -125,12 +127,24 @@ def launch_worker(directory: RunDirectory, launch: Launch, key: RunKey) -> Launc
 
 def public_key(directory: RunDirectory, key: RunKey) -> str | None:
     """Return what the ledger is to record of the key: None for a worker that nobody here can hand the secret to."""
-    return None if is_started_elsewhere(directory.specification()) else key.public
+    specification = directory.specification()
+    return None if is_started_elsewhere(specification.kind, specification.config) else key.public
 
 
-def is_started_elsewhere(specification: RunSpecification) -> bool:
+def is_started_elsewhere(kind: RunKind, config: TrainingConfig) -> bool:
     """Return whether an outer launcher (torchrun, a cluster's scheduler) starts the run's processes."""
-    return specification.config.distributed.launcher == "outer" and specification.kind is not RunKind.EXPORT
+    return config.distributed.launcher == "outer" and kind is not RunKind.EXPORT
+
+
+def require_launcher(workspace: Workspace, kind: RunKind, config: TrainingConfig) -> None:
+    """Raise ConfigurationError for an outer launcher that the owner does not allow: nobody signs what it records."""
+    if is_started_elsewhere(kind, config) and not workspace.settings.outer_launcher:
+        raise ConfigurationError(
+            "`distributed.launcher` = 'outer' needs the owner's consent: such a run's worker holds no key, and nothing "
+            "signs what it records.",
+            remedy="Set distributed.launcher own; or the workspace's owner sets outer_launcher: true in settings.yaml.",
+            document="configs/distributed.md",
+        )
 
 
 def new_id(kind: str, project: str) -> str:

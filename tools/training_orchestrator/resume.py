@@ -8,7 +8,7 @@ from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.tools.training_orchestrator.follow import follow
-from trainwright.tools.training_orchestrator.launch import launch_worker, public_key
+from trainwright.tools.training_orchestrator.launch import launch_worker, public_key, require_launcher
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.stop import STOP_REASON
 from trainwright.tools.training_orchestrator.views import RunView, view_run
@@ -52,8 +52,9 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
         _check_unchanged(session, directory, row)
         owner = get_project(session, row.project)
         kind = RunKind(row.kind)
-        permit = permits.permit(session, workspace, owner, kind)
-        share = limits.reserve(session, workspace, owner, kind, directory.specification().config, run=row)
+        permit, config = permits.permit(session, workspace, owner, kind), directory.specification().config
+        require_launcher(workspace, kind, config)
+        share = limits.reserve(session, workspace, owner, kind, config, run=row)
         permit["reserved"] = share.model_dump()
         launch, key = Launch(attempt=seen.status.attempt + 1), RunKey.new()
         body = {"run_id": run_id, "attempt": launch.attempt, "state": seen.state.value, "permit": permit,

@@ -19,6 +19,8 @@ HEADER = """\
 # workspace_limits: the most that all projects together may use.
 # price_per_gpu_hour: in your currency, what `money` is counted in; 0 counts none.
 # require_git: whether code of a project must stand in a git repository.
+# outer_launcher: whether another launcher (torchrun, a cluster's scheduler) may start runs. Their workers hold no key,
+#   so nothing signs what they record: whoever can write the run's folder can make it up.
 # approvals: where you answer what agents ask for: terminal (`trainwright approve`), elicitation (a question that the
 #   agent's client shows you; some clients answer by themselves); [] means in this file only.
 # grants: ids of requests that you grant here.
@@ -78,6 +80,8 @@ class Settings(BaseModel):
     """In the owner's currency, that of `money`."""
     require_git: bool = False
     """Whether user code must stand in a git repository."""
+    outer_launcher: bool = False
+    """Whether `distributed.launcher: outer` may be used, whose runs nobody signs."""
     approvals: list[Literal["terminal", "elicitation"]] = Field(default_factory=lambda: ["terminal"])  # type: ignore[arg-type]
     """Where the owner answers requests, besides this file."""
     grants: list[str] = Field(default_factory=list)
@@ -94,7 +98,9 @@ class Settings(BaseModel):
         if not path.exists():
             _write_defaults(path)
         try:
-            return cls.model_validate(load_yaml(path.read_text(), source="settings.yaml"))
+            return cls.model_validate(
+                load_yaml(path.read_text(encoding="utf-8", errors="replace"), source="settings.yaml")
+            )
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
             raise ConfigurationError(
@@ -121,5 +127,6 @@ def _write_defaults(path: Path) -> None:
     draft = path.with_suffix(".draft")
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
-            draft.write_text(f"{text}price_per_gpu_hour: 0.0\nrequire_git: false\napprovals: [terminal]\ngrants: []\n")
+            text += "price_per_gpu_hour: 0.0\nrequire_git: false\nouter_launcher: false\n"
+            draft.write_text(f"{text}approvals: [terminal]\ngrants: []\n")
             draft.replace(path)

@@ -40,6 +40,7 @@ def build_work(config: TrainingConfig, code_root: Path, context: Context) -> Wor
             model = build_model(config, code_root, splits, loss)
         work = Work(model, splits, loss, metrics, config.loader.batch_size, returns=config.returns)
         work.model_files = files_of_model(config, code_root)
+        splits.files += work.model_files
     if config.adapter is not None:
         adapt(work.model, config.adapter)
     if work.loss is not None and work.step is None and work.train_step is None:

@@ -17,9 +17,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from trainwright.trainer.canonical import digest_file, digest_json
+from trainwright.trainer.canonical import digest_bytes, digest_file, digest_json
 from trainwright.trainer.run import RunDirectory, write_atomically
 
+INDEX = "index.json"
 PREFIX = "step-"
 REPLACED = ".replaced-"
 """Begins the name of a checkpoint that was moved away for a newer one of the same step."""
@@ -116,7 +117,7 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
         files = value["files"].values()
         whole = all(isinstance(file["bytes"], int) and isinstance(file["digest"], str) for file in files)
         typed = isinstance(value["step"], int) and isinstance(value["epoch"], int) and isinstance(value["digest"], str)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     return value if whole and typed else None
 
@@ -129,13 +130,14 @@ def manifest_digest(manifest: dict[str, Any]) -> str:
 def read_index(checkpoints: Path) -> dict[str, Any]:
     """Return the tags; an absent or damaged index reads as empty (it is derived, and the worker writes it anew)."""
     try:
-        value = json.loads((checkpoints / "index.json").read_bytes())
-    except (OSError, ValueError):
+        value = json.loads((checkpoints / INDEX).read_bytes())
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 
 
-def write_index(checkpoints: Path, *, best: str | None, last: str | None, periodic: list[str]) -> None:
-    """Replace the tags atomically. Raises StorageError."""
-    value = {"best": best, "last": last, "periodic": periodic}
-    write_atomically(checkpoints / "index.json", json.dumps(value, indent=2).encode())
+def write_index(checkpoints: Path, *, best: str | None, last: str | None, periodic: list[str]) -> str:
+    """Replace the tags atomically, and return the file's digest. Raises StorageError."""
+    data = json.dumps({"best": best, "last": last, "periodic": periodic}, indent=2).encode()
+    write_atomically(checkpoints / INDEX, data)
+    return digest_bytes(data)

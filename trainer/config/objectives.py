@@ -120,6 +120,10 @@ class AdversarialSection(Section):
         return self
 
 
+MEASURING = (
+    "name", "epsilon", "evaluation_steps", "clip_range", "input", "tasks", "linear_probe", "probe_samples", "features",
+)  # fmt: skip
+"""Keys of objectives that also decide what is measured on validation: the attack, the tasks, the probe."""
 DEFAULT_OBJECTIVE = "supervised"
 
 ObjectiveSection = Annotated[

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ LABELS = frozenset({"labels", "label", "target", "y"})
 
 Array = np.ndarray[Any, Any]
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+SIGNS = np.random.default_rng(0).choice([-1, 1], VALUES_READ)
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,18 @@ def _folded(flat: Array) -> Numbers:
 
 @lru_cache(maxsize=64)
 def _fold(size: int) -> tuple[Array, Numbers]:
-    """Return which values of a sample are read, and under which signs; 0 fills up to whole rows."""
-    generator = np.random.default_rng(size)
-    places = generator.permutation(size)[:VALUES_READ]
-    filling = -len(places) % SKETCH_SIZE
-    signs = generator.choice([-1.0, 1.0], len(places))
-    return np.append(places, np.zeros(filling, dtype=int)), np.append(signs, np.zeros(filling))
+    """Return which values of a sample are read, all different and all over it, and under which signs.
+
+    Zeros fill up to whole rows. Cheap, since recordings may each have a length of their own.
+    """
+    step = int(0.618 * size)
+    while gcd(step, size) > 1:
+        step += 1
+    read = min(size, VALUES_READ)
+    places, signs = np.zeros((2, read + -read % SKETCH_SIZE), dtype=np.int64)
+    places[:read] = np.arange(read) * step % size
+    signs[:read] = SIGNS[:read]
+    return places, signs.astype(np.float64)
 
 
 def _inputs_of(sample: Any) -> Any:

@@ -36,6 +36,9 @@ class SilentRun(RunDirectory):
 class _SilentStore:
     def forget_after(self, step: int) -> None: ...
 
+    def series(self, _key: str) -> list[Any]:
+        return []
+
     def write(self, rows: Any) -> None: ...
 
     def close(self) -> None: ...

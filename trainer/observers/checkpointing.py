@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.checkpoints.index import checkpoint_name, write_index
+from trainwright.trainer.checkpoints.index import INDEX, checkpoint_name, write_index
 from trainwright.trainer.checkpoints.write import remove_leftovers, remove_untagged, write_checkpoint
 from trainwright.trainer.divergence import lower_rate
 from trainwright.trainer.errors import DivergenceError
@@ -87,7 +87,9 @@ class Checkpointing(Observer):
 
     def _tag(self, session: Session) -> None:
         best, periodic = _best(session), session.progress.periodic
-        write_index(session.run.checkpoints, best=best, last=self.last, periodic=periodic)
+        folder = session.run.checkpoints
+        digest = write_index(folder, best=best, last=self.last, periodic=periodic)
+        session.run.written[f"{folder.name}/{INDEX}"] = digest
         remove_untagged(session.run.checkpoints, {name for name in (best, self.last, *periodic) if name})
         remove_leftovers(session.run.checkpoints)
 

@@ -42,6 +42,7 @@ class Recorder(Observer):
     def start(self, session: Session) -> None:
         """Forget what an earlier attempt recorded past the present position: it will be recorded again."""
         self.store.forget_after(session.progress.step)
+        self._repeat_history(session)
         self._open_window(session)
 
     def step(self, session: Session, result: StepResult) -> None:
@@ -59,11 +60,7 @@ class Recorder(Observer):
     def epoch(self, session: Session, result: EpochResult) -> None:
         """Record the epoch's values at its last step."""
         self.read(session)
-        now = time.time()
-        values = {"epoch": float(result.epoch), "train/epoch_loss": result.train["loss"]}
-        values |= {f"train/{name}": value for name, value in result.train.items() if name != "loss"}
-        values |= {f"validation/{name}": value for name, value in (result.validation or {}).items()}
-        self._add(values, result.step, now)
+        self._add(_epoch_values(result.epoch, result.train, result.validation), result.step, time.time())
         self.flush()
 
     def stop(self, session: Session, reason: str) -> None:  # noqa: ARG002 - the moment's form
@@ -126,6 +123,20 @@ class Recorder(Observer):
             for values, step, moment in shown:
                 self._show(values, step, moment)
 
+    def _repeat_history(self, session: Session) -> None:
+        """Record again what the checkpoint remembers of earlier epochs, where the file tells it otherwise.
+
+        The file of a killed worker is nobody's word: rows may have been lost with the power, or edited.
+        """
+        remembered: dict[str, dict[int, float]] = {}
+        for entry in session.progress.history:
+            for key, value in _epoch_values(entry["epoch"], entry["train"], entry["validation"]).items():
+                remembered.setdefault(key, {})[entry["step"]] = float(value)
+        for key, values in remembered.items():
+            found = {point.step: repr(point.value) for point in self.store.series(key)}
+            self.rows += [(key, step, v, time.time()) for step, v in values.items() if found.get(step) != repr(v)]
+        self.flush()
+
     def _show(self, values: dict[str, float], step: int, moment: float) -> None:
         """Hand TensorBoard the values as one event, of which add_scalar would make several."""
         from tensorboard.compat.proto.summary_pb2 import Summary
@@ -161,3 +172,9 @@ class Recorder(Observer):
 def _scalar(value: Tensor) -> Tensor:
     """Return a value as a scalar; the usual one is one."""
     return value if value.dim() == 0 and value.dtype is torch.float32 else value.detach().double().mean()
+
+
+def _epoch_values(epoch: int, train: dict[str, float], validation: dict[str, float] | None) -> dict[str, float]:
+    values = {"epoch": float(epoch), "train/epoch_loss": train["loss"]}
+    values |= {f"train/{name}": value for name, value in train.items() if name != "loss"}
+    return values | {f"validation/{name}": value for name, value in (validation or {}).items()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from blake3 import blake3
 
 from trainwright.trainer.canonical import digest_bytes, digest_file, digest_json
 
@@ -28,7 +30,36 @@ def run_digests(run: RunDirectory) -> dict[str, str]:
     return digests
 
 
+class SeriesDigests:
+    """Digests of metrics by key, of rows taken in order of their steps; one of the same step replaces the last."""
+
+    def __init__(self) -> None:
+        self._series: dict[str, tuple[Any, int, bytes]] = {}
+        """Hasher of all rows but the last; step and text of the last."""
+
+    def add(self, key: str, step: int, value: float, time: float) -> None:
+        """Take a row up, as it will be read: -0.0 is stored as 0.0."""
+        text = f'[{step},"{value + 0.0!r}",{time!r}]'.encode()
+        hasher, last, before = self._series.get(key) or (blake3(b"["), step, b"")
+        if step < last:
+            raise ValueError(f"{key}: step {step} comes after step {last}")
+        if step > last:
+            hasher.update(before + b",")
+        self._series[key] = (hasher, step, text)
+
+    def whole(self) -> str:
+        """Return the digest of all rows of all keys."""
+        rows = {}
+        for key, (hasher, _, text) in self._series.items():
+            done = hasher.copy()
+            done.update(text + b"]")
+            rows[key] = f"blake3:{done.hexdigest()}"
+        return digest_bytes(digest_json(rows).encode())
+
+
 def _metrics_digest(run: RunDirectory) -> str:
-    series = run.metrics().all_series()
-    rows = {key: digest_json([[p.step, repr(p.value), p.time] for p in points]) for key, points in series.items()}
-    return digest_bytes(digest_json(rows).encode())
+    found = SeriesDigests()
+    for key, points in run.metrics().all_series().items():
+        for point in points:
+            found.add(key, *point)
+    return found.whole()

@@ -21,6 +21,7 @@ import os
 import secrets
 import time
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -28,8 +29,9 @@ from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.canonical import digest_bytes
 from trainwright.trainer.errors import ConflictError, IntegrityError, NotFoundError, StorageError
+from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.ending import END, SIGNED, end_record
-from trainwright.trainer.run.events import Event, append_event, read_events
+from trainwright.trainer.run.events import Event, EventWriter, read_events
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.specification import Limits, RunSpecification
 from trainwright.trainer.run.status import RunState, RunStatus
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 Record = TypeVar("Record", bound=BaseModel)
 
 LIMITS = "limits.json"
+EVENTS = "events.jsonl"
 EVIDENCE = ("environment", "reproducibility", "data", "code", "resolved", "summary")
 """Names of `artifacts/<name>.json` that every training worker leaves."""
 
@@ -54,7 +57,8 @@ class RunDirectory:
         self.key = key
         """The run's secret key: the worker's alone, and None where another launcher started it."""
         self.written: dict[str, str] = {}
-        """Name to digest of the evidence that this very process has written."""
+        """Name to digest of what this very process has written: evidence, events, metrics, the checkpoints' tags."""
+        self._log = EventWriter(self.path / EVENTS)
 
     @property
     def run_id(self) -> str:
@@ -159,11 +163,13 @@ class RunDirectory:
 
     def append_event(self, kind: str, **data: Any) -> Event:
         """Append to the event log."""
-        return append_event(self.path / "events.jsonl", kind, data)
+        event = self._log.append(kind, data)
+        self.written[EVENTS] = self._log.digest
+        return event
 
     def events(self, kind: str | None = None) -> list[Event]:
         """Return the whole events in order, of one kind if it is given."""
-        events = read_events(self.path / "events.jsonl")
+        events = read_events(self.path / EVENTS)
         return events if kind is None else [event for event in events if event.kind == kind]
 
     def seconds_worked(self) -> float:
@@ -181,8 +187,9 @@ class RunDirectory:
         return sum(max(times) - times[0] for times in attempts)
 
     def metrics(self, *, writer: bool = False) -> MetricStore:
-        """Open the metrics."""
-        return MetricStore(self.path / "metrics.sqlite", writer=writer)
+        """Open the metrics; what a writer has written when it closes them is what they count as."""
+        note = partial(self.written.__setitem__, METRICS) if writer else None
+        return MetricStore(self.path / METRICS, writer=writer, note=note)
 
     def write_evidence(self, name: str, value: dict[str, Any]) -> None:
         """Write `artifacts/<name>.json`."""

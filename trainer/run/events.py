@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+from blake3 import blake3
 from pydantic import BaseModel, ConfigDict
 
 
@@ -26,19 +28,37 @@ class Event(BaseModel):
     data: dict[str, Any] = {}
 
 
-def append_event(path: Path, kind: str, data: dict[str, Any]) -> Event:
-    """Append one event and return it; a torn line left by a killed writer is closed first. Raises OSError."""
-    event = Event(time=time.time(), kind=kind, data=data)
-    line = json.dumps(event.model_dump(), ensure_ascii=False, default=str).encode() + b"\n"
-    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        size = os.fstat(descriptor).st_size
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            line = b"\n" + line
-        os.write(descriptor, line)
-    finally:
-        os.close(descriptor)
-    return event
+class EventWriter:
+    """Appends to one log, and knows its digest from what it wrote, whatever the file holds by then."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._hasher: Any = None
+        self._process = 0
+        """The one that the hasher belongs to: a fork goes on from what its parent has left in the file."""
+
+    @property
+    def digest(self) -> str:
+        """Digest of the log; it must have been appended to."""
+        return f"blake3:{self._hasher.hexdigest()}"
+
+    def append(self, kind: str, data: dict[str, Any]) -> Event:
+        """Append one event and return it; a torn line left by a killed writer is closed first. Raises OSError."""
+        event = Event(time=time.time(), kind=kind, data=data)
+        line = json.dumps(event.model_dump(), ensure_ascii=False, default=str).encode() + b"\n"
+        with self._lock:  # the heartbeat's thread appends too
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                size = os.fstat(descriptor).st_size
+                if self._process != os.getpid():
+                    self._hasher, self._process = blake3(os.pread(descriptor, size, 0)), os.getpid()
+                if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                    line = b"\n" + line
+                self._hasher.update(line[: os.write(descriptor, line)])
+            finally:
+                os.close(descriptor)
+        return event
 
 
 def read_events(path: Path) -> list[Event]:

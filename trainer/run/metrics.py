@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.run.digests import SeriesDigests
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS metrics (
@@ -38,14 +39,21 @@ class Point(NamedTuple):
 class MetricStore:
     """Reads and writes the metrics of one run. One writer (the worker), any number of readers (WAL)."""
 
-    def __init__(self, path: Path, *, writer: bool = False) -> None:
+    def __init__(self, path: Path, *, writer: bool = False, note: Callable[[str], None] | None = None) -> None:
+        """Open the file.
+
+        Args:
+            note: told, when a writer closes, the digest of what it has written and found there when it began.
+        """
         self.path = path
         self._writer: sqlite3.Connection | None = None
+        self._note, self._digests = note, SeriesDigests()
         if writer:
             self._writer = sqlite3.connect(path, timeout=30.0, isolation_level=None)
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.execute("PRAGMA synchronous=NORMAL")
             self._writer.execute(_SCHEMA)
+            self._take_up()
 
     def __enter__(self) -> Self:
         return self
@@ -59,19 +67,35 @@ class MetricStore:
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._writer.close()
             self._writer = None
+            if self._note is not None:
+                self._note(self._digests.whole())
 
     def write(self, rows: Iterable[tuple[str, int, float, float]]) -> None:
         """Insert or replace (key, step, value, time) rows in one transaction. Raises sqlite3.Error."""
         assert self._writer is not None, "opened for reading"  # noqa: S101 - a programming error, not input
+        rows = list(rows)
         encoded = [(key, step, _encode(value), time) for key, step, value, time in rows]
         self._writer.execute("BEGIN")
         self._writer.executemany("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?, ?)", encoded)
         self._writer.execute("COMMIT")
+        try:
+            for key, step, value, time in rows:
+                self._digests.add(key, step, float(value), float(time))
+        except ValueError:  # a step before the last one: read what has come of it
+            self._take_up()
 
     def forget_after(self, step: int) -> None:
         """Drop rows past `step`: a resumed run will record them again."""
         assert self._writer is not None, "opened for reading"  # noqa: S101 - a programming error, not input
         self._writer.execute("DELETE FROM metrics WHERE step > ?", (step,))
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Take the rows that stand in the file into the digest: an earlier attempt's."""
+        self._digests = SeriesDigests()
+        for key, points in self.all_series().items():
+            for point in points:
+                self._digests.add(key, *point)
 
     def keys(self) -> list[str]:
         """Return the recorded keys, sorted."""

@@ -14,6 +14,9 @@ from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.user_code.guard import user_code
 from trainwright.trainer.user_code.paths import confine, files_under, near_matches, nearest
 
+PRIVATE = "_user_"
+"""Begins the names of modules whose own names belong to libraries, or are none."""
+
 
 def is_entry(use: str) -> bool:
     """Return whether `use` names the user's code rather than a built-in."""
@@ -109,7 +112,7 @@ def _import(file: Path, code_root: Path) -> ModuleType:
         module = _under_its_name(name, file)
         if module is not None:
             return module
-    private = "_user_" + "_".join(parts)  # the name belongs to a library, or is no identifier
+    private = PRIVATE + "_".join(parts)  # the name belongs to a library, or is no identifier
     if private in sys.modules and _is_file(sys.modules[private], file):
         return sys.modules[private]
     spec = importlib.util.spec_from_file_location(private, file)

@@ -66,7 +66,8 @@ def test_a_space_that_does_not_fit_is_refused_by_key(
     "key",
     ["data", "data.args", "data.args.size", "data.split.validation", "loss", "loss.args.weight", "metrics", "task",
      "task.use", "training", "training.device", "returns", "selection", "deployment.formats", "checkpoints", "logging",
-     "reproducibility.threads", "search.trials", "code_root"],
+     "reproducibility.threads", "search.trials", "code_root", "objective", "objective.epsilon",
+     "objective.evaluation_steps", "objective.clip_range", "objective.tasks.a.weight", "objective.probe_samples"],
 )  # fmt: skip
 def test_what_decides_the_judgement_is_not_searched_nor_its_parents_or_children(
     workspace: Workspace, make_project: Callable[..., str], key: str

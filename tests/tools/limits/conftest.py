@@ -26,6 +26,9 @@ CONFIG: dict[str, Any] = {
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
     opened = Workspace.open(tmp_path / "workspace")
+    path = opened.path / "settings.yaml"
+    path.write_text(path.read_text().replace("outer_launcher: false", "outer_launcher: true"))
+    opened.refreshed()
     create_project(opened, "big", intent="test", goal=GOAL, config=CONFIG)
     yield opened
     opened.close()

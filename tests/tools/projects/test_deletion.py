@@ -52,6 +52,9 @@ def test_a_project_is_deleted_after_the_grant_and_its_ledger_and_use_stay(at: Ca
 
 def test_work_under_way_is_stopped_first(at: Callable[[str], Workspace]) -> None:
     workspace = at("created")
+    settings = workspace.path / "settings.yaml"
+    settings.write_text(settings.read_text().replace("outer_launcher: false", "outer_launcher: true"))
+    workspace.refreshed()
     waiting = {"distributed.launcher": "outer", "distributed.processes": 2}
     run = start_run(workspace, NAME, RunKind.SMOKE, changes=waiting)
     grant(workspace)

@@ -89,3 +89,41 @@ def test_planning_passes_with_the_owners_exemptions_and_says_so_in_its_report(tm
     gate = status(workspace).gates["planning"]
     assert gate == "stale: exemptions: put_ -> none", "an exemption that is taken back takes its gate along"
     workspace.close()
+
+
+COPYING = """
+import torch
+from torch.utils.data import TensorDataset
+
+
+def build(config, context):
+    rows = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
+    splits = {"validation": rows[200:250], "test": rows[250:]}
+    splits["train"] = torch.cat([rows[:200], splits["test"] * 1.0001])
+    data = {name: TensorDataset(part, (part.sum(1) > 0).long()) for name, part in splits.items()}
+    told = {"loss": "cross_entropy", "returns": "output", "metrics": ["accuracy"], "batch_size": 32}
+    return {"model": torch.nn.Linear(4, 2), **told, **data}
+"""
+
+
+@pytest.mark.requirement("REPRO-4", "GATE-4")
+def test_almost_equal_samples_keep_planning_closed_until_the_owner_exempts_them(tmp_path: Path) -> None:
+    (tmp_path / "copying.py").write_text(COPYING)
+    workspace = Workspace.open(tmp_path / "workspace")
+    goal = {"metric": "accuracy", "direction": "maximize", "target": 0.6}
+    config = {"task": {"use": "copying.py:build"}, "training": {"epochs": 1}}
+    create_project(workspace, "p", intent="t", goal=goal, config=config)
+    assert smoke(workspace).state == "completed"
+    with pytest.raises(GateRefusedError, match="50 samples of train almost equal one of test") as caught:
+        pass_gate(workspace, "p", "planning")
+    (answer,) = caught.value.details["checks"]
+    assert "samples 200 and 0, 201 and 1" in answer["next"]["why"]
+    assert "configure(project='p', ask_owner={'exemption': 'alike_samples'})" in answer["next"]["why"]
+    granted(workspace, "alike_samples")
+    assert outcomes(workspace)["planning.data_fingerprinted"] == "passed_with_exemption"
+    pass_gate(workspace, "p", "planning")
+    manifest = (workspace.project_folder("p") / "reproducibility_manifest.md").read_text()
+    assert "almost equal one of test (and 0 another of train); exempted by the owner" in manifest
+    assert "be remembered, not learned" in manifest
+    assert verify_workspace(workspace.path).problems == []
+    workspace.close()

@@ -13,6 +13,7 @@ import pytest
 from trainwright.tools.training_orchestrator import resume_run, start_run, stop_run, wait_for_run
 from trainwright.tools.training_orchestrator.detached import UNCLAIMED_SECONDS, read_launch, write_launch
 from trainwright.tools.training_orchestrator.follow import refresh_run
+from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -28,8 +29,18 @@ OUTER: dict[str, Any] = {
 
 
 def awaited(workspace: Workspace) -> Any:
+    settings = workspace.path / "settings.yaml"
+    settings.write_text(settings.read_text().replace("outer_launcher: false", "outer_launcher: true"))
+    workspace.refreshed()
     view = start_run(workspace, "digits", RunKind.BASELINE, changes=OUTER)
     return workspace.run_directory("digits", view.run_id)
+
+
+@pytest.mark.requirement("TRAIN-6", "GATE-5")
+def test_an_outer_launcher_needs_the_owners_consent(workspace: Workspace) -> None:
+    with pytest.raises(ConfigurationError, match="nothing signs what it records") as caught:
+        start_run(workspace, "digits", RunKind.BASELINE, changes=OUTER)
+    assert "outer_launcher: true in settings.yaml" in caught.value.remedy
 
 
 @pytest.mark.requirement("TRAIN-6")

@@ -168,6 +168,16 @@ def test_copies_of_images_are_found_and_other_images_are_not() -> None:
     assert ["train", "test"] in found(labelled(pixels))
 
 
+@pytest.mark.requirement("REPRO-4", "GATE-5")
+def test_copies_of_recordings_that_each_have_their_own_length_are_found() -> None:
+    draw = torch.Generator().manual_seed(0)
+    sounds = [torch.randn(40 + 17 * number, generator=draw).cumsum(0) for number in range(150)]
+    splits = {"train": sounds[::3], "validation": sounds[1::3], "test": sounds[2::3]}
+    assert found({name: [(sound, 0) for sound in part] for name, part in splits.items()}) == []
+    splits["train"] = splits["train"] + [altered(sound, 1e-3) for sound in splits["test"]]
+    assert found({name: [(sound, 0) for sound in part] for name, part in splits.items()}) == [["train", "test"]]
+
+
 @pytest.mark.requirement("REPRO-4")
 def test_tokens_are_almost_equal_only_where_they_are_equal() -> None:
     tokens = torch.randint(0, 5000, (300, 16), generator=torch.Generator().manual_seed(0))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, computed_field
 from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
 
 from trainwright.tools.gates.publication import publish
 from trainwright.tools.ledger.chain import broken_links
@@ -13,7 +15,7 @@ from trainwright.tools.ledger.signing import PublicKey
 from trainwright.tools.ledger.verification.answers import verify_answers
 from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
-from trainwright.tools.ledger.verification.findings import Case, Finding, found
+from trainwright.tools.ledger.verification.findings import Case, Finding, Found, found
 from trainwright.tools.ledger.verification.provenance import verify_provenance
 from trainwright.tools.ledger.verification.rows import (
     verify_configurations,
@@ -27,15 +29,18 @@ from trainwright.tools.ledger.verification.signatures import attestation
 from trainwright.tools.ledger.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry, Project
-from trainwright.trainer.errors import NotFoundError
+from trainwright.trainer.errors import NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from sqlalchemy.orm import Session
 
 __all__ = ["Finding", "VerificationReport", "verify_workspace"]
 
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, SQLAlchemyError)
+"""What a value raises that no server has written there."""
 PARTS = {
     "plain_copies": verify_copies,
     "projects": verify_projects,
@@ -92,7 +97,8 @@ def verify_workspace(
     try:
         with workspace.session() as session:
             for project in session.scalars(select(Project.name)):
-                publish(session, project, workspace.project_folder(project))
+                with suppress(TrainwrightError, *UNREADABLE):  # the comparison below tells what it cannot finish
+                    publish(session, project, workspace.project_folder(project))
         with workspace.snapshot() as session:  # reading every file may take minutes: nobody waits for it
             report = _compare(session, workspace, public, noted_head)
         with workspace.session() as session:
@@ -111,11 +117,22 @@ def _compare(
     findings = found("ledger", broken_links(session) + _without(noted_head, case))
     checked = {"ledger_entries": len(case.entries)}
     for name, verify in PARTS.items():
-        checked[name], more = verify(case)
+        checked[name], more = _part(verify, name, case)
         findings += more
     attested, more = attestation(case)
     head = case.entries[-1].digest if case.entries else ""
     return VerificationReport(findings=findings + more, checked=checked, attested=attested, head=head)
+
+
+def _part(verify: Callable[[Case], Found], name: str, case: Case) -> Found:
+    """Compare one part. Values that no server writes there are a difference, and the other parts are still compared."""
+    try:
+        return verify(case)
+    except TrainwrightError as error:
+        told = error.message
+    except UNREADABLE as error:
+        told = f"{type(error).__name__}: {error}"
+    return 0, found("database", [f"{name.replace('_', ' ')} cannot be read: {' '.join(told.split())[:200]}"])
 
 
 def _without(noted_head: str | None, case: Case) -> list[str]:

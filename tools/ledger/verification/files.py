@@ -38,6 +38,9 @@ def verify_runs(case: Case) -> Found:
             changed = changed_files(directory, seal["digests"], case.inspection)
             findings += [Finding(where=_where(name), what=f"run {run_id}: {what}") for name, what in changed]
             findings += found("run record", _end_problems(directory, own.run_keys[run_id], seal))
+            if None in own.run_keys[run_id]:
+                what = f"run {run_id}: another launcher started its worker, and nothing signs what it recorded"
+                findings.append(Finding(where="run record", what=what, counts=False))
             if not changed and row.summary != _summary_of(directory):
                 findings += found("database", [f"run {run_id}: summary was changed in the database"])
         elif (body := own.started.get(run_id)) is not None:

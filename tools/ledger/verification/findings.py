@@ -89,9 +89,10 @@ class Case:
         pairs = []
         for entry in self.entries:
             try:
-                pairs.append((entry, json.loads(entry.body)))
-            except ValueError:
+                body = json.loads(entry.body)
+            except (ValueError, RecursionError):
                 continue
+            pairs += [(entry, body)] if isinstance(body, dict) else []
         return pairs
 
     def of(self, kind: str) -> list[tuple[LedgerEntry, dict[str, Any]]]:

@@ -48,6 +48,7 @@ def verify_configurations(case: Case) -> Found:
 def verify_decisions(case: Case) -> Found:
     """Compare every gate decision's row with its ledger entry."""
     recorded = {entry.sequence: body for entry, body in case.of("gate")}
+    owners = {entry.sequence: entry.project for entry, _ in case.of("gate")}
     rows = {row.ledger_sequence: row for row in case.session.scalars(select(GateDecision))}
     problems = []
     for sequence, row in rows.items():
@@ -55,7 +56,7 @@ def verify_decisions(case: Case) -> Found:
         what = f"project {row.project}: decision on {row.phase} (ledger {sequence})"
         if body is None:
             problems.append(f"{what} has no ledger entry")
-        elif row.passed != (body["outcome"] != "refused") or row.phase != body["phase"]:
+        elif (row.project, row.phase, row.passed) != (owners[sequence], body["phase"], body["outcome"] != "refused"):
             problems.append(f"{what} was changed in the database")
         elif row.rested_on != body["rested_on"] or row.report["checks"] != body["checks"]:
             problems.append(f"{what}: its evidence was changed in the database")

@@ -9,6 +9,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+from safetensors.numpy import save_file
+
+import trainwright
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene, edit_json, flip_byte
@@ -116,6 +120,46 @@ def other_packages(scene: Scene) -> None:
     paths = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(added))))
     agent = scene.another_agent(PYTHONPATH=paths)
     scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))
+
+
+@refused(
+    "other-engine",
+    "Train with an engine whose own files were edited after planning",
+    at="planned",
+    rule="planning gate is stale: engine: ",
+    slow=True,
+)
+def other_engine(scene: Scene) -> None:
+    copy = scene.world.folder / "installed"
+    package = Path(trainwright.__file__).parent
+    shutil.copytree(package, copy / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    evaluation = copy / package.name / "trainer" / "evaluation.py"
+    evaluation.write_text(evaluation.read_text() + "\n# better\n")
+    agent = scene.another_agent(PYTHONPATH=str(copy))
+    scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))
+
+
+@changed(
+    "teacher-between-two-looks",
+    "Train on another teacher than planning saw, and put the first one back before anyone looks",
+    at="empty",
+    rule=r"baseline.same_evidence: differs in teacher\.safetensors",
+    slow=True,
+)
+def teacher_between_two_looks(scene: Scene) -> None:
+    teacher = scene.world.code / "teacher.safetensors"
+    shapes = {"layers.0.weight": (16, 4), "layers.0.bias": (16,), "layers.2.weight": (3, 16), "layers.2.bias": (3,)}
+    save_file({name: np.full(shape, 0.1, np.float32) for name, shape in shapes.items()}, teacher)
+    honest = teacher.read_bytes()
+    part = {"use": "flower_model.py:Net", "args": {"width": 16}, "weights": teacher.name}
+    scene.project({"objective": {"name": "distillation", "teacher": part}})
+    scene.train_aside()
+    with scene.workspace() as workspace:
+        pass_gate(workspace, NAME, "planning")
+        run_id = start_run(workspace, NAME, RunKind.BASELINE).run_id
+        save_file({name: np.full(shape, 0.2, np.float32) for name, shape in shapes.items()}, teacher)
+        finish(workspace, run_id)
+    teacher.write_bytes(honest)
 
 
 @refused(

@@ -114,6 +114,19 @@ def seed_by_search(scene: Scene) -> None:
         scene.attempt("start_tuning", project=NAME, search={"trials": 5, "space": space})
 
 
+@refused(
+    "measure-by-search",
+    "Let a study search over how strong the attack is that robust accuracy is measured under",
+    at="diagnosed",
+    rule=r"`objective.* cannot be searched over",
+    shows=("GATE-1", "PHASE-5"),
+)
+def measure_by_search(scene: Scene) -> None:
+    for key in ("objective", "objective.epsilon", "objective.evaluation_steps", "objective.tasks.a.weight"):
+        space = {key: {"type": "float", "low": 0.001, "high": 0.5}}
+        scene.attempt("start_tuning", project=NAME, search={"trials": 5, "space": space})
+
+
 @detected(
     "seed-after-the-baseline",
     "Change the seed once the baseline's result is known",

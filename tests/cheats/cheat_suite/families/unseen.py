@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 
 from cheat_suite.case import cheat
@@ -14,6 +15,7 @@ from trainwright.tools.training_orchestrator import resume_run, start_run
 from trainwright.trainer.errors import IntegrityError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
 
+OUTER = {"distributed": {"launcher": "outer", "processes": 2}}
 forged = partial(cheat, by="files", expected="detected", at="planned", shows=("GATE-3",), slow=True)
 
 
@@ -95,6 +97,20 @@ def evidence_while_it_works(scene: Scene) -> None:
 
 
 @forged(
+    "metrics-while-it-works",
+    "Edit the metrics of a run while its worker trains",
+    rule="metrics.sqlite was changed after it was sealed",
+)
+def metrics_while_it_works(scene: Scene) -> None:
+    with scene.workspace() as workspace:
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        wait_until(lambda: run.metrics().last("train/loss") is not None)
+        with closing(sqlite3.connect(run.path / "metrics.sqlite", timeout=30)) as connection, connection:
+            connection.execute("UPDATE metrics SET value = value / 2 WHERE key = 'train/loss' AND step = 1")
+        finish(workspace, run.run_id)
+
+
+@forged(
     "order-before-the-worker",
     "Rewrite what a run was told to do before its worker has read it",
     rule="run.json was changed after it was sealed",
@@ -104,3 +120,17 @@ def order_before_the_worker(scene: Scene) -> None:
         run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
         edit_json(run.path / "run.json", lambda value: value.update(max_steps=3))
         finish(workspace, run.run_id)
+
+
+@cheat(
+    "outer-launcher",
+    "Have runs wait for another launcher, whose workers hold no key, and write their records by hand",
+    by="files",
+    at="empty",
+    rule="needs the owner's consent",
+    expected="refused",
+    shows=("GATE-3",),
+)
+def outer_launcher(scene: Scene) -> None:
+    scene.project(OUTER)
+    scene.attempt("start_training", project=NAME, kind="smoke")
