@@ -46,7 +46,7 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):
-            known = [item for item in vars(value) if not item.startswith("_")]
+            known = _public_names(value, module)
             raise ConfigurationError(
                 f"`{key}` = {use!r}: {file.name} has no {name!r}.{near_matches(name, known)}",
                 remedy=f"Name one of: {', '.join(known[:20]) or 'no public names'}.",
@@ -55,6 +55,13 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
         value = getattr(value, part)
     _require_own(value, use, code_root, key=key)
     return value
+
+
+def _public_names(value: Any, module: ModuleType) -> list[str]:
+    """Return what may be named: what the file defines, or, where it defines nothing, all that it has."""
+    names = {name: item for name, item in vars(value).items() if not name.startswith("_")}
+    own = [name for name, item in names.items() if getattr(item, "__module__", None) == module.__name__]
+    return own or list(names)
 
 
 def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path) -> Any:
