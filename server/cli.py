@@ -131,6 +131,7 @@ def verify(
 ) -> None:
     """Compare ledger, verdicts, records and files with each other; exit with 1 when anything was changed."""
     from trainwright.server.terminal import Terminal
+    from trainwright.server.wording import counted
     from trainwright.tools.ledger.verification import verify_workspace
 
     report = verify_workspace(_existing(workspace_path(workspace or option)), public_key, noted_head=head)
@@ -141,7 +142,9 @@ def verify(
         for finding in report.findings:
             terminal.marked("fail" if finding.counts else "warn", f"{finding.where}: {finding.what}")
         checked = ", ".join(f"{count} {what}" for what, count in report.checked.items())
-        terminal.marked("fail" if report.problems else "ok", f"checked {checked}: {len(report.problems)} problems")
+        terminal.marked(
+            "fail" if report.problems else "ok", f"checked {checked}: {counted(len(report.problems), 'problem')}"
+        )
         terminal.line(f"      {report.attested}")
         terminal.line(f"      The ledger ends with {report.head}.")
     if report.problems:

@@ -19,6 +19,8 @@ from trainwright.trainer.errors import ReproducibilityError
 from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.session import Session
 from trainwright.trainer.supervision.sampling import SystemSampler
+from trainwright.trainer.user_code.entries import PRIVATE
+from trainwright.trainer.user_code.own_code import own_name
 
 _OF_SEVERAL = tuple(f"distributed.{key}" for key in ("strategy", "deepspeed", "backend", "batch_norm", "restarts"))
 _KEEP_DATA = "Data must not depend on context.seed, which differs between runs: draw it from context.data_seed. "
@@ -37,7 +39,7 @@ def resolved_evidence(session: Session) -> dict[str, Any]:
         "inputs": "keywords" if _by_keywords(sample) else "positional",
         "parameters": sum(size for size, _ in sizes),
         "trainable_parameters": sum(size for size, trainable in sizes if trainable),
-        "model_class": f"{type(model).__module__}.{type(model).__qualname__}",
+        "model_class": _class_name(type(model), session),
         "model_files": {path.name: digest_file(path) for path in session.work.model_files},
         "model_arguments": _arguments_of(type(model), config),
         "device": session.device.type,
@@ -51,6 +53,14 @@ def resolved_evidence(session: Session) -> dict[str, Any]:
         "ignored_keys": ignored_keys(config, session),
         **_deepspeed(session),
     }
+
+
+def _class_name(model: type, session: Session) -> str:
+    """Return where a class stands: its file, where that could not be imported by its own name."""
+    file = getattr(sys.modules.get(model.__module__), "__file__", None)
+    if model.__module__.startswith(PRIVATE) and file is not None:
+        return f"{own_name(file, session.context.code_root) or file}:{model.__qualname__}"
+    return f"{model.__module__}.{model.__qualname__}"
 
 
 def _deepspeed(session: Session) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from edits import RUN_FILES, edit, edited_file
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from invariants import chosen_configuration, differences
-from phases import PHASES, REPORT, Run, Study
+from phases import PHASES, PROVENANCE, REPORT, Run, Study
 from world import (
     GOAL,
     GOOD_RATE,
@@ -54,10 +54,13 @@ class Calls(RuleBasedStateMachine):
 
     stages: ClassVar[Stages]
     counts: ClassVar[collections.Counter[str]] = collections.Counter()
+    verified_every: int = 3
+    """After so many calls `verify` is asked, and at the end of each sequence: it takes as long as all the rest."""
 
     def __init__(self) -> None:
         super().__init__()
         self.world: World | None = None
+        self.agreed = False
 
     @initialize(stage=st.data())
     def begin(self, stage: st.DataObject) -> None:
@@ -304,7 +307,7 @@ class Calls(RuleBasedStateMachine):
     def edit_artifact(self, data: st.DataObject) -> None:
         """Edit or remove an artifact that a decision or a report names, or add a file to the final model."""
         world, model = self.here, self.here.model
-        names = {name for decision in model.decisions.values() for name in decision.artifacts}
+        names = {name for decision in model.decisions.values() for name in decision.artifacts} | set(PROVENANCE)
         names |= set(REPORT) if model.reported else set()
         names |= {"final_model/added.bin"} if (world.project / "final_model").is_dir() else set()
         paths = [world.project / name for name in sorted(names)]
@@ -361,11 +364,18 @@ class Calls(RuleBasedStateMachine):
         if self.world is None:
             return
         self.counts["steps"] += 1
-        found = differences(self.world)
+        self.agreed = False
+        found = differences(self.world, verify=self.counts["steps"] % self.verified_every == 0)
         assert not found, found
+        self.agreed = True
 
     def teardown(self) -> None:
-        """End what still runs."""
-        if self.world is not None:
-            self.counts["sequences"] += 1
+        """Verify once more, unless the sequence has failed, and end what still runs."""
+        if self.world is None:
+            return
+        self.counts["sequences"] += 1
+        try:
+            found = differences(self.world, verify=True) if self.agreed else []
+            assert not found, found
+        finally:
             self.world.close()

@@ -13,6 +13,8 @@ PERMITTED = {
     "optimization": LOOKING | {"baseline", "replay", "trial", "ablation"},
     "finalization": {"smoke", "final", "replay", "export"},
 }
+PROVENANCE = ("final_model.intoto.json", "ro-crate-metadata.json")
+"""Written after the last gate: `verify` names their edits, and no gate rests on them."""
 REPORT = ("diagnostic_report.md", "plots/learning_curves.png", "plots/gradient_health.png")
 MOST_RUNS_AT_ONCE = 2
 
@@ -202,7 +204,7 @@ class Model:
         study = self.validated_study() if phase == "optimization" else None
         if study is not None:
             ids += study.repetitions
-        self.decisions[phase] = Decision(self.configuration, self.smoke.id, ids, set(artifacts))
+        self.decisions[phase] = Decision(self.configuration, self.smoke.id, ids, set(artifacts) - set(PROVENANCE))
         if phase != "diagnostics":  # the report was written before, and must be unchanged
             self.damaged -= set(artifacts)
 

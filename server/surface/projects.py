@@ -123,4 +123,6 @@ def pass_gate(context: Context[Any, Any], project: Project, phase: Phase) -> Cal
         said = f"The phase of {phase} is skipped: the baseline meets the goal."
     if answer.now_in == "finished":
         said += f" The project is finished: {answer.folder}/final_model."
+        missed = [check for check in answer.checks if check.status == "failed"]
+        said += "".join(f"\nNot met: {check.id}: {check.measured}; wanted {check.required}." for check in missed)
     return reply(answer, said)

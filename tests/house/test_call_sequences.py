@@ -44,7 +44,7 @@ def test_random_sequences_of_calls_agree_with_the_model_of_the_phases(playing: A
 def sequence(playing: Any, stages: Any) -> Iterator[Any]:
     """A sequence that has just begun, at the optimization phase."""
     playing.Calls.stages, found = stages, playing.Calls()
-    found.world = stages.at("optimization")
+    found.world, found.verified_every = stages.at("optimization"), 1
     yield found
     found.teardown()
 

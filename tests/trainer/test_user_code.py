@@ -209,6 +209,7 @@ def test_a_folder_named_like_a_library_is_trained_from_all_the_same(
     run = ended("", {**PARTS, "model": {"use": f"{folder}/net.py:Net"}})
     assert run.status().state is RunState.COMPLETED, run.status().failure
     assert {f"{folder}/net.py", f"{folder}/beside.py"} <= run.evidence("code")["files"].keys()
+    assert run.evidence("resolved")["model_class"] == f"{folder}/net.py:Net"
 
 
 UNFIT: dict[str, tuple[str, dict[str, Any], str, str]] = {

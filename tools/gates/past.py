@@ -110,8 +110,10 @@ class PastEvidence(Evidence):
             return None
         found: dict[str, Study] = {}
         for _, body in self.entries("study"):
-            if body["study_id"] in found or body.get("base_config_digest") == self.config_digest:
-                found[body["study_id"]] = Study(id=body["study_id"], state=body["state"])
+            earlier = found.get(body["study_id"])
+            if earlier is not None or body.get("base_config_digest") == self.config_digest:
+                search = body.get("search") or (earlier.search if earlier else None)
+                found[body["study_id"]] = Study(id=body["study_id"], state=body["state"], search=search)
         newest = list(reversed(found.values()))
         return next((study for study in newest if study.state == "completed"), newest[0] if newest else None)
 

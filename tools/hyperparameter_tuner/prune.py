@@ -52,7 +52,7 @@ def pruned_epoch(
     decided = None
     for epoch, value in sorted(values.items()):
         trial.report(value, epoch)
-        if trial.should_prune():
+        if trial.should_prune() and epoch < epochs:  # after the last one nothing is left to save
             decided = epoch
             break
     return decided, dict(study.trials[-1].system_attrs)

@@ -30,11 +30,12 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
     resolved = evidence.final.part("resolved")
     goal_metric = metric_label(evidence.goal_metric, resolved)
     verdict = "reached" if evidence.reaches_goal(value) else "NOT reached"
+    shown = "not measured" if value is None else f"{value:.6g}"
     parts = [
         f"# {evidence.name}",
         written_at(),
         _quoted(evidence.project.intent or "No intent was given."),
-        f"Goal: {evidence.goal_text}. **{verdict}** (validation {goal_metric} {value}).",
+        f"Goal: {evidence.goal_text}. **{verdict}** (validation {goal_metric} {shown}).",
         _results(found, looks, resolved),
         _origin(evidence),
         _use(evidence, found, files),

@@ -28,7 +28,7 @@ def tuning_results(evidence: Evidence, report: GateReport) -> str:
         value = evidence.baseline.best_value(evidence.goal_metric)
         body = (
             f"Skipped: the baseline `{evidence.baseline.id}` reaches the goal "
-            f"({evidence.goal_text}; measured {value}). Its configuration is finalized as it is."
+            f"({evidence.goal_text}; measured {value:.6g}). Its configuration is finalized as it is."
         )
     else:
         from trainwright.tools.hyperparameter_tuner import tuning_report

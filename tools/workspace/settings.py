@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -102,7 +103,7 @@ class Settings(BaseModel):
                 load_yaml(path.read_text(encoding="utf-8", errors="replace"), source="settings.yaml")
             )
         except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, p['loc']))}: {p['msg']}" for p in error.errors())
+            problems = "; ".join(_told(problem) for problem in error.errors())
             raise ConfigurationError(
                 f"The owner's settings.yaml is not valid: {problems}.",
                 remedy="The workspace's owner must correct settings.yaml in the workspace folder.",
@@ -130,3 +131,14 @@ def _write_defaults(path: Path) -> None:
             text += "price_per_gpu_hour: 0.0\nrequire_git: false\nouter_launcher: false\n"
             draft.write_text(f"{text}approvals: [terminal]\ngrants: []\n")
             draft.replace(path)
+
+
+def _told(problem: Any) -> str:
+    """Return a broken key with its value and rule; of an unknown one, the key that is near."""
+    *parents, last = map(str, problem["loc"])
+    key = ".".join([*parents, last])
+    if problem["type"] != "extra_forbidden":
+        return f"`{key}` = {str(problem['input'])[:80]!r}: {problem['msg']}"
+    section: Any = Settings.model_fields[parents[0]].annotation if parents else Settings
+    near = difflib.get_close_matches(last, section.model_fields, n=1, cutoff=0.5)
+    return f"unknown key `{key}`" + (f"; did you mean `{near[0]}`?" if near else "")

@@ -14,6 +14,9 @@ from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.user_code.guard import user_code
 from trainwright.trainer.user_code.paths import confine, files_under, near_matches, nearest
 
+PRIVATE = "_user_"
+"""Begins the names of modules whose own names belong to libraries, or are none."""
+
 
 def is_entry(use: str) -> bool:
     """Return whether `use` names the user's code rather than a built-in."""
@@ -43,7 +46,7 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
     value: Any = module
     for part in name.split("."):
         if not hasattr(value, part):
-            known = [item for item in vars(value) if not item.startswith("_")]
+            known = _public_names(value, module)
             raise ConfigurationError(
                 f"`{key}` = {use!r}: {file.name} has no {name!r}.{near_matches(name, known)}",
                 remedy=f"Name one of: {', '.join(known[:20]) or 'no public names'}.",
@@ -52,6 +55,13 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
         value = getattr(value, part)
     _require_own(value, use, code_root, key=key)
     return value
+
+
+def _public_names(value: Any, module: ModuleType) -> list[str]:
+    """Return what may be named: what the file defines, or, where it defines nothing, all that it has."""
+    names = {name: item for name, item in vars(value).items() if not name.startswith("_")}
+    own = [name for name, item in names.items() if getattr(item, "__module__", None) == module.__name__]
+    return own or list(names)
 
 
 def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path) -> Any:
@@ -109,7 +119,7 @@ def _import(file: Path, code_root: Path) -> ModuleType:
         module = _under_its_name(name, file)
         if module is not None:
             return module
-    private = "_user_" + "_".join(parts)  # the name belongs to a library, or is no identifier
+    private = PRIVATE + "_".join(parts)  # the name belongs to a library, or is no identifier
     if private in sys.modules and _is_file(sys.modules[private], file):
         return sys.modules[private]
     spec = importlib.util.spec_from_file_location(private, file)

@@ -50,6 +50,14 @@ def study(search: SearchSection, direction: str = "maximize") -> list[TrialRecor
 
 
 @pytest.mark.requirement("TUNE-2")
+def test_a_trial_is_not_pruned_after_its_last_epoch() -> None:
+    search = search_with("median", startup_trials=3, warmup_epochs=EPOCHS)
+    before = [judged(search, [], quality) for quality in (0.9, 0.8, 0.7)]
+    before = [replace(trial, number=number) for number, trial in enumerate(before)]
+    assert judged(search, before, 0.1).state == COMPLETED
+
+
+@pytest.mark.requirement("TUNE-2")
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 @pytest.mark.parametrize("name", ["median", "hyperband", "successive_halving"])
 def test_bad_trials_are_stopped_early_and_the_best_is_not(name: str, direction: str) -> None:

@@ -173,10 +173,22 @@ def test_the_owner_raises_a_limit_and_projects_that_exist_have_it(workspace: Wor
 
 
 @pytest.mark.requirement("GATE-4")
-def test_a_broken_settings_file_is_an_error_for_the_owner_not_a_default(workspace: Workspace) -> None:
-    (workspace.path / "settings.yaml").write_text("limits: {trials: many}\n")
-    with pytest.raises(ConfigurationError, match="owner's settings.yaml is not valid"):
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("limits: {trials: many}", "`limits.trials` = 'many': "),
+        ("limits: {trails: 3}", "unknown key `limits.trails`; did you mean `trials`?"),
+        ("aprovals: []", "unknown key `aprovals`; did you mean `approvals`?"),
+        ("approvals: [termnal]", "`approvals.0` = 'termnal': "),
+    ],
+)
+def test_a_broken_settings_file_is_an_error_for_the_owner_not_a_default(
+    workspace: Workspace, text: str, told: str
+) -> None:
+    (workspace.path / "settings.yaml").write_text(f"{text}\n")
+    with pytest.raises(ConfigurationError, match="owner's settings.yaml is not valid") as caught:
         workspace.refreshed()
+    assert told in caught.value.message
 
 
 def test_a_second_project_of_the_same_name_is_refused(workspace: Workspace) -> None:

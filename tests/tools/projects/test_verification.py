@@ -49,12 +49,12 @@ def test_a_measured_value_rewritten_with_all_hashes_is_named_with_both_values(at
     workspace = at("based")
 
     def flatter(body: dict[str, Any]) -> None:
-        check_of(body, "baseline.within_budget")["measured"] = "0.7 minutes"
+        check_of(body, "baseline.within_budget")["measured"] = "99.9 minutes"
 
     rewrite(workspace, "baseline", flatter)
     (what,) = verdicts(workspace)
     assert "decision on baseline" in what
-    assert "baseline.within_budget: measured recorded 0.7 minutes, derived 0.0 minutes" in what
+    assert "baseline.within_budget: measured recorded 99.9 minutes, derived " in what
 
 
 @pytest.mark.requirement("GATE-1", "GATE-3", "GATE-5")
@@ -118,11 +118,11 @@ def test_a_version_written_into_a_decision_excuses_no_difference(at: At, rewrite
 
     def flatter(body: dict[str, Any]) -> None:
         body["circumstances"]["version"] = "0.0.1"
-        check_of(body, "baseline.within_budget")["measured"] = "0.7 minutes"
+        check_of(body, "baseline.within_budget")["measured"] = "99.9 minutes"
 
     rewrite(workspace, "baseline", flatter)
     (what,) = verify_workspace(workspace.path).problems
-    assert "measured recorded 0.7 minutes, derived 0.0 minutes" in what
+    assert "measured recorded 99.9 minutes, derived " in what
     assert f"recorded as made by version 0.0.1, compared by {trainwright.__version__}" in what
 
 

@@ -133,8 +133,8 @@ def goal_reached(evidence: Evidence, line: CheckLine) -> Outcome:
     value = evidence.final.best_value(evidence.goal_metric)
     remedy = evidence.call("project_status", "the model card will say that the goal was not reached")
     tested = (evidence.export.part("export").get("test") or {}).get("metrics") if evidence.export else None
-    told = f"; test {tested[evidence.goal_metric]}" if tested and evidence.goal_metric in tested else ""
-    measured = f"validation {evidence.goal_metric} {value}{told}"
+    told = f"; test {tested[evidence.goal_metric]:.6g}" if tested and evidence.goal_metric in tested else ""
+    measured = f"validation {evidence.goal_metric} {'not measured' if value is None else f'{value:.6g}'}{told}"
     return judged(evidence.reaches_goal(value), measured, evidence.goal_text, remedy)
 
 

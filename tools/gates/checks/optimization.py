@@ -78,7 +78,9 @@ def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
     interval = f"[{found['improvement_low']:+.4g}, {found['improvement_high']:+.4g}]"
     seeds = f"over {len(found['seeds'])} seeds, spread {found['baseline_spread']:.4g}"
     measured = f"{found['improvement_mean']:+.4g} {interval} {seeds}"
-    return judged(found["validated"], measured, required, _search_on(evidence, found))
+    if found["validated"]:
+        return passed(measured, required)
+    return failed(measured, required, _search_on(evidence, found))
 
 
 def _search_on(evidence: Evidence, found: dict[str, Any]) -> NextCall:

@@ -80,7 +80,7 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
     steps, failure = int(run.summary.get("steps", run.status.step)), run.status.failure
     against = [*run.differences, *evidence.surroundings(run)]
     enough = run.is_complete and steps >= (line.threshold or 1) and not against
-    came_to = f"{run.status.state.value}, {steps} steps" + (f": {failure.message[:200]}" if failure else "")
+    came_to = f"{run.status.state.value}, {steps} steps" + (f": {failure.message[:200].rstrip('.')}" if failure else "")
     measured = "; ".join([came_to, *against[:2]])
     remedy = _again(evidence) if run.is_complete else run.next_call()
     return judged(enough, measured, required, remedy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from functools import partial
+from typing import Any
 
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
@@ -151,6 +152,28 @@ def ledger_rewritten(scene: Scene) -> None:
     rewrite_entry(scene, sequence, lambda body: body | {"goal": body["goal"] | {"target": 0.0}}, onwards=True)
     scene.execute("UPDATE projects SET goal = json_set(goal, '$.target', 0.0)")
     bring_back()
+
+
+@edited(
+    "ledger-other-version",
+    "Flatter a decision in ledger, row and plain copy, and say that another version of the program made it",
+    at="based",
+    rule="baseline.within_budget: measured recorded none at all, derived .*made by version 0.0.1",
+)
+def ledger_other_version(scene: Scene) -> None:
+    def flatter(body: dict[str, Any]) -> dict[str, Any]:
+        next(one for one in body["checks"] if one["id"] == "baseline.within_budget")["measured"] = "none at all"
+        return body | {"circumstances": body["circumstances"] | {"version": "0.0.1"}}
+
+    bring_back = scene.without_triggers()
+    query = "SELECT sequence FROM ledger WHERE kind = 'gate' AND body LIKE '%baseline.within_budget%'"
+    ((sequence,),) = scene.query(query)
+    rewrite_entry(scene, sequence, flatter, onwards=True)
+    checks = scene.bodies("gate")[-1]["checks"]
+    report = json.dumps({"outcome": "passed", "checks": checks}).replace("'", "''")
+    scene.execute(f"UPDATE gate_decisions SET report = '{report}' WHERE ledger_sequence = {sequence}")
+    bring_back()
+    rewrite_copy(scene)
 
 
 @edited(
