@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,20 @@ def test_a_run_killed_anywhere_ends_with_the_same_bits(  # noqa: PLR0917 - fixtu
     assert not run.is_locked()
     assert work(run) == 0, run.log.read_text()
     assert run.status().attempt == 2
+    assert_same_end(run, uninterrupted, recorded)
+
+
+@pytest.mark.requirement("REPRO-6", "GATE-5")
+def test_epochs_that_were_edited_while_the_run_was_dead_are_recorded_again_from_the_checkpoint(
+    tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any
+) -> None:
+    run = make_run(tmp_path / "edited", NOISY, code_root=str(PROJECTS))
+    assert work(run, before=KILLS["in the middle of an epoch"]) == -signal.SIGKILL
+    with closing(sqlite3.connect(run.path / "metrics.sqlite")) as connection, connection:
+        edited = connection.execute("UPDATE metrics SET value = 0.001 WHERE key LIKE 'validation/%'").rowcount
+        edited += connection.execute("DELETE FROM metrics WHERE key = 'train/epoch_loss'").rowcount
+    assert edited > 1
+    assert work(run) == 0, run.log.read_text()
     assert_same_end(run, uninterrupted, recorded)
 
 

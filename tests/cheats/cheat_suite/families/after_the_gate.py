@@ -139,6 +139,29 @@ def other_engine(scene: Scene) -> None:
     scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))
 
 
+@cheat(
+    "code-from-elsewhere",
+    "Have the model import a helper that PYTHONPATH names, outside the code root, and edit it after planning",
+    by="files",
+    at="empty",
+    rule=r"stale.*helper",
+    expected="missed",
+    shows=("PHASE-8",),
+    slow=True,
+)
+def code_from_elsewhere(scene: Scene) -> None:
+    helper = scene.world.folder / "elsewhere" / "helper_of_flowers.py"
+    helper.parent.mkdir()
+    helper.write_text("WIDTH = 16\n")
+    scene.write_code("flower_model.py", "import helper_of_flowers\n" + MODEL)
+    agent = scene.another_agent(PYTHONPATH=os.pathsep.join((os.environ.get("PYTHONPATH", ""), str(helper.parent))))
+    scene.project()
+    run_id = agent.call("start_training", {"project": NAME, "kind": "smoke"}).content["run_id"]
+    scene.ended(run_id)
+    scene.must("pass_gate", project=NAME, phase="planning")
+    helper.write_text("WIDTH = 32\n")
+
+
 @changed(
     "teacher-between-two-looks",
     "Train on another teacher than planning saw, and put the first one back before anyone looks",
