@@ -38,6 +38,7 @@ OWNER = Grantor(way="terminal", user="ada", terminal="/dev/pts/1", processes=["b
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
     opened = Workspace.open(tmp_path / "workspace")
+    edit(opened, "outer_launcher: false", "outer_launcher: true")
     for name in ("mine", "theirs"):
         create_project(opened, name, intent="test", goal=GOAL, config=CONFIG)
     yield opened
