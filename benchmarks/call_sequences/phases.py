@@ -159,10 +159,10 @@ class Model:
         closed = self.phase == "finished" and kind in {"final", "export"}
         if kind not in PERMITTED[phase] or closed:
             return "GateRefusedError"
-        if len(self.living) >= MOST_RUNS_AT_ONCE:
-            return "LimitReachedError"
         if kind in {"replay", "export"} and self.source(kind) is None:
             return "ConflictError"
+        if len(self.living) >= MOST_RUNS_AT_ONCE:
+            return "LimitReachedError"
         return None
 
     def source(self, kind: str) -> Run | None:
