@@ -1,13 +1,14 @@
 """Whether the engine that ends a run is the engine that began it: user code may not replace what measures it.
 
-Looked at once, at the end: functions of the user's that stand in the engine's modules and classes, or in the place of
-a library's losses and metrics.
+Looked at once, at the end: functions of the user's that stand in the engine's modules, classes and tables, or in the
+place of a library's losses and metrics.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -53,6 +54,11 @@ def _functions(place: str, names: Any, depth: int) -> Iterator[tuple[str, Functi
             yield f"{place}.{name}", function
         elif isinstance(value, type) and depth == 0 and value.__module__.startswith(MEASURING):
             yield from _functions(f"{place}.{name}", vars(value), depth=1)
+        elif isinstance(value, dict) and depth == 0 and name.isupper():  # a table, of the built-in metrics say
+            yield from _functions(f"{place}.{name}", value, depth=1)
+        elif is_dataclass(value) and not isinstance(value, type) and depth == 1:
+            held = {field.name: getattr(value, field.name) for field in fields(value)}
+            yield from _functions(f"{place}.{name}", held, depth=2)
 
 
 def _is_foreign(place: str, code: CodeType, code_root: Path) -> bool:
