@@ -181,8 +181,7 @@ class Calls(RuleBasedStateMachine):
     def decided(self, phase: str, artifacts: list[str]) -> None:
         """Take note of a gate that has passed."""
         self.here.model.decide(phase, artifacts)
-        if phase != "diagnostics":
-            self.forget_edits(artifacts)
+        self.forget_edits(artifacts if phase != "diagnostics" else [name for name in artifacts if name in PROVENANCE])
         if phase == "optimization":
             self.here.model.final_configuration = chosen_configuration(self.here)
 

@@ -13,7 +13,7 @@ from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.standing import Standing, standing
 from trainwright.tools.projects.status import CheckLineView
-from trainwright.tools.provenance import write_provenance
+from trainwright.tools.provenance import attest
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project
@@ -63,7 +63,7 @@ def pass_gate(workspace: Workspace, project: str, phase: str) -> GateAnswer:
     with workspace.session() as session:  # the decision is committed: `standing` publishes its artifacts now
         answer = _answer(Evidence(session, workspace, project), *decided)
     if answer.now_in == "finished":
-        answer.artifacts += _provenance(workspace, project, answer.ledger_sequence)
+        answer.artifacts += _provenance(workspace, project)
     return answer
 
 
@@ -86,10 +86,13 @@ def _decide(
     return report, artifacts, sequence
 
 
-def _provenance(workspace: Workspace, project: str, finalization: int) -> list[str]:
-    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds."""
+def _provenance(workspace: Workspace, project: str) -> list[str]:
+    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds.
+
+    The gate need not be the last: an earlier one that was passed again is one of the decisions that it names.
+    """
     try:
-        return write_provenance(workspace, project, finalization).artifacts
+        return attest(workspace, project).artifacts
     except (TrainwrightError, OSError) as error:
         log.warning("no provenance of %s: %s; `trainwright attest %s` writes it", project, error, project)
         return []

@@ -54,10 +54,10 @@ def attest(workspace: Workspace, project: str) -> Attested:
     """
     with workspace.session() as session:
         finalization = _finished(session, workspace, project)
-    return write_provenance(workspace, project, finalization)
+    return _write(workspace, project, finalization)
 
 
-def write_provenance(workspace: Workspace, project: str, finalization: int) -> Attested:
+def _write(workspace: Workspace, project: str, finalization: int) -> Attested:
     """Write in-toto statement and RO-Crate of a final model, recorded in the ledger.
 
     Args:

@@ -156,6 +156,22 @@ def test_passing_the_last_gate_writes_both_files_as_recorded_artifacts(at: At) -
     assert verify_workspace(workspace.path).findings == []
 
 
+@pytest.mark.requirement("PHASE-8", "GATE-3")
+def test_an_earlier_gate_that_is_passed_again_renews_the_provenance(at: At) -> None:
+    workspace = at("finished")
+    with workspace.session() as session:
+        before = entries(session, NAME, "attestation")
+    (workspace.project_folder(NAME) / "reproducibility_manifest.md").unlink()
+    answer = projects.pass_gate(workspace, NAME, "planning")
+    assert answer.now_in == "finished"
+    assert set(PROVENANCE) <= set(answer.artifacts)
+    with workspace.session() as session:
+        after = entries(session, NAME, "attestation")
+    assert len(after) == len(before) + 1
+    assert after[-1][1]["finalization"] == before[-1][1]["finalization"]
+    assert verify_workspace(workspace.path).findings == []
+
+
 @pytest.mark.requirement("PHASE-6", "GATE-3")
 def test_a_provenance_that_cannot_be_written_leaves_the_gate_passed(at: At) -> None:
     workspace = at("exported")
