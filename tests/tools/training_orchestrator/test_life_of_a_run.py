@@ -89,7 +89,8 @@ def test_a_run_that_was_stopped_then_killed_goes_on_to_its_end(workspace: Worksp
     with pytest.raises(ConflictError, match="nothing to resume"):
         resume_run(workspace, run_id)
     while not directory.events("resumed"):  # the rest of its epochs are still to come
-        pass
+        view = wait_for_run(workspace, run_id, 0.01)
+        assert not view.is_ended, view.failure
     os.kill(worker_of(directory), signal.SIGKILL)
     lost = until_ended(workspace, run_id)
     assert lost.state is RunState.INTERRUPTED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -32,8 +33,10 @@ def until_ended(workspace: Workspace, run_id: str) -> RunView:
 
 
 def until_free(directory: RunDirectory) -> None:
+    deadline = time.monotonic() + 120
     while not directory.last_status().state.is_terminal or directory.is_locked():
-        pass
+        assert time.monotonic() < deadline, directory.last_status()
+        time.sleep(0.01)
 
 
 def told_of(workspace: Workspace, run_id: str) -> list[str]:
@@ -137,7 +140,8 @@ def test_evidence_and_order_count_as_they_were_written_not_as_they_are_found(
     ordered = digest_file(order)
     write_atomically(order, order.read_bytes() + b"\n")
     while not (directory.artifacts / "environment.json").exists():
-        pass
+        assert not directory.status().state.is_ended, directory.status().failure
+        time.sleep(0.001)
     evidence = directory.artifacts / "environment.json"
     evidence.write_text(evidence.read_text() + "\n")
     assert until_ended(workspace, run_id).state is RunState.COMPLETED
