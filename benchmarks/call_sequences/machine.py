@@ -346,7 +346,7 @@ class Calls(RuleBasedStateMachine):
     def undo(self, data: st.DataObject) -> None:
         """Bring an edited file back."""
         world = self.here
-        edited = world.edits.pop(data.draw(st.sampled_from(sorted(world.edits))))
+        edited = world.edits.pop(data.draw(st.sampled_from(list(world.edits))))  # by age: names of runs are random
         if edited.before is None:
             edited.path.unlink()
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from world import Stages, create, in_place
 
 CHUNK = 100
 """Sequences with one seed; the time is looked at in between."""
+SEEDS_APART = 1_000_000
+"""Between the first seeds of two processes: more than the sequences of any of them."""
 WARM = ("torch", "torch._dynamo", "sklearn.datasets")
 """What workers import: once here, and not again in every fork."""
 
@@ -42,8 +45,16 @@ def play(stages: Stages, sequences: int, *, steps: int, seed: int, minutes: floa
     while Calls.counts["sequences"] < sequences and time.monotonic() - began < 60 * minutes:
         done = Calls.counts["sequences"]
         _play_chunk(min(CHUNK, sequences - done), steps, seed + done)
-        print(f"{Calls.counts['sequences']} sequences, {time.monotonic() - began:.0f} s", flush=True)
+        print(f"seed {seed}: {Calls.counts['sequences']} sequences, {time.monotonic() - began:.0f} s", flush=True)
     return Calls.counts
+
+
+def play_share(seed: int, *, sequences: int, steps: int, minutes: float) -> Counter[str]:
+    """Play one process's share of the sequences, on a workspace of its own."""
+    memory = Path("/dev/shm")  # noqa: S108 - a fresh folder in it, where there is one: thousands of small files
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as name, prepared(Path(name)) as stages:
+        counts = play(stages, sequences, steps=steps, seed=seed, minutes=minutes)
+        return counts + Counter({"real runs": stages.library.trained})
 
 
 def _play_chunk(sequences: int, steps: int, seed: int) -> None:

@@ -83,6 +83,7 @@ class Workspace:
         """
         with _told(), self._sessions(info={OPENED_BY: self}) as session:
             with session.begin():
+                session.connection()  # begins here, not at the first query: files are read and moved under the lock too
                 yield session
                 for act in session.info.pop(BEFORE_COMMIT, {}).values():
                     act(self)

@@ -51,6 +51,18 @@ def test_a_failed_session_leaves_nothing(tmp_path: Path) -> None:
     workspace.close()
 
 
+@pytest.mark.requirement("PHASE-1")
+def test_a_session_holds_the_workspace_before_its_first_query(tmp_path: Path) -> None:
+    """Drafts are moved, and launches read, at the beginning of a session: nobody else may be at it meanwhile."""
+    workspace = Workspace.open(tmp_path)
+    other = sqlite3.connect(tmp_path / "workspace.sqlite", timeout=0, isolation_level=None)
+    with workspace.session(), pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("BEGIN IMMEDIATE")
+    other.execute("BEGIN IMMEDIATE")
+    other.close()
+    workspace.close()
+
+
 def test_several_processes_may_make_one_workspace_at_the_same_time(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from trainwright.tools.workspace import Workspace as W; W.open(pathlib.Path(sys.argv[1]))"
