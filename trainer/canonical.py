@@ -33,3 +33,11 @@ def digest_file(path: Path) -> str:
         while chunk := file.read(CHUNK_BYTES):
             hasher.update(chunk)
     return f"blake3:{hasher.hexdigest()}"
+
+
+def digest_path(path: Path) -> str:
+    """Return the digest of a file, or of a folder: names and contents of all in it but hidden files. Raises OSError."""
+    if not path.is_dir():
+        return digest_file(path)
+    names = sorted(file.relative_to(path).as_posix() for file in path.rglob("[!.]*") if file.is_file())
+    return digest_json([[name, digest_file(path / name)] for name in names])

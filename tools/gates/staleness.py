@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.owner.grants import operations
-from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.canonical import digest_file, digest_path
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.reproducibility.code import engine_digest
 from trainwright.trainer.reproducibility.packages import installed_packages
@@ -103,7 +103,7 @@ def _file_changes(what: str, files: dict[str, str], root: Path) -> list[str]:
     for name, digest in files.items():
         path = root / name
         try:
-            found = digest_file(path)
+            found = digest_path(path)
         except OSError:
             reasons.append(f"{what}: {name} was removed")
             continue

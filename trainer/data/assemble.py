@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import IterableDataset, Subset
 
 from trainwright.trainer.assembly.work import Splits
-from trainwright.trainer.canonical import digest_file, digest_json
+from trainwright.trainer.canonical import digest_json, digest_path
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.alike import compare
 from trainwright.trainer.data.fingerprint import (
@@ -103,7 +103,7 @@ def data_evidence(splits: Splits, code_root: Path) -> dict[str, Any]:
         "text": splits.text.as_dict() if splits.text is not None else None,
         "preprocessing": {"standardize": splits.preprocessing is not None},
         "preprocessing_digest": preprocessing,
-        "files": {_relative(path, code_root): digest_file(path) for path in splits.files},
+        "files": {_relative(path, code_root): digest_path(path) for path in splits.files},
         "class_names": splits.class_names,
         "feature_names": splits.feature_names,
         "input": {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from trainwright.trainer.reproducibility import seeding
 MAX_SAMPLES_READ = 20_000
 MAX_CLASSES_COUNTED = 1000
 MAX_NAMED = 20
+PLAIN = (str, bytes, bool, int, float, complex, np.generic)
+"""Types whose repr says all there is to a value."""
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,19 @@ def uneven_stream(samples: Any, what: str) -> DataError:
 
 
 def sample_digest(sample: Any) -> str:
-    """Return 32 hex digits that stand for the sample's content: types, shapes and bytes."""
+    """Return 32 hex digits that stand for the sample's content: types, shapes and bytes.
+
+    Raises DataError for an object whose content cannot be read.
+    """
     hasher = blake3()
-    for part in _parts(sample):
-        hasher.update(part)
+    try:
+        for part in _parts(sample):
+            hasher.update(part)
+    except RecursionError as error:
+        raise DataError(
+            f"A sample of type {type(sample).__name__} refers to itself: its content cannot be read to an end.",
+            remedy="Return tensors, arrays, numbers, text or dataclasses that hold them.",
+        ) from error
     return hasher.hexdigest(length=16)
 
 
@@ -145,7 +156,10 @@ def _parts(value: Any) -> Iterator[bytes]:
     if isinstance(value, torch.Tensor):
         yield f"T{value.dtype}{tuple(value.shape)}".encode()
         yield _bytes_of(value)
-    elif isinstance(value, np.ndarray) and value.dtype != object:
+    elif isinstance(value, np.ndarray) and value.dtype == object:
+        yield f"O{value.shape}".encode()
+        yield from _parts(value.tolist())
+    elif isinstance(value, np.ndarray):
         yield f"N{value.dtype}{value.shape}".encode()
         yield np.ascontiguousarray(value).tobytes()
     elif isinstance(value, Mapping):
@@ -156,10 +170,36 @@ def _parts(value: Any) -> Iterator[bytes]:
         yield f"S{len(value)}".encode()
         for item in value:
             yield from _parts(item)
-    elif hasattr(value, "to_dict"):
-        yield from _parts(value.to_dict())  # a graph of torch_geometric, for example
-    else:
+    elif value is None or isinstance(value, PLAIN):
         yield value if isinstance(value, bytes) else f"{type(value).__name__}{value!r}".encode()
+    else:
+        yield from _parts_of_object(value)
+
+
+def _parts_of_object(value: Any) -> Iterator[bytes]:
+    """Read what an object holds, where its repr is its address, or leaves values out."""
+    if hasattr(value, "to_dict"):
+        yield from _parts(value.to_dict())  # a graph of torch_geometric, for example
+    elif hasattr(value, "__array_interface__"):
+        yield from _parts(np.asarray(value))  # an image of Pillow, for example
+    elif is_dataclass(value) or " at 0x" in repr(value):
+        yield type(value).__name__.encode()
+        yield from _parts(_attributes(value))
+    else:
+        yield f"{type(value).__name__}{value!r}".encode()
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return what an object holds. Raises DataError for one that does not say."""
+    slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    held = {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
+    if not held:
+        raise DataError(
+            f"A sample holds an object of type {type(value).__name__}, of which nothing can be read: whether the data "
+            "is the same next time could not be told.",
+            remedy="Return tensors, arrays, numbers, text or dataclasses, or give the type a __repr__ of its content.",
+        )
+    return held
 
 
 def _bytes_of(tensor: torch.Tensor) -> bytes:

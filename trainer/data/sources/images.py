@@ -63,7 +63,7 @@ def load_images(
     pixels_NHWC = torch.from_numpy(np.stack(images)).reshape(len(images), *images[0].shape[:2], channels)  # noqa: N806
     inputs = pixels_NHWC.permute(0, 3, 1, 2).float().div_(255.0).contiguous()
     samples = TensorSamples(inputs, torch.tensor(labels))
-    return Loaded(samples, classes, standardize=standardize, by_channel=True)
+    return Loaded(samples, classes, standardize=standardize, by_channel=True, files=[folder])
 
 
 def _files(folder: Path) -> list[Path]:

@@ -21,3 +21,4 @@ class Loaded:
     by_channel: bool = False
     """Whether that is measured over all pixels of a channel, of images, rather than for each feature."""
     files: list[Path] = field(default_factory=list)
+    """Files and folders that were read: a change of any of them is a change of the data."""
