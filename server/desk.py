@@ -29,20 +29,23 @@ class Desk:
         self._lock = threading.Lock()
         self._workspace: Workspace | None = None
         self._warm_up: threading.Timer | None = None
+        self._log: logging.Handler | None = None
 
     def workspace(self) -> Workspace:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
         from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.owner import taken_up
+        from trainwright.tools.projects import finish_provenance
         from trainwright.tools.training_orchestrator import remove_abandoned
         from trainwright.tools.workspace import Workspace
 
         with self._lock:
             if self._workspace is None:
                 self._workspace = Workspace.open(self.path)
+                self._log = _log_to(self._workspace.path / "logs" / "server.log")
                 copy_all_forward(self._workspace)
                 remove_abandoned(self._workspace)
-                _log_to(self._workspace.path / "logs" / "server.log")
+                finish_provenance(self._workspace)
             return taken_up(self._workspace.refreshed())
 
     def begin(self) -> None:
@@ -60,13 +63,17 @@ class Desk:
                 importlib.import_module(name)
 
     def close(self) -> None:
-        """Let the workspace's database go."""
+        """Let the workspace's database and the log file go."""
         if self._warm_up is not None:
             self._warm_up.cancel()
         with self._lock:
             if self._workspace is not None:
                 self._workspace.close()
                 self._workspace = None
+            if self._log is not None:
+                logging.getLogger("trainwright").removeHandler(self._log)
+                self._log.close()
+                self._log = None
 
 
 def workspace_of(context: Context[Any, Any]) -> Workspace:
@@ -75,13 +82,14 @@ def workspace_of(context: Context[Any, Any]) -> Workspace:
     return desk.workspace()
 
 
-def _log_to(path: Path) -> None:
-    """Send the server's own log lines to the file, once for each file."""
+def _log_to(path: Path) -> logging.Handler | None:
+    """Send the server's own log lines to the file, once for each file. Returns None when that is done already."""
     logger = logging.getLogger("trainwright")
     if any(getattr(handler, "baseFilename", None) == str(path) for handler in logger.handlers):
-        return
+        return None
     path.parent.mkdir(exist_ok=True)
     handler = logging.FileHandler(path, delay=True)
     handler.setFormatter(logging.Formatter("%(asctime)s pid=%(process)d %(levelname)s %(message)s"))
     logger.addHandler(handler)
     logger.propagate = False
+    return handler

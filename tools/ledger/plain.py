@@ -79,8 +79,8 @@ def pending_from(folder: Path) -> int | None:
 
 def copy_forward(workspace: Workspace, project: str | None) -> None:
     """Append the entries that the plain copy lacks. Raises nothing: what cannot be written now, a later call writes."""
-    path = plain_path(workspace, project)
     try:
+        path = plain_path(workspace, project)
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as file:
             last, torn = _end(file)
@@ -89,7 +89,7 @@ def copy_forward(workspace: Workspace, project: str | None) -> None:
                 _write(file, missing.removeprefix(torn) if missing.startswith(torn) else b"\n" + missing)
                 path.with_name(MARKER).unlink(missing_ok=True)
     except Exception as error:  # noqa: BLE001 - the entry stands in the database: what was decided is decided
-        log.warning("%s could not be continued: %s", path, error)
+        log.warning("the plain ledger of %s could not be continued: %s", project or "the workspace", error)
 
 
 def copy_all_forward(workspace: Workspace) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from sqlalchemy import select
+
 from trainwright.tools.answers import Answer
 from trainwright.tools.checkpoint_manager import register_model
 from trainwright.tools.gates.evidence import Evidence
@@ -12,12 +14,14 @@ from trainwright.tools.gates.keeper import GateReport, evaluate, record
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.standing import Standing, standing
+from trainwright.tools.ledger import entries
 from trainwright.tools.projects.status import CheckLineView
 from trainwright.tools.provenance import attest
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project
-from trainwright.trainer.errors import ConfigurationError, GateRefusedError, TrainwrightError
+from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.errors import ConfigurationError, ConflictError, GateRefusedError, TrainwrightError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -93,9 +97,30 @@ def _provenance(workspace: Workspace, project: str) -> list[str]:
     """
     try:
         return attest(workspace, project).artifacts
+    except ConflictError as error:  # a gate is stale by now: there is nothing to stand for
+        log.info("no provenance of %s: %s", project, error)
+        return []
     except (TrainwrightError, OSError) as error:
         log.warning("no provenance of %s: %s; `trainwright attest %s` writes it", project, error, project)
         return []
+
+
+def finish_provenance(workspace: Workspace) -> list[str]:
+    """Write the provenance that killed servers left unwritten; return the projects. A server does it when it starts."""
+    with workspace.session() as session:
+        names = [name for name in session.scalars(select(Project.name)) if _lacks_provenance(session, name)]
+    return [name for name in names if _provenance(workspace, name)]
+
+
+def _lacks_provenance(session: Session, project: str) -> bool:
+    """Whether a final model stands for gates that passed after its provenance was written, or has none."""
+    try:
+        passed = [(at, body["phase"]) for at, body in entries(session, project, "gate") if body["outcome"] != "refused"]
+        attested = [at for at, _ in entries(session, project, "attestation")]
+    except (ValueError, LookupError, TypeError):
+        return False  # an entry was damaged: `verify` names it, and the server goes on
+    is_final = any(phase == Phase.FINALIZATION.value for _, phase in passed)
+    return is_final and passed[-1][0] > max(attested, default=0)
 
 
 def refusal_of(report: GateReport, project: str) -> GateRefusedError:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from trainwright.server.desk import Desk
 from trainwright.tools import projects
 from trainwright.tools.gates import publication
 from trainwright.tools.ledger import append, entries
@@ -115,6 +119,56 @@ def test_a_server_killed_after_its_commit_has_decided_all(
     assert artifacts == {name: digest_file(folder / name) for name in artifacts}
     assert not (folder / publication.DRAFTS).exists()
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-3")
+def test_the_next_server_writes_the_provenance_that_a_killed_one_left_unwritten_and_once(at: At) -> None:
+    workspace = at("exported")
+    folder = workspace.project_folder(NAME)
+    pass_gate_and_die(workspace.path, "finalization", after_the_commit)
+    assert not (folder / "final_model.intoto.json").exists()
+    for _ in range(2):  # two servers, one after the other
+        desk = Desk(workspace.path)
+        desk.workspace()
+        desk.close()
+    with workspace.session() as session:
+        [(_, attested)] = entries(session, NAME, "attestation")
+    assert attested["artifacts"] == {name: digest_file(folder / name) for name in attested["artifacts"]}
+    assert "final_model.intoto.json" in attested["artifacts"]
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-3")
+@pytest.mark.parametrize("edit", ["body = '[1' WHERE kind = 'gate'", "body = '[]'", "project = '../p'"])
+def test_a_server_starts_whatever_stands_in_the_ledger(at: At, edit: str) -> None:
+    workspace = at("exported")
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        connection.execute("DROP TRIGGER ledger_no_update")
+        connection.execute(f"UPDATE ledger SET {edit}")
+    desk = Desk(workspace.path)
+    assert desk.workspace().path == workspace.path
+    desk.close()
+    assert verify_workspace(workspace.path).problems
+
+
+@pytest.mark.requirement("PHASE-1", "GATE-3")
+def test_two_servers_may_publish_in_the_same_moment(at: At) -> None:
+    """One of them did find a folder gone that it had seen: 398 times of 400."""
+    first = at("created")
+    second, folder = Workspace.open(first.path), first.project_folder(NAME)
+
+    def publish_as(server: Workspace) -> None:
+        together.wait()
+        with server.session() as session:
+            publication.publish(session, NAME, folder)
+
+    for _ in range(20):
+        (folder / publication.DRAFTS / "abandoned").mkdir(parents=True)
+        together = threading.Barrier(2)
+        with ThreadPoolExecutor(2) as pool:
+            assert list(pool.map(publish_as, (first, second))) == [None, None]
+        assert not (folder / publication.DRAFTS).exists()
+    second.close()
 
 
 @pytest.mark.requirement("PHASE-1", "GATE-3")
