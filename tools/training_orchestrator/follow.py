@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.training_orchestrator.detached import read_launch
@@ -16,12 +19,12 @@ from trainwright.tools.training_orchestrator.observation import Observation, obs
 from trainwright.tools.training_orchestrator.stop import signal_worker
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_project, get_run, runs_of
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.run import RunDirectory
 
 TERMINATE_AFTER_SECONDS = 60.0
@@ -46,6 +49,18 @@ def refresh_project(workspace: Workspace, project: str) -> list[str]:
     for run in runs:
         follow(workspace, run)
     return [run.id for run in runs]
+
+
+def refresh_workspace(workspace: Workspace) -> None:
+    """File and seal every run of the workspace that is not sealed yet: what has ended gives back what it had reserved.
+
+    A run that cannot be followed stays as it is, and counts as living.
+    """
+    with workspace.session() as session:
+        runs = list(session.scalars(select(Run).where(Run.sealed.is_(False))))
+    for run in runs:
+        with suppress(TrainwrightError):
+            follow(workspace, run)
 
 
 def follow(workspace: Workspace, run: Run) -> Observation:

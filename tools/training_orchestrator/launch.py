@@ -15,6 +15,7 @@ from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import worker_environment
+from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.order import Order, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_project
@@ -67,6 +68,7 @@ def start_run(
         StorageError: the run directory or the database could not be written.
     """
     key = _checked_key(idempotency_key)
+    refresh_workspace(workspace)
     written: RunDirectory | None = None
     run_key = RunKey.new()
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, write_launch
-from trainwright.tools.training_orchestrator.follow import follow
+from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import launch_worker, public_key, require_launcher
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.stop import STOP_REASON
@@ -43,7 +43,7 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
     """
     with workspace.session() as session:
         run = get_run(session, run_id) if project is None else get_run_of(session, project, run_id)
-    follow(workspace, run)  # seals what has ended, so that the ledger tells the whole story in order
+    refresh_workspace(workspace)  # seals what has ended, so that the ledger tells the whole story in order
     directory = workspace.run_directory(run.project, run.id)
     with workspace.session() as session:
         row = get_run(session, run_id)

@@ -115,6 +115,22 @@ def test_what_is_left_bounds_the_next_run_and_then_nothing_is_left(
     assert "owner" in caught.value.remedy
 
 
+def test_a_run_that_has_ended_unseen_makes_room_for_the_next_in_any_project(
+    workspace: Workspace, settings: Callable[..., None], another: Callable[[str], None]
+) -> None:
+    settings(runs_at_once=5, workspace_runs_at_once=2)
+    another("other")
+    first, second = order(workspace), order(workspace, "other")
+    with pytest.raises(LimitReachedError, match="runs_at_once"):
+        order(workspace)
+    worked(second, 60.0)  # and nobody asks for it
+    third = order(workspace)
+    worked(first, 60.0)
+    worked(third, 60.0)
+    resume_run(workspace, first.run_id)
+    assert usage(workspace).living == 1
+
+
 def test_a_limit_that_is_used_up_is_not_waited_for(workspace: Workspace, settings: Callable[..., None]) -> None:
     settings(gpu_hours=1.0)
     directory = order(workspace)
