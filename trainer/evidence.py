@@ -20,7 +20,7 @@ from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.session import Session
 from trainwright.trainer.supervision.sampling import SystemSampler
 from trainwright.trainer.user_code.entries import PRIVATE
-from trainwright.trainer.user_code.own_code import own_name
+from trainwright.trainer.user_code.whose import own_name
 
 _OF_SEVERAL = tuple(f"distributed.{key}" for key in ("strategy", "deepspeed", "backend", "batch_norm", "restarts"))
 _KEEP_DATA = "Data must not depend on context.seed, which differs between runs: draw it from context.data_seed. "

@@ -15,7 +15,7 @@ import pytest
 
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.run import RunDirectory, RunState
-from trainwright.trainer.user_code.own_code import own_name
+from trainwright.trainer.user_code.whose import own_name, users_name
 
 NET = """
 import torch
@@ -29,6 +29,13 @@ import torch
 def data():
     x = torch.randn(40, 4, generator=torch.Generator().manual_seed(0))
     return torch.utils.data.TensorDataset(x, (x[:, 0] > 0).long())
+"""
+IN_FORWARD = """
+    def forward(self, x):
+        Net.calls = getattr(Net, "calls", 0) + 1
+        if Net.calls == 8:
+            LATE
+        return super().forward(x)
 """
 FILES = {"pkg/__init__.py": "", "pkg/net.py": NET, "pkg/parts.py": "WIDTH = 2\n", "odd-name.py": DATA}
 VALUES: dict[str, Any] = {
@@ -129,6 +136,45 @@ def test_own_code_is_recorded_wherever_under_the_root_it_hides(tmp_path: Path, r
     assert sorted(run.evidence("code")["files"]) == sorted([*FILES, *hidden])
 
 
+@pytest.mark.requirement("GATE-1", "GATE-5", "REPRO-4")
+def test_code_from_elsewhere_is_recorded_by_its_path_unless_it_is_an_installed_package(
+    tmp_path: Path, root: Path, ended: Any
+) -> None:
+    for folder in ("elsewhere", "module/site-packages"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / f"helper_in_{Path(folder).name.replace('-', '_')}.py").write_text("WIDTH = 2\n")
+    folders = [str(tmp_path / "elsewhere"), str(tmp_path / "module/site-packages")]
+    lines = ["import sys", f"sys.path[:0] = {folders}", "import helper_in_elsewhere, helper_in_site_packages"]
+    (root / "pkg/parts.py").write_text("\n".join([*lines, "WIDTH = 2"]))
+    run = ended()
+    assert run.status().state is RunState.COMPLETED, run.log.read_text()
+    helper = str(tmp_path / "elsewhere" / "helper_in_elsewhere.py")
+    assert sorted(run.evidence("code")["files"]) == sorted([*FILES, helper])
+
+
+@pytest.mark.requirement("GATE-1", "GATE-5")
+@pytest.mark.parametrize("kind", ["late", "an archive"])
+def test_code_from_elsewhere_that_no_record_could_hold_is_refused(
+    kind: str, tmp_path: Path, root: Path, ended: Any
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    net = (root / "pkg/net.py").read_text()
+    if kind == "late":
+        (tmp_path / "elsewhere" / "late_helper.py").write_text("WIDTH = 2\n")
+        net += IN_FORWARD.replace("LATE", "import late_helper")
+        told = "elsewhere/late_helper.py was imported after the run's code was recorded"
+        net = f"import sys\nsys.path.insert(0, {str(tmp_path / 'elsewhere')!r})\n" + net
+    else:
+        with zipfile.ZipFile(tmp_path / "elsewhere" / "hidden.zip", "w") as archive:
+            archive.writestr("hidden.py", "WIDTH = 2\n")
+        told = "hidden.zip outside the code root and the installed packages holds compiled code"
+        net = f"import sys\nsys.path.insert(0, {str(tmp_path / 'elsewhere/hidden.zip')!r})\nimport hidden\n" + net
+    (root / "pkg/net.py").write_text(net)
+    failure = ended().status().failure
+    assert failure.category == "reproducibility", failure
+    assert told in failure.message
+
+
 @pytest.mark.requirement("GATE-1")
 def test_libraries_are_not_own_code_even_when_the_interpreter_lies_under_the_root() -> None:
     import torch
@@ -136,6 +182,7 @@ def test_libraries_are_not_own_code_even_when_the_interpreter_lies_under_the_roo
     for library in (torch.__file__, os.__file__):
         assert own_name(library, Path(sys.prefix)) is None
         assert own_name(library, Path("/")) is None
+        assert users_name(library, Path("/nowhere")) is None
 
 
 @pytest.mark.requirement("GATE-1", "GATE-5")
@@ -148,13 +195,6 @@ def test_a_file_that_changes_between_two_imports_fails_the_run(root: Path, ended
     assert "other.py was imported twice in this run, with different content" in failure.message
 
 
-IN_FORWARD = """
-    def forward(self, x):
-        Net.calls = getattr(Net, "calls", 0) + 1
-        if Net.calls == 8:
-            LATE
-        return super().forward(x)
-"""
 BY_HAND = (
     "import sys, types; m = types.ModuleType('late'); m.__file__ = FILE; "
     "exec(open(FILE).read(), vars(m)); sys.modules['late'] = m"

@@ -10,7 +10,7 @@ from trainwright.trainer.canonical import digest_file, digest_path
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.reproducibility.code import engine_digest
 from trainwright.trainer.reproducibility.packages import installed_packages
-from trainwright.trainer.user_code.own_code import ENGINE
+from trainwright.trainer.user_code.whose import ENGINE
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence

@@ -7,11 +7,12 @@ from typing import Any
 
 import trainwright
 from trainwright.trainer.canonical import digest_file, digest_json
-from trainwright.trainer.user_code.own_code import ENGINE, own_files
+from trainwright.trainer.user_code.own_code import own_files
+from trainwright.trainer.user_code.whose import ENGINE
 
 
 def code_evidence(code_root: Path) -> dict[str, Any]:
-    """Return the `code` evidence: digests of the imported files under the code root, and of the engine."""
+    """Return the `code` evidence: digests of the user's imported files, and of the engine."""
     files = own_files(code_root)
     return {
         "files": files,

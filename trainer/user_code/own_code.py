@@ -1,17 +1,14 @@
 """The user's own files: which they are, that they run from the source that is digested, and that none comes late.
 
 Python prefers a cached `.pyc` whose header matches the source's time and size, and both can be forged. So the standard
-loaders compile files under the code root from their source, whichever way they are imported (a module, a file of any
+loaders compile the user's files from their source, whichever way they are imported (a module, a file of any
 name, a relative import, in a loader worker that was forked). Libraries keep their caches.
 """
 
 from __future__ import annotations
 
 import os
-import site
 import sys
-import sysconfig
-from functools import cache
 from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from types import CodeType
@@ -20,8 +17,8 @@ from zipimport import zipimporter
 
 from trainwright.trainer.canonical import digest_bytes, digest_file
 from trainwright.trainer.errors import ReproducibilityError
+from trainwright.trainer.user_code.whose import own_name, users_name
 
-ENGINE = Path(__file__).resolve().parent.parent
 _library_source = SourceFileLoader.get_code
 _library_bytecode = SourcelessFileLoader.get_code
 _library_archive = zipimporter.get_code
@@ -32,7 +29,7 @@ _recorded: dict[str, str] | None = None
 
 
 class LateImportError(ReproducibilityError):
-    """Code under the root that was imported after the record of the run's code was made.
+    """Code of the user's that was imported after the record of the run's code was made.
 
     Raised in a loader worker it reaches the training process as text, from which it is made again.
     """
@@ -45,18 +42,18 @@ class LateImportError(ReproducibilityError):
 
 
 def install(code_root: Path) -> None:
-    """Compile files under the root from their source, from now on and in this process and its forks."""
+    """Compile the user's files from their source, from now on and in this process and its forks."""
     global _recorded  # noqa: PLW0603 - one run per process
     _compiled.clear()
     _recorded = None
 
     def from_source(loader: SourceFileLoader, name: str) -> CodeType | None:
         path = loader.get_filename(name)
-        own = own_name(path, code_root)
-        if own is None:
+        users = users_name(path, code_root)
+        if users is None:
             return _library_source(loader, name)
         source = loader.get_data(path)
-        _note(path, own, digest_bytes(source))
+        _note(path, users, digest_bytes(source))
         code: CodeType = loader.source_to_code(source, path)
         return code
 
@@ -78,11 +75,11 @@ def install(code_root: Path) -> None:
 
 
 def own_files(code_root: Path) -> dict[str, str]:
-    """Return the digests of the imported files under the root by relative path: the user's code of this run.
+    """Return the digests of the user's imported files, by relative path under the root and by absolute path elsewhere.
 
     Of a file that was compiled here it is the digest of the compiled source, whatever was done to the file since.
     """
-    files = {own_name(path, code_root): digest for path, digest in _compiled.items()}
+    files = {users_name(path, code_root): digest for path, digest in _compiled.items()}
     roots = (str(code_root), str(code_root.resolve()))
     for module in list(sys.modules.values()):
         origin = getattr(module, "__file__", None)
@@ -94,7 +91,7 @@ def own_files(code_root: Path) -> dict[str, str]:
 
 
 def record(files: dict[str, str]) -> None:
-    """Take these files as the run's code: whatever else is imported under the root from now on raises."""
+    """Take these files as the run's code: whatever else of the user's is imported from now on raises."""
     global _recorded  # noqa: PLW0603 - one run per process
     _recorded = dict(files)
 
@@ -109,28 +106,9 @@ def require_recorded(code_root: Path) -> None:
         _require_recorded(name, digest)
 
 
-def own_name(path: str, code_root: Path) -> str | None:
-    """Return a file's path relative to the root; None for what lies elsewhere, is installed, or is the engine's."""
-    root, installed = _bounds(code_root)
-    if path.startswith(installed):  # asked for every library that is imported
-        return None
-    resolved = os.path.realpath(path)
-    if resolved.startswith(installed):
-        return None
-    for place in map(Path, (resolved, os.path.abspath(path))):  # noqa: PTH100 - a link under the root is own code too
-        if place.is_relative_to(root):
-            return place.relative_to(root).as_posix()
-    return None
-
-
-@cache
-def _bounds(code_root: Path) -> tuple[Path, tuple[str, ...]]:
-    """Return the root itself, and the folders of libraries and of the engine but for one that the root lies in."""
-    root = code_root.resolve()
-    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
-    given = [*(sysconfig.get_path(kind) for kind in kinds), *site.getsitepackages(), site.getusersitepackages()]
-    folders = {*map(Path, given), *(Path(folder).resolve() for folder in given), ENGINE}
-    return root, tuple(f"{folder}{os.sep}" for folder in folders if not root.is_relative_to(folder))
+def is_users(path: str, code_root: Path) -> bool:
+    """Return whether a file holds the user's code: under the root, or imported in this run from elsewhere."""
+    return path in _compiled or own_name(path, code_root) is not None
 
 
 def _note(path: str, name: str, digest: str) -> None:
@@ -149,9 +127,10 @@ def _require_recorded(name: str, digest: str) -> None:
 
 
 def _require_library(path: str, code_root: Path) -> None:
-    name = own_name(path, code_root)
+    name = users_name(path, code_root)
     if name is not None:
+        where = "outside the code root and the installed packages" if name.startswith("/") else "under the code root"
         raise ReproducibilityError(
-            f"{name} under the code root holds compiled code; its source is not there to be recorded.",
+            f"{name} {where} holds compiled code; its source is not there to be recorded.",
             remedy="Put the `.py` files there (unpacked), and remove the compiled ones.",
         )

@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from trainwright.trainer.errors import ReproducibilityError
-from trainwright.trainer.user_code.own_code import own_name
+from trainwright.trainer.user_code.own_code import is_users
 
 MEASURING = ("trainwright.trainer", "torchmetrics", "torch.nn.modules.loss")
 LOSSES = (
@@ -66,4 +66,4 @@ def _is_foreign(place: str, code: CodeType, code_root: Path) -> bool:
     file, name = code.co_filename, place.rpartition(".")[2]
     if file.startswith("<"):
         return not (file.startswith("<frozen") or (name.startswith("__") and name.endswith("__")))
-    return own_name(file, code_root) is not None
+    return is_users(file, code_root)

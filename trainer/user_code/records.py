@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.errors import UserCodeError
-from trainwright.trainer.user_code.own_code import ENGINE, own_name
+from trainwright.trainer.user_code.own_code import is_users
+from trainwright.trainer.user_code.whose import ENGINE
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _PATHS = {
@@ -105,7 +106,7 @@ def _author(file: str, code_root: str) -> str:
         return "worker" if real == _WORKER else "engine"
     if file.startswith("<frozen "):  # a part of Python itself: no path, which would be taken for one in this folder
         return "library"
-    return "user" if file.startswith("<") or own_name(file, Path(code_root)) is not None else "library"
+    return "user" if file.startswith("<") or is_users(file, Path(code_root)) else "library"
 
 
 def _refusal(place: str) -> UserCodeError:
