@@ -72,7 +72,7 @@ def present_settings() -> dict[str, Any]:
 
 
 def settings_for(section: ReproducibilitySection, exemptions: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what `present_settings` must read after `apply_settings` with the same arguments, the environment aside."""
+    """Return what `present_settings` reads after `apply_settings` with the same arguments, the environment aside."""
     return {
         "deterministic_algorithms": section.deterministic,
         "warns_only": section.deterministic and bool(exemptions),
