@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +36,9 @@ def digest_file(path: Path) -> str:
     return f"blake3:{hasher.hexdigest()}"
 
 
-def digest_path(path: Path) -> str:
+def digest_path(path: Path, digest: Callable[[Path], str] = digest_file) -> str:
     """Return the digest of a file, or of a folder: names and contents of all in it but hidden files. Raises OSError."""
     if not path.is_dir():
-        return digest_file(path)
+        return digest(path)
     names = sorted(file.relative_to(path).as_posix() for file in path.rglob("[!.]*") if file.is_file())
-    return digest_json([[name, digest_file(path / name)] for name in names])
+    return digest_json([[name, digest(path / name)] for name in names])

@@ -14,9 +14,9 @@ from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries,
 from trainwright.tools.owner.grants import DECISION, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
-from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.errors import ConfigurationError, IntegrityError
+from trainwright.trainer.remembered import remembered_digest
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class Evidence:
         self.workspace = workspace
         self.project = get_project(session, project)
         self.before = before
-        self.inspection = inspection or Inspection()
+        self.inspection = inspection or Inspection(remembered_digest)
         self._surroundings: dict[str, list[str]] = {}
         self.facts = ProjectFacts(session, project, before=before)
         cut = cut_off(session, workspace, project) if before is None else []
@@ -179,13 +179,13 @@ class Evidence:
     def surroundings(self, run: RunEvidence) -> list[str]:
         """Return one sentence for every file of code or data, and package, that changed since the run saw them."""
         if run.id not in self._surroundings:
-            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, run)
+            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, run, self.inspection.digest)
         return self._surroundings[run.id]
 
     def artifact_digest(self, name: str) -> str | None:
         """Return the digest of a file in the project folder, or None when it is gone."""
         path = self.folder / name
-        return digest_file(path) if path.is_file() else None
+        return self.inspection.digest(path) if path.is_file() else None
 
     @property
     def goal_metric(self) -> str:

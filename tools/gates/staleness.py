@@ -13,6 +13,8 @@ from trainwright.trainer.reproducibility.packages import installed_packages
 from trainwright.trainer.user_code.whose import ENGINE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
 
 MOST_NAMED = 5
@@ -28,15 +30,15 @@ def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict
     for run_id in rested_on.get("runs", []):
         run = evidence.run(run_id)
         reasons += run.differences if run else [f"evidence: the record of run {run_id} is gone"]
-    return reasons + artifact_changes(evidence.folder, artifacts)
+    return reasons + artifact_changes(evidence.folder, artifacts, evidence.inspection.digest)
 
 
-def changes_of_surroundings(code_root: str, run: RunEvidence) -> list[str]:
+def changes_of_surroundings(code_root: str, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:
     """Return one sentence for all that changed since the run saw it: files of code or data, packages, the engine."""
     root = Path(code_root)
     return [
-        *_file_changes("code", run.part("code").get("files", {}), root),
-        *_file_changes("data", run.part("data").get("files", {}), root),
+        *_file_changes("code", run.part("code").get("files", {}), root, read),
+        *_file_changes("data", run.part("data").get("files", {}), root, read),
         *_package_changes(run.part("environment").get("packages", {})),
         *_engine_changes(run.part("code").get("engine_digest")),
     ]
@@ -66,14 +68,14 @@ def exemption_changes(smoke: RunEvidence, allowed: list[str]) -> list[str]:
     return [] if used == allowed else [f"exemptions: {', '.join(used) or 'none'} -> {', '.join(allowed) or 'none'}"]
 
 
-def artifact_changes(folder: Path, artifacts: dict[str, str]) -> list[str]:
+def artifact_changes(folder: Path, artifacts: dict[str, str], read: Callable[[Path], str]) -> list[str]:
     """Return one sentence for every artifact of a decision that is missing or differs."""
     reasons = []
     for name, digest in artifacts.items():
         path = folder / name
         if not path.is_file():
             reasons.append(f"artifact: {name} was removed")
-        elif digest_file(path) != digest:
+        elif read(path) != digest:
             reasons.append(f"artifact: {name} was changed after the gate")
     return reasons
 
@@ -98,12 +100,12 @@ def _whole(values: dict[str, Any]) -> dict[str, Any]:
     return parse_config(values).model_dump(mode="json", exclude={"search"})
 
 
-def _file_changes(what: str, files: dict[str, str], root: Path) -> list[str]:
+def _file_changes(what: str, files: dict[str, str], root: Path, read: Callable[[Path], str]) -> list[str]:
     reasons = []
     for name, digest in files.items():
         path = root / name
         try:
-            found = digest_path(path)
+            found = digest_path(path, read)
         except OSError:
             reasons.append(f"{what}: {name} was removed")
             continue

@@ -5,20 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.ledger.run_keys import unsigned_checkpoints
+from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.run.digests import run_digests
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from trainwright.trainer.run import RunDirectory
 
 
 class Inspection:
-    """What is read of runs' files, each file once however many decisions rest on it."""
+    """What is read of runs' files, each file once however many decisions rest on it.
 
-    def __init__(self) -> None:
+    Args:
+        digest: reads a large file: anew, or (`remembered_digest`) only when it may have changed since this server did.
+    """
+
+    def __init__(self, digest: Callable[[Path], str] = digest_file) -> None:
+        self.digest = digest
         self._digests: dict[Path, dict[str, str] | str] = {}
         self._checkpoints: dict[Path, list[str]] = {}
 
@@ -39,7 +45,9 @@ class Inspection:
         """
         if run.path not in self._checkpoints:
             problems = [
-                (record.name, what) for record in list_checkpoints(run) for what in verify_checkpoint(record.path)
+                (record.name, what)
+                for record in list_checkpoints(run)
+                for what in verify_checkpoint(record.path, self.digest)
             ]
             problems += unsigned_checkpoints(run, keys)
             self._checkpoints[run.path] = [f"run {run.run_id}: checkpoint {name}: {what}" for name, what in problems]

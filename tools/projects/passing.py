@@ -14,7 +14,7 @@ from trainwright.tools.gates.keeper import GateReport, evaluate, record
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.standing import Standing, standing
-from trainwright.tools.ledger import entries
+from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.projects.status import CheckLineView
 from trainwright.tools.provenance import attest
 from trainwright.tools.reports import draft_artifacts
@@ -75,7 +75,7 @@ def _decide(
     session: Session, workspace: Workspace, project: str, wanted: Phase
 ) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
     """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
-    evidence = Evidence(session, workspace, project)
+    evidence = Evidence(session, workspace, project, inspection=Inspection())  # a decision reads every file
     where = standing(evidence)
     if where.is_finished or wanted is not where.phase:
         return _out_of_turn(evidence, where, wanted)

@@ -12,6 +12,7 @@ checkpoints/step-00000123/
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def list_checkpoints(run: RunDirectory) -> list[CheckpointRecord]:
     return records
 
 
-def verify_checkpoint(path: Path) -> list[str]:
+def verify_checkpoint(path: Path, digest: Callable[[Path], str] = digest_file) -> list[str]:
     """Return what is wrong with a checkpoint folder; an empty list means it is whole and unchanged."""
     manifest = read_manifest(path)
     if manifest is None:
@@ -88,7 +89,7 @@ def verify_checkpoint(path: Path) -> list[str]:
             size = file.stat().st_size
             if size != recorded["bytes"]:
                 problems.append(f"{name} has {size} bytes instead of {recorded['bytes']}")
-            elif digest_file(file) != recorded["digest"]:
+            elif digest(file) != recorded["digest"]:
                 problems.append(f"{name} does not match its digest")
         except OSError as error:
             problems.append(f"{name} cannot be read: {error.strerror}")
