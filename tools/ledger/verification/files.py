@@ -10,7 +10,7 @@ from trainwright.tools.gates.publication import NAMING
 from trainwright.tools.ledger.run_keys import end_differences
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, found
-from trainwright.tools.training_orchestrator.abandoned import is_untouched
+from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -123,9 +123,11 @@ def _changed_order(run: RunDirectory, digest: str) -> list[str]:
     return [] if same else [f"run {run.run_id}: run.json was changed after the start"]
 
 
-def _changed_limits(run: RunDirectory, reserved: dict[str, Any] | None) -> list[str]:
+def _changed_limits(run: RunDirectory, resumed: dict[str, Any] | None) -> list[str]:
     """Compare what a run's worker is told that it may use with what the ledger reserved when the run was resumed."""
-    path = run.path / LIMITS
+    path, reserved = run.path / LIMITS, resumed["limits"] if resumed else None
+    if resumed and was_cut_off(run, resumed["attempt"]):
+        return []
     if reserved is None:
         return [f"run {run.run_id}: {LIMITS} was added; nothing resumed the run"] if path.exists() else []
     try:
