@@ -10,6 +10,7 @@ import pytest
 from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, study_folder
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, trials_of
+from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import refresh_run, wait_for_run
 from trainwright.tools.training_orchestrator.detached import Launch, read_launch, write_launch
 from trainwright.trainer.errors import ConflictError
@@ -123,4 +124,5 @@ def test_a_study_that_keeps_losing_its_conductor_is_stopped_with_what_it_said(
     assert view.failure is not None
     assert f"lost {MOST_LAUNCHES} conductor processes" in view.failure["message"]
     assert "Namespaces are one honking great idea" in view.failure["message"]
+    assert [told for told in verify_workspace(workspace.path).problems if study_id in told] == []
     assert start_study(workspace, "digits", search=SEARCH).study_id == study_id
