@@ -275,11 +275,11 @@ def metric_that_returns_another(scene: Scene) -> None:
 
 @cheat(
     "targets-of-ones-own",
-    "Return the predictions as the targets that the built-in accuracy compares (reports say: from the user's step)",
+    "Return the predictions as the targets that the built-in accuracy compares",
     by="code",
     at="empty",
-    expected="missed",
-    rule="targets|step",
+    expected="refused",
+    rule="targets that `step` returns change with the model's weights",
     slow=True,
 )
 def targets_of_ones_own(scene: Scene) -> None:
