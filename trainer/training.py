@@ -20,6 +20,7 @@ from trainwright.trainer.observers.observer import Observers
 from trainwright.trainer.observers.recorder import Recorder
 from trainwright.trainer.observers.reporter import Reporter
 from trainwright.trainer.observers.selection import Selection
+from trainwright.trainer.observers.settings_held import SettingsHeld
 from trainwright.trainer.reproducibility import determinism, seeding
 from trainwright.trainer.reproducibility.code import code_evidence
 from trainwright.trainer.reproducibility.environment import environment_evidence
@@ -61,7 +62,8 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     _resume(session)
     sampler = SystemSampler(os.getppid() if group is not None else None)  # the launcher's tree: the whole group
     recorder = Recorder(run.metrics(writer=True), _board(run, specification.config), sampler)
-    observers = Observers([recorder, Selection(), Reporter(heartbeat), checkpointing], heartbeat.stage)
+    watched = [SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
+    observers = Observers(watched, heartbeat.stage)
     sampler.start()
     heartbeat.set(state=RunState.RUNNING, stage="training")
     try:
@@ -73,7 +75,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     finally:
         sampler.close()
         observers.close()
-    require_honest(Path(specification.code_root))
+    require_honest(specification)
     if ordered.kind is not RunKind.REPLAY:  # its source was held to it, and its weights are still to be compared
         require_independent_targets(session)
     run.write_evidence("summary", summary_evidence(session, reason, sampler))
@@ -85,12 +87,14 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     return reason
 
 
-def require_honest(code_root: Path) -> None:
-    """Hold what the user's code did to what it may: no late imports, no hand on the records or on the engine.
+def require_honest(specification: RunSpecification) -> None:
+    """Hold what the user's code did to what it may: no late imports, no hand on records, engine or settings.
 
     Raises:
         ReproducibilityError, UserCodeError: it did; the run is no evidence.
     """
+    code_root = Path(specification.code_root)
+    determinism.require_applied(specification.config.reproducibility, specification.exemptions)
     records.require_untouched()
     patches.require_unpatched(code_root)
     own_code.require_recorded(code_root)

@@ -71,7 +71,7 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-    require_honest(Path(specification.code_root))
+    require_honest(specification)
     run.write_evidence("export", evidence)
     return "completed"
 

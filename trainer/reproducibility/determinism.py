@@ -71,6 +71,38 @@ def present_settings() -> dict[str, Any]:
     }
 
 
+def settings_for(section: ReproducibilitySection, exemptions: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what `present_settings` reads after `apply_settings` with the same arguments, the environment aside."""
+    return {
+        "deterministic_algorithms": section.deterministic,
+        "warns_only": section.deterministic and bool(exemptions),
+        "cudnn_deterministic": section.deterministic,
+        "cudnn_benchmark": False,
+        "threads": section.threads,
+    }
+
+
+def require_applied(section: ReproducibilitySection, exemptions: Sequence[str] = ()) -> None:
+    """Hold this process to the settings that were applied, which the user's code may have switched since.
+
+    Raises:
+        ReproducibilityError: one stands otherwise; names it, with both values.
+    """
+    present = present_settings()
+    wanted = settings_for(section, exemptions)
+    wrong = {name: present[name] for name, value in wanted.items() if present[name] != value}
+    if wrong:
+        told = ", ".join(f"{name} is {value}, it was {wanted[name]}" for name, value in wrong.items())
+        raise ReproducibilityError(
+            f"The deterministic settings were switched while the run worked: {told}.",
+            remedy="Remove the call in your code, or in a library that it uses, that switches them (torch.use_"
+            "deterministic_algorithms, torch.backends.cudnn, torch.set_num_threads); the section reproducibility of "
+            "the configuration sets them.",
+            document="reproducibility/determinism.md",
+            details={"wrong": wrong, "wanted": {name: wanted[name] for name in wrong}},
+        )
+
+
 def refusal(error: BaseException) -> ReproducibilityError | None:
     """Return the clear error when torch refused an operation as non-deterministic, else None."""
     found = _REFUSED.search(str(error))

@@ -45,14 +45,12 @@ def run_probes(
         }
     settings = determinism.present_settings()
     refused, reason = _refuses_nondeterministic(exemptions, deterministic=config.reproducibility.deterministic)
-    wanted = launch_environment(config)
-    settings_hold = (
-        settings["deterministic_algorithms"] == config.reproducibility.deterministic
-        and not settings["cudnn_benchmark"]
-        and settings["threads"] == config.reproducibility.threads
-        and settings["pythonhashseed"] == wanted["PYTHONHASHSEED"]
-        and settings["cublas_workspace_config"] == wanted["CUBLAS_WORKSPACE_CONFIG"]
-    )
+    environment = launch_environment(config)
+    wanted = determinism.settings_for(config.reproducibility, exemptions) | {
+        "pythonhashseed": environment["PYTHONHASHSEED"],
+        "cublas_workspace_config": environment["CUBLAS_WORKSPACE_CONFIG"],
+    }
+    settings_hold = settings == wanted
     passed = all(value is not False for value in draws.values()) and refused is not False and settings_hold
     return {
         "seed": config.seed,

@@ -186,6 +186,12 @@ at_import(
     "import trainwright.trainer.training as training\n"
     "training.code_evidence = lambda root: {'files': {}, 'digest': 'blake3:0', 'engine_digest': 'blake3:0'}\n",
 )
+in_forward(
+    "determinism-off-in-training",
+    "Switch deterministic algorithms off once the settings have been recorded",
+    "settings were switched while the run worked: deterministic_algorithms is False, it was True",
+    "torch.use_deterministic_algorithms(False)",
+)
 
 
 @slowly(
