@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 
+import trainwright
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.publication import digests_of, new_drafts, publish
-from trainwright.tools.ledger import append
+from trainwright.tools.ledger import append, seal_differences
 from trainwright.tools.reports.grants import grants_section
-from trainwright.tools.training_monitor import Goal, assess
+from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
 from trainwright.tools.workspace.records import get_project, get_run_of
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunState, write_atomically
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
     Raises:
         NotFoundError: no such project or run.
         ConflictError: the run belongs to another project, or there is no baseline yet and nothing has failed.
+        IntegrityError: the baseline's record is not as it was sealed.
     """
     with workspace.session() as session:
         get_project(session, project)
@@ -116,26 +118,41 @@ def _broken(evidence: Evidence) -> RunEvidence | None:
 
 
 def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment: Assessment) -> list[str]:
-    """Write plots and report into the project folder and record their digests in the ledger."""
+    """Write plots and report into the project folder and record their digests in the ledger. Raises IntegrityError."""
     project, folder = run.row.project, workspace.project_folder(run.row.project)
     with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
         with workspace.session() as session:
             grants = grants_section(session, workspace, project)
+        documents = diagnostics_digests()
         _draw(run.directory, goal, drawn, grants)
         artifacts = digests_of(drawn)
         body = {
             "run_id": run.id,
-            "assessment": assessment.model_dump(mode="json", exclude={"alerts", "goal"}),
-            "alerts": [alert.model_dump(mode="json") for alert in assessment.alerts],
             "artifacts": artifacts,
+            "version": trainwright.__version__,
+            "documents": documents,
+            **assessment.as_recorded(),
         }
+        _refuse_edited(run)  # after all reading: what was put back only now, `verify` finds by deriving it again
         with workspace.session() as session:
             shutil.copytree(drawn, new_drafts(folder), dirs_exist_ok=True)
             append(session, project, "diagnosis", body)
     with workspace.session() as session:
         publish(session, project, folder)
     return [str(folder / name) for name in sorted(artifacts) if name != REPORT]
+
+
+def _refuse_edited(run: RunEvidence) -> None:
+    """Raise IntegrityError when what the curves were read from is not what the ledger sealed."""
+    differences = run.facts.run_differences(run.row) + seal_differences(run.directory, run.sealed or {})
+    if differences:
+        again = f"start_training(project={run.row.project!r}, kind={run.row.kind!r})"
+        raise IntegrityError(
+            f"The record of {run.id} is not as its worker left it, and is not diagnosed: {'; '.join(differences[:3])}.",
+            remedy=f"The workspace's owner undoes the edit, or {again} trains it again.",
+            document="phases/diagnostics/workflow.md",
+        )
 
 
 def _draw(run: RunDirectory, goal: Goal, target: Path, grants: str) -> None:

@@ -3,7 +3,7 @@
 from trainwright.tools.training_monitor.assessment import Assessment, Goal, assess
 from trainwright.tools.training_monitor.compare import RunComparison, compare_runs
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
-from trainwright.tools.training_monitor.documents import DOCUMENTS, Diagnostic, load_diagnostics
+from trainwright.tools.training_monitor.documents import DOCUMENTS, Diagnostic, diagnostics_digests, load_diagnostics
 from trainwright.tools.training_monitor.fixes import Fix
 from trainwright.tools.training_monitor.report import diagnostic_report
 
@@ -19,5 +19,6 @@ __all__ = [
     "compare_runs",
     "diagnose",
     "diagnostic_report",
+    "diagnostics_digests",
     "load_diagnostics",
 ]

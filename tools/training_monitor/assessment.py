@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -99,6 +99,13 @@ class Assessment(BaseModel):
     recommendation: Advice
     reasons: list[str]
     alerts: list[Alert]
+
+    def as_recorded(self) -> dict[str, Any]:
+        """Return it as the ledger keeps it: the goal stands there already."""
+        return {
+            "assessment": self.model_dump(mode="json", exclude={"alerts", "goal"}),
+            "alerts": [alert.model_dump(mode="json") for alert in self.alerts],
+        }
 
 
 def assess(run: RunDirectory, goal: Goal | None = None, documents: Path = DOCUMENTS) -> Assessment:

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.training_monitor.signals import LONGEST_WINDOW, SIGNALS
+from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import TrainingConfig, parse_dotted_key
 from trainwright.trainer.errors import ConfigurationError, NotFoundError
 
@@ -178,6 +179,15 @@ def load_diagnostics(folder: Path = DOCUMENTS) -> list[Diagnostic]:
             remedy="Reinstall Trainwright: the monitor reads its thresholds from skills/ml-trainer/diagnostics/.",
         )
     return [_load(path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths]
+
+
+def diagnostics_digests(folder: Path = DOCUMENTS) -> dict[str, str]:
+    """Return the digest of what each diagnostic document has enforced, by its id: triggers and fixes, not the prose.
+
+    Raises:
+        NotFoundError, ConfigurationError: see `load_diagnostics`.
+    """
+    return {diagnostic.id: digest_json(diagnostic.model_dump(mode="json")) for diagnostic in load_diagnostics(folder)}
 
 
 @lru_cache(maxsize=256)

@@ -14,6 +14,7 @@ from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.signing import PublicKey
 from trainwright.tools.ledger.verification.answers import verify_answers
 from trainwright.tools.ledger.verification.copies import verify_copies
+from trainwright.tools.ledger.verification.diagnoses import verify_diagnoses
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, found
 from trainwright.tools.ledger.verification.provenance import verify_provenance
@@ -54,6 +55,7 @@ PARTS = {
     "registered_models": verify_models,
     "triggers": verify_triggers,
     "verdicts": verify_verdicts,
+    "diagnoses": verify_diagnoses,
     "provenance_statements": verify_provenance,
 }
 

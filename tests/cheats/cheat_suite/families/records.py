@@ -9,8 +9,11 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import trainwright
 from cheat_suite.case import cheat
+from cheat_suite.forging import append_entry, rewrite_copy
 from cheat_suite.scene import Scene, edit_json, flip_byte
+from cheat_suite.world import NAME
 from trainwright.trainer.run.digests import METRICS
 
 forged = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
@@ -40,6 +43,57 @@ def better_summary(scene: Scene) -> None:
 )
 def better_curve(scene: Scene) -> None:
     _metrics(scene.run("baseline"), "UPDATE metrics SET value = 1.0 WHERE key = 'validation/accuracy'")
+
+
+@cheat(
+    "curve-for-the-diagnosis",
+    "Improve the baseline's curves, have them diagnosed, and put the old ones back",
+    by="files",
+    at="based",
+    rule="metrics.sqlite was changed after it was sealed",
+    expected="refused",
+    shows=("GATE-1", "GATE-3"),
+)
+def curve_for_the_diagnosis(scene: Scene) -> None:
+    path = scene.run("baseline") / METRICS
+    before = path.read_bytes()
+    _metrics(path.parent, "UPDATE metrics SET value = 0.99 WHERE key LIKE '%/accuracy'")
+    scene.attempt("diagnose_run", project=NAME)
+    path.write_bytes(before)
+
+
+@forged(
+    "diagnosis-of-ones-own",
+    "Append a flattering diagnosis of one's own, rightly chained, and pass the gate on it",
+    at="based",
+    rule=r"diagnosis of baseline-.*best_value: recorded 0\.999, derived",
+)
+def diagnosis_of_ones_own(scene: Scene) -> None:
+    scene.must("diagnose_run", project=NAME)
+    body = scene.bodies("diagnosis")[-1]
+    body["assessment"].update(best_value=0.999, gap=0.0)
+    append_entry(scene, "diagnosis", body)
+    rewrite_copy(scene)
+    scene.must("pass_gate", project=NAME, phase="diagnostics")
+
+
+@forged(
+    "loosened-document",
+    "Have the baseline diagnosed by a server whose diagnostic documents were loosened, and put them back",
+    at="based",
+    rule="diagnostic documents have changed since: exploding_gradients",
+    slow=True,
+)
+def loosened_document(scene: Scene) -> None:
+    package = scene.world.folder / "loosened" / "trainwright"
+    shutil.copytree(Path(trainwright.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    document = package / "skills" / "ml-trainer" / "diagnostics" / "exploding_gradients.md"
+    document.write_text(document.read_text().replace("severity: critical", "severity: info", 1))
+    loosened = scene.another_agent(PYTHONPATH=str(package.parent))
+    for tool, arguments in (("diagnose_run", {}), ("pass_gate", {"phase": "diagnostics"})):
+        reply = loosened.call(tool, {"project": NAME, **arguments})
+        assert not reply.is_error, reply.text
+    shutil.rmtree(package.parent)
 
 
 @forged(
