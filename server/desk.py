@@ -36,7 +36,7 @@ class Desk:
         from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.owner import taken_up
         from trainwright.tools.projects import finish_provenance
-        from trainwright.tools.training_orchestrator import remove_abandoned
+        from trainwright.tools.training_orchestrator import put_back_all, remove_abandoned
         from trainwright.tools.workspace import Workspace
 
         with self._lock:
@@ -45,6 +45,7 @@ class Desk:
                 self._log = _log_to(self._workspace.path / "logs" / "server.log")
                 copy_all_forward(self._workspace)
                 remove_abandoned(self._workspace)
+                put_back_all(self._workspace)
                 finish_provenance(self._workspace)
             return taken_up(self._workspace.refreshed())
 

@@ -12,10 +12,10 @@ import math
 import multiprocessing
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 
-from playing import SEEDS_APART, play_share
+from playing import SEEDS_APART, play_share, watch
 from psutil import cpu_count
 
 
@@ -29,11 +29,14 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=cpu_count(logical=False) or 1)
     asked = parser.parse_args()
     began, counts = time.monotonic(), Counter[str]()
-    with ProcessPoolExecutor(asked.processes, multiprocessing.get_context("spawn")) as pool:
+    context = multiprocessing.get_context("spawn")
+    found = context.Event()
+    with ProcessPoolExecutor(asked.processes, context, initializer=watch, initargs=(found,)) as pool:
         each = math.ceil(asked.sequences / asked.processes)
         share = partial(play_share, sequences=each, steps=asked.steps, minutes=asked.minutes)
-        for held in pool.map(share, [asked.seed + SEEDS_APART * index for index in range(asked.processes)]):
-            counts += held
+        seeds = (asked.seed + SEEDS_APART * index for index in range(asked.processes))
+        for held in as_completed([pool.submit(share, seed) for seed in seeds]):
+            counts += held.result()
     figures = {
         "sequences": counts["sequences"],
         "calls": counts["steps"] - counts["sequences"],

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import math
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 from hypothesis.stateful import run_state_machine_as_test
@@ -22,6 +24,16 @@ SEEDS_APART = 1_000_000
 """Between the first seeds of two processes: more than the sequences of any of them."""
 WARM = ("torch", "torch._dynamo", "sklearn.datasets")
 """What workers import: once here, and not again in every fork."""
+
+
+_found: Any = threading.Event()
+"""Set when a sequence contradicts the model: then no further ones are played, in other processes neither."""
+
+
+def watch(found: Any) -> None:
+    """Share the event with other processes."""
+    global _found  # noqa: PLW0603 - one per process
+    _found = found
 
 
 @contextmanager
@@ -42,9 +54,13 @@ def play(stages: Stages, sequences: int, *, steps: int, seed: int, minutes: floa
     """
     began = time.monotonic()
     Calls.stages, Calls.counts = stages, Counter()
-    while Calls.counts["sequences"] < sequences and time.monotonic() - began < 60 * minutes:
+    while Calls.counts["sequences"] < sequences and time.monotonic() - began < 60 * minutes and not _found.is_set():
         done = Calls.counts["sequences"]
-        _play_chunk(min(CHUNK, sequences - done), steps, seed + done)
+        try:
+            _play_chunk(min(CHUNK, sequences - done), steps, seed + done)
+        except BaseException:
+            _found.set()
+            raise
         print(f"seed {seed}: {Calls.counts['sequences']} sequences, {time.monotonic() - began:.0f} s", flush=True)
     return Calls.counts
 

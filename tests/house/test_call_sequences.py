@@ -49,6 +49,19 @@ def sequence(playing: Any, stages: Any) -> Iterator[Any]:
     found.teardown()
 
 
+@pytest.mark.requirement("GATE-3", "PHASE-8")
+def test_a_gate_decided_while_a_later_phases_run_is_at_work_is_derived_again(stages: Any, sequence: Any) -> None:
+    """Once in some 700 sequences: `verify` asked what the baseline had measured by then, of a decision on planning."""
+    sequence.world = stages.at("baseline")
+    sequence.start(0, "baseline")
+    world = sequence.here
+    manifest = world.project / "reproducibility_manifest.md"
+    manifest.write_bytes(manifest.read_bytes() + b"edited")
+    world.model.damaged.add(manifest.name)
+    sequence.pass_gate(1, "planning")
+    sequence.everything_agrees()
+
+
 @pytest.mark.requirement("PHASE-7")
 def test_the_model_sees_a_run_that_starts_without_its_gate(sequence: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A comparison that could not fail would prove nothing."""

@@ -124,6 +124,15 @@ def evaluate_line(evidence: Evidence, line: CheckLine) -> CheckResult:
     return CheckResult(id=line.id, text=line.text, counts=line.required, **dict(outcome))
 
 
+def _foundations(evidence: Evidence, phase: Phase) -> list[RunEvidence | None]:
+    """Return the runs of this phase's decision. Those of others are not read: they may be at work."""
+    if phase is Phase.PLANNING:
+        return [evidence.smoke]
+    if phase is Phase.FINALIZATION:
+        return [evidence.final, evidence.replay, evidence.export]
+    return [evidence.baseline, *(_repetitions(evidence) if phase is Phase.OPTIMIZATION else [])]
+
+
 def _repetitions(evidence: Evidence) -> list[RunEvidence | None]:
     confirmation = evidence.confirmation if not is_skipped(evidence) else {}
     return [evidence.run(run_id) for key in ("baseline_runs", "best_runs") for run_id in confirmation.get(key, [])]
@@ -138,13 +147,6 @@ def _surroundings(evidence: Evidence) -> list[str]:
 
 def rests_on(evidence: Evidence, phase: Phase) -> dict[str, Any]:
     """Return what an accepted decision stands on: digests, versions and runs. A change of any makes it stale."""
-    runs = {
-        Phase.PLANNING: [evidence.smoke],
-        Phase.BASELINE: [evidence.baseline],
-        Phase.DIAGNOSTICS: [evidence.baseline],
-        Phase.OPTIMIZATION: [evidence.baseline, *_repetitions(evidence)],
-        Phase.FINALIZATION: [evidence.final, evidence.replay, evidence.export],
-    }[phase]
     smoke = evidence.smoke
     return {
         "configuration": evidence.config_digest,
@@ -154,6 +156,6 @@ def rests_on(evidence: Evidence, phase: Phase) -> dict[str, Any]:
         "data": smoke.part("data").get("fingerprint") if smoke else None,
         "code": smoke.part("code").get("digest") if smoke else None,
         "environment": smoke.part("environment").get("packages_digest") if smoke else None,
-        "runs": [run.id for run in runs if run is not None],
+        "runs": [run.id for run in _foundations(evidence, phase) if run is not None],
         "study": evidence.study.id if phase is Phase.OPTIMIZATION and evidence.study else None,
     }

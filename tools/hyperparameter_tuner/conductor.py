@@ -154,7 +154,9 @@ def _end(
 
 
 def _line(trial: TrialRecord) -> dict[str, Any]:
-    return {name: getattr(trial, name) for name in ("number", "parameters", "state", "value", "run")}
+    """Return what the trial's row says of its outcome, as the ledger keeps it."""
+    line = {name: getattr(trial, name) for name in ("number", "parameters", "state", "value", "run")}
+    return line | {"intermediate": {str(epoch): value for epoch, value in trial.intermediate.items()}}
 
 
 def _best_number(study: Study, trials: list[TrialRecord]) -> int | None:

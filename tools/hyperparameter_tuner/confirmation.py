@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools import ledger
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.improvement import compare, confirmation_seeds, validation_samples
+from trainwright.tools.gates.searched import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
-from trainwright.tools.hyperparameter_tuner.trials import best_trial, best_value, epoch_values, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
 from trainwright.tools.workspace.records import get_project, get_run, get_study, runs_of
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.errors import ConflictError, UserCodeError

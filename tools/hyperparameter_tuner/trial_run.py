@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.searched import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.trials import (
@@ -12,8 +14,6 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     FAILED,
     PRUNED,
     TrialRecord,
-    best_value,
-    epoch_values,
     trial_row,
     trials_of,
 )
@@ -97,15 +97,19 @@ def _start(workspace: Workspace, study: Study, trial: TrialRecord) -> str:
 
 
 def _outcome(judge: _Judge, seen: Observation) -> dict[str, Any]:
-    """What the table says of the trial: a function of its values by epoch, not of when the worker stopped."""
+    """What the table says of the trial: a function of its values by epoch, not of when the worker stopped.
+
+    Finite values only: the ledger takes no others, and a pruner learns nothing from them.
+    """
+    finite = {epoch: value for epoch, value in judge.values.items() if math.isfinite(value)}
     if judge.pruned_at is not None:
-        kept = {epoch: value for epoch, value in judge.values.items() if epoch <= judge.pruned_at}
+        kept = {epoch: value for epoch, value in finite.items() if epoch <= judge.pruned_at}
         return {"state": PRUNED, "intermediate": kept, "attributes": judge.attributes}
-    value = best_value(judge.values, judge.direction)
+    value = best_value(finite, judge.direction)
     if seen.state is RunState.COMPLETED and value is not None:
-        return {"state": COMPLETED, "value": value, "intermediate": judge.values, "attributes": judge.attributes}
+        return {"state": COMPLETED, "value": value, "intermediate": finite, "attributes": judge.attributes}
     cause = _cause(judge, seen)
-    return {"state": FAILED, "intermediate": judge.values, "attributes": judge.attributes | {"cause": cause}}
+    return {"state": FAILED, "intermediate": finite, "attributes": judge.attributes | {"cause": cause}}
 
 
 def _cause(judge: _Judge, seen: Observation) -> dict[str, Any]:

@@ -12,8 +12,6 @@ from trainwright.tools.workspace.tables import Trial
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from trainwright.trainer.run import RunDirectory
-
 RUNNING, COMPLETED, PRUNED, FAILED = "running", "completed", "pruned", "failed"
 
 
@@ -59,19 +57,3 @@ def best_trial(trials: list[TrialRecord], direction: str) -> TrialRecord | None:
     completed = [trial for trial in trials if trial.state == COMPLETED and trial.value is not None]
     sign = -1.0 if direction == "maximize" else 1.0
     return min(completed, key=lambda trial: (sign * (trial.value or 0.0), trial.number), default=None)
-
-
-def epoch_values(directory: RunDirectory, metric: str) -> dict[int, float]:
-    """Return the run's validation metric by epoch. An epoch that a resumed run repeated counts once."""
-    values: dict[int, float] = {}
-    for event in directory.events("epoch"):
-        value = (event.data.get("validation") or {}).get(metric)
-        if isinstance(value, int | float):
-            values[int(event.data["epoch"])] = float(value)
-    return dict(sorted(values.items()))
-
-
-def best_value(values: dict[int, float], direction: str) -> float | None:
-    """Return the best of the epochs' values, or None when there is none."""
-    best = max if direction == "maximize" else min
-    return best(values.values(), default=None)

@@ -33,8 +33,8 @@ class ProjectFacts:
         """Run id to its seal; a resumed run has none until it has ended again."""
         self.run_keys: dict[str, list[str | None]] = defaultdict(list)
         """Run id to the public key of each of its attempts; None where another launcher started the worker."""
-        self.resumed: dict[str, dict[str, Any] | None] = {}
-        """Run id to the limits that its latest resuming reserved."""
+        self.resumed: dict[str, dict[str, Any]] = {}
+        """Run id to its latest resuming: the attempt, and the limits that it reserved (None: it tells of none)."""
         self.resealed: list[str] = []
         """Runs sealed twice without having been resumed: someone wanted an edit to count."""
         query = select(LedgerEntry).where(LedgerEntry.project == project).order_by(LedgerEntry.sequence)
@@ -57,7 +57,8 @@ class ProjectFacts:
         elif kind == "run_resumed":
             self.seals.pop(body["run_id"], None)
             self.run_keys[body["run_id"]].append(body.get("run_key"))
-            self.resumed[body["run_id"]] = body.get("permit", {}).get("reserved", {}).get("limits")
+            limits = body.get("permit", {}).get("reserved", {}).get("limits")
+            self.resumed[body["run_id"]] = {"attempt": body.get("attempt", 0), "limits": limits}
         elif kind == "run_sealed" and body["run_id"] in self.seals:
             self.resealed.append(body["run_id"])
         elif kind == "run_sealed":

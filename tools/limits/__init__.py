@@ -5,7 +5,7 @@ from trainwright.tools.limits.amounts import Amounts, Reservation
 from trainwright.tools.limits.lines import limit_lines
 from trainwright.tools.limits.reservation import require_room, reserve
 from trainwright.tools.limits.trials import count_trials, require_trials
-from trainwright.tools.limits.usage import Usage, project_usage, run_use, workspace_usage
+from trainwright.tools.limits.usage import Usage, project_usage, sealed_use, use_differences, workspace_usage
 
 __all__ = [
     "Amounts",
@@ -19,6 +19,7 @@ __all__ = [
     "require_room",
     "require_trials",
     "reserve",
-    "run_use",
+    "sealed_use",
+    "use_differences",
     "workspace_usage",
 ]

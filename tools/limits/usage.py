@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from sqlalchemy import select
 
-from trainwright.tools.limits.amounts import Amounts, Reservation
+from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace.tables import LedgerEntry, Run
+from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 RUN_KINDS = ("run_started", "run_resumed", "run_sealed")
+TOLD_BY = ("status.json", "events.jsonl", "artifacts/environment.json")
+"""What tells the time and the devices that a run has used."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,52 @@ def workspace_usage(session: Session, workspace: Workspace, *, without: str | No
     return _usage(session, workspace, None, without)
 
 
-def run_use(session: Session, workspace: Workspace, run: Run) -> Amounts:
-    """Return what one run has used so far."""
+def sealed_use(session: Session, workspace: Workspace, run: Run, digests: dict[str, str]) -> Amounts:
+    """Return what a run that has ended counts as.
+
+    Where the files that tell it are not what the seal holds, all that was reserved for it: whoever edits the record
+    of a run before a server has looked at it gains nothing by putting it back.
+
+    Args:
+        digests: those that its seal is to hold; none where the record cannot be trusted.
+    """
     account = _accounts(session, run.project)[run.id]
     directory = workspace.run_directory(run.project, run.id)
-    return measured_use(directory, account.reserved, started_at=account.started_at)
+    measured = measured_use(directory, account.reserved, started_at=account.started_at)
+    found = {name: digest_file(directory.path / name) for name in TOLD_BY if (directory.path / name).is_file()}
+    same = bool(digests) and found == {name: digests[name] for name in TOLD_BY if name in digests}
+    return measured if same else at_worst(account.reserved, measured)
+
+
+def use_differences(directory: RunDirectory, seal: dict[str, Any], permit: dict[str, Any]) -> list[str]:
+    """Return one sentence if a seal says otherwise than the run's record, which is as it was sealed, what was used.
+
+    A record that tells no time is not compared: such a run counts until it was first looked at.
+
+    Args:
+        permit: that of the run's last attempt.
+
+    Raises:
+        ValueError, KeyError, TypeError: the entries are not what a server writes.
+    """
+    used, seconds = Amounts.model_validate(seal["used"]), _recorded_seconds(directory)
+    if seconds is None:
+        return []
+    reserved = Reservation.model_validate(permit["reserved"])
+    measured = _amounts(directory, reserved, seconds, used.disk_bytes)
+    if used in (measured, at_worst(reserved, measured)):
+        return []
+    told = "; ".join(
+        f"{name} {getattr(used, name):.6g}, by its record {getattr(measured, name):.6g}"
+        for name in AMOUNTS
+        if getattr(used, name) != getattr(measured, name)
+    )
+    return [f"run {directory.run_id}: its seal says otherwise what it used: {told}"]
+
+
+def at_worst(reserved: Reservation | None, measured: Amounts) -> Amounts:
+    """Return the whole time, GPU hours and money that were set aside, or what was measured where that is more."""
+    return measured + reserved.share.beyond(measured).model_copy(update={"disk_bytes": 0.0}) if reserved else measured
 
 
 def measured_use(directory: RunDirectory, reserved: Reservation | None, *, started_at: float) -> Amounts:
@@ -78,11 +122,10 @@ def measured_use(directory: RunDirectory, reserved: Reservation | None, *, start
     Args:
         started_at: Unix seconds.
     """
-    price = reserved.price_per_gpu_hour if reserved else 0.0
-    gpus = _recorded_gpus(directory)
-    if gpus is None:
-        gpus = reserved.gpus if reserved else 0
-    return Amounts.of_work(_seconds(directory, started_at), gpus, price, folder_bytes(directory.path))
+    seconds = _recorded_seconds(directory)
+    if seconds is None:
+        seconds = max(0.0, time.time() - started_at)
+    return _amounts(directory, reserved, seconds, folder_bytes(directory.path))
 
 
 def is_living(directory: RunDirectory) -> bool:
@@ -154,14 +197,21 @@ def _take(accounts: dict[str, _Account], entry: LedgerEntry, body: dict[str, Any
         account.reserved = Reservation.model_validate(body["permit"]["reserved"])
 
 
-def _seconds(directory: RunDirectory, started_at: float) -> float:
+def _amounts(directory: RunDirectory, reserved: Reservation | None, seconds: float, disk_bytes: float) -> Amounts:
+    price = reserved.price_per_gpu_hour if reserved else 0.0
+    gpus = _recorded_gpus(directory)
+    if gpus is None:
+        gpus = reserved.gpus if reserved else 0
+    return Amounts.of_work(seconds, gpus, price, disk_bytes)
+
+
+def _recorded_seconds(directory: RunDirectory) -> float | None:
+    """Return the seconds of all attempts; None when the record is damaged, or tells of none that was made."""
     try:
         seconds = directory.seconds_worked()
-        if seconds > 0.0 or directory.last_status().attempt == 0:
-            return seconds
+        return seconds if seconds > 0.0 or directory.last_status().attempt == 0 else None
     except (TrainwrightError, ValidationError):
-        pass
-    return max(0.0, time.time() - started_at)
+        return None
 
 
 def _recorded_gpus(directory: RunDirectory) -> int | None:

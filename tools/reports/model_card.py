@@ -37,7 +37,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
         _quoted(evidence.project.intent or "No intent was given."),
         f"Goal: {evidence.goal_text}. **{verdict}** (validation {goal_metric} {shown}).",
         _results(found, looks, resolved),
-        _origin(evidence),
+        _origin(evidence, report),
         _use(evidence, found, files),
         _limits(evidence),
         checks_section(evidence, report),
@@ -83,8 +83,8 @@ def _named(look: Look) -> str:
     return f"{look.run} (exports {look.of}, project {look.project}{part})"
 
 
-def _origin(evidence: Evidence) -> str:
-    final, replay = evidence.final, evidence.replay
+def _origin(evidence: Evidence, report: GateReport) -> str:
+    final = evidence.final
     assert final is not None  # noqa: S101 - shown by the caller
     data, resolved = final.part("data"), final.part("resolved")
     confirmation, _ = measure_improvement(evidence)
@@ -99,11 +99,18 @@ def _origin(evidence: Evidence) -> str:
         ("data", f"{data.get('source')}, fingerprint {data.get('fingerprint')}"),
         ("final run", f"{final.id}, seed {final.row.seed}"),
         ("improvement over the baseline (95 % interval over seeds)", gain),
-        ("replay", f"{replay.id}: weights identical" if replay else "none"),
+        ("replay", _replayed(evidence, report)),
         ("weights digest", final.summary.get("weights_digest")),
         ("training time", f"{float(final.summary.get('train_seconds', 0.0)):.1f} s"),
     ]
     return "## How it was made\n\n" + table(("what", "value"), rows)
+
+
+def _replayed(evidence: Evidence, report: GateReport) -> str:
+    """Say what the gate compared and found, exemption included: it may have passed with other weights."""
+    found = [check for check in report.checks if check.id == "finalization.replay_identical"]
+    told = "".join(f": {check.status.replace('_', ' ')}, {check.measured}" for check in found)
+    return f"{evidence.replay.id}{told}" if evidence.replay else "none"
 
 
 def _use(evidence: Evidence, found: dict[str, Any], files: dict[str, tuple[int, str]]) -> str:

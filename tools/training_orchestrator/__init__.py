@@ -1,6 +1,6 @@
 """Starting runs in detached workers, following what they write, stopping and resuming them."""
 
-from trainwright.tools.training_orchestrator.abandoned import remove_abandoned
+from trainwright.tools.training_orchestrator.abandoned import put_back_all, remove_abandoned
 from trainwright.tools.training_orchestrator.follow import refresh_project, refresh_run
 from trainwright.tools.training_orchestrator.launch import replay_run, start_run
 from trainwright.tools.training_orchestrator.resume import resume_run
@@ -10,6 +10,7 @@ from trainwright.tools.training_orchestrator.wait import wait_for_run
 
 __all__ = [
     "RunView",
+    "put_back_all",
     "refresh_project",
     "refresh_run",
     "remove_abandoned",

@@ -1,4 +1,4 @@
-"""Run folders of a server that was killed while it ordered a run: written, and then never committed."""
+"""What a server leaves that is killed while it orders a run, or while it resumes one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
+from trainwright.tools.training_orchestrator.detached import read_launch, write_launch
 from trainwright.tools.workspace.tables import LedgerEntry, Run
+from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunDirectory
 
 WRITTEN = ("run.json", "status.json", "launch.json")
 """Files that a launcher writes, beside two empty folders. One that holds anything else is never removed here."""
@@ -56,3 +59,44 @@ def remove_abandoned(workspace: Workspace) -> list[str]:
             shutil.rmtree(folder, ignore_errors=True)
             log.warning("removed %s: a server ended while it ordered this run", folder)
     return [folder.name for folder in found]
+
+
+def put_back(directory: RunDirectory, row: Run) -> bool:
+    """Put the former launch of a run back where a resuming was never committed; return whether there was one.
+
+    The resuming wrote its launch before it committed, which takes the seal away. So the session that the row was read
+    in must hold the workspace's lock, or one that is under way is taken for one that came to nothing.
+    """
+    launch = read_launch(directory.path)
+    if not row.sealed or launch is None or launch.former is None or launch.error is not None:
+        return False
+    write_launch(directory.path, launch.former)
+    return True
+
+
+def put_back_all(workspace: Workspace) -> list[str]:
+    """Put back what resumings that were never committed have left, and return the runs: as a server does at its start.
+
+    What cannot be written stays; the next resuming of the run puts it back.
+    """
+    found = []
+    with workspace.session() as session:
+        for row in session.scalars(select(Run).where(Run.sealed, Run.state != "completed")):
+            try:
+                if put_back(workspace.run_directory(row.project, row.id), row):
+                    found.append(row.id)
+            except TrainwrightError as error:
+                log.warning("the launch of %s could not be put back: %s", row.id, error)
+    return found
+
+
+def was_cut_off(run: RunDirectory, attempt: int) -> bool:
+    """Return whether a resuming was committed and its server ended before it told the worker anything.
+
+    The attempt that it orders has not begun then, and what stands in its folder bound nobody.
+    """
+    launch = read_launch(run.path)
+    try:
+        return launch is not None and launch.former is not None and run.last_status().attempt < attempt
+    except TrainwrightError:
+        return False

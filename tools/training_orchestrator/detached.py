@@ -36,6 +36,8 @@ class Launch(BaseModel):
     """An outer launcher (torchrun, a cluster's scheduler) will start the processes; nobody here knows when."""
     error: str | None = None
     """Why the process could not be started."""
+    former: Launch | None = None
+    """What stood here before a resuming that has not told the worker anything yet: put back if it comes to nothing."""
 
     def may_still_begin(self) -> bool:
         """Return whether a process that has not taken its lock yet may still do so."""

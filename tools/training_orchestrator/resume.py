@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
+from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import launch_worker, public_key, require_launcher
@@ -13,7 +16,7 @@ from trainwright.tools.training_orchestrator.observation import Observation, obs
 from trainwright.tools.training_orchestrator.stop import STOP_REASON
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
-from trainwright.trainer.errors import ConflictError, IntegrityError
+from trainwright.trainer.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunKey, RunKind, RunState
 
 if TYPE_CHECKING:
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run import Limits, RunDirectory
 
 RESUMABLE_FAILURES = frozenset({"limit", "storage"})
 """Failures whose cause lay outside the run: it goes on once there is room again."""
@@ -45,8 +48,37 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
         run = get_run(session, run_id) if project is None else get_run_of(session, project, run_id)
     refresh_workspace(workspace)  # seals what has ended, so that the ledger tells the whole story in order
     directory = workspace.run_directory(run.project, run.id)
+    try:
+        order = _record(workspace, run_id, directory)
+    except BaseException:
+        with suppress(TrainwrightError), workspace.session() as session:
+            put_back(directory, get_run(session, run_id))
+        raise
+    _tell(directory, order)
+    launch = write_launch(directory.path, order.launch.model_copy(update={"former": None}))
+    launch_worker(directory, launch, order.key)
+    return view_run(workspace, order.row)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """A resuming that stands in the ledger."""
+
+    row: Run
+    launch: Launch
+    key: RunKey
+    limits: Limits
+
+
+def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Order:
+    """Ask for the permit, reserve the share, and record the resuming.
+
+    The only file written is the launch, since whoever looks after the commit must see that an attempt is to come. It
+    holds the former one, which is put back when the commit never comes.
+    """
     with workspace.session() as session:
         row = get_run(session, run_id)
+        put_back(directory, row)
         seen = observe(directory)
         _check_resumable(row, seen)
         _check_unchanged(session, directory, row)
@@ -61,11 +93,20 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
                 "run_key": public_key(directory, key)}  # fmt: skip
         ledger.append(session, row.project, "run_resumed", body)
         row.state, row.sealed, row.ended_at, row.summary = RunState.CREATED.value, False, None, None
-        (directory.path / STOP_REASON).unlink(missing_ok=True)
-        directory.write_limits(share.limits)
+        launch = launch.model_copy(update={"former": seen.launch.model_copy(update={"former": None})})
         write_launch(directory.path, launch)
-    launch_worker(directory, launch, key)
-    return view_run(workspace, row)
+    return _Order(row, launch, key, share.limits)
+
+
+def _tell(directory: RunDirectory, order: _Order) -> None:
+    """Write what the worker of a recorded resuming goes by, or that this could not be written."""
+    try:
+        directory.write_limits(order.limits)
+        (directory.path / STOP_REASON).unlink(missing_ok=True)
+    except (OSError, TrainwrightError) as error:
+        with suppress(TrainwrightError):
+            write_launch(directory.path, order.launch.model_copy(update={"error": f"{type(error).__name__}: {error}"}))
+        raise
 
 
 def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> None:

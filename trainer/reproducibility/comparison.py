@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def compare(run: RunDirectory, specification: RunSpecification, session: Session
         "identical": identical,
         "tensors": len(theirs),
         "different": different[:20],
+        "relative_difference": relative_difference(ours, theirs),
         "weights_digest": weights_digest(ours),
         "source_weights_digest": weights_digest(theirs),
         "metrics_identical": first is None,
@@ -65,6 +67,22 @@ def compare(run: RunDirectory, specification: RunSpecification, session: Session
         "causes": [] if identical and first is None else _causes(specification, source, facts, first),
         "fingerprint_differences": facts,
     }
+
+
+def relative_difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float | None:
+    """Return the norm of the difference of all weights over the norm of theirs; None when it cannot be formed.
+
+    Only numbers with a fraction count: a counter that differs is told as a tensor that is not identical.
+    """
+    if any(name not in ours or name not in theirs for name in ours.keys() | theirs.keys()):
+        return None
+    pairs = [(ours[name].double(), value.double()) for name, value in theirs.items() if value.is_floating_point()]
+    if any(left.shape != right.shape for left, right in pairs):
+        return None
+    distance = math.hypot(*(float((left - right).norm()) for left, right in pairs))
+    size = math.hypot(*(float(right.norm()) for _, right in pairs))
+    found = distance / size if size else distance
+    return found if math.isfinite(found) else None
 
 
 def first_difference(run: RunDirectory, source: RunDirectory) -> int | None:

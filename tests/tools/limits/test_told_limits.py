@@ -10,6 +10,7 @@ import pytest
 
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import resume_run, start_run, stop_run
+from trainwright.tools.training_orchestrator.detached import Launch, read_launch, write_launch
 from trainwright.trainer.run import RunDirectory, RunKind, RunState, RunStatus
 
 if TYPE_CHECKING:
@@ -63,3 +64,14 @@ def test_limits_that_were_removed_or_made_unreadable_are_named(workspace: Worksp
     resume_limits = run.specification().limits
     run.write_limits(resume_limits)
     assert told(workspace) == []  # the same share as at the start
+
+
+def test_a_launch_that_looks_cut_off_hides_no_limits_of_an_attempt_that_has_begun(workspace: Workspace) -> None:
+    run = stopped_run(workspace)
+    resume_run(workspace, run.run_id)
+    run.write_limits(run.limits().model_copy(update={"wall_clock_seconds": 1e6}))
+    launch = read_launch(run.path)
+    assert launch is not None
+    write_launch(run.path, launch.model_copy(update={"attempt": 9, "former": Launch(attempt=1)}))
+    run.write_status(RunStatus(state=RunState.RUNNING, attempt=2, started_at=time.time(), heartbeat_at=time.time()))
+    assert ["wall_clock_seconds 1000000.0" in what for what in told(workspace)] == [True]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -13,6 +15,8 @@ import pytest
 import yaml
 
 from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.searched import _against_runs, study_differences
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
@@ -115,15 +119,49 @@ def test_the_number_of_seeds_is_judged_by_the_checklist_that_held(at: At, rewrit
 
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("GATE-1", "PHASE-5", "GATE-3")
-def test_a_confirmation_forged_in_the_database_counts_for_nothing(at: At) -> None:
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        ("UPDATE studies SET confirmation = json_set(confirmation, '$.improvement_low', 0.9)", "confirmation"),
+        ("UPDATE studies SET search = json_set(search, '$.method', 'tpe')", "search"),
+        ("UPDATE studies SET base_values = json_set(base_values, '$.training.epochs', 7)", "base_values"),
+        ("UPDATE trials SET value = 0.999 WHERE number = 1", "trial 1"),
+        ("UPDATE trials SET intermediate = json_set(intermediate, '$.1', 0.999) WHERE number = 0", "trial 0"),
+        ("DELETE FROM trials WHERE number = 0", r"the number of its trials \(2 -> 1\)"),
+    ],
+)
+def test_rows_edited_for_the_moment_of_the_gate_keep_it_closed(at: At, edit: str, named: str) -> None:
     workspace = at()
-    forged = confirmation(workspace) | {"validated": True, "improvement_low": 0.9, "best_parameters": {"seed": 7}}
-    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
-        connection.execute("UPDATE studies SET confirmation = ?", (json.dumps(forged),))
-    projects.pass_gate(workspace, NAME, "optimization")
-    final = yaml.safe_load((workspace.project_folder(NAME) / "final_config.yaml").read_text())
-    assert final["seed"] == 42
-    assert any("study" in problem for problem in verify_workspace(workspace.path).problems)
+    database = workspace.path / "workspace.sqlite"
+    with sqlite3.connect(database) as connection:
+        connection.execute(edit)
+    with pytest.raises(GateRefusedError, match=f"{named} was changed in the database") as refused:
+        projects.pass_gate(workspace, NAME, "optimization")
+    assert "'seed': 43" in refused.value.remedy, "the same search would find the study that does not hold"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("GATE-1", "PHASE-5", "GATE-3")
+def test_a_study_recorded_otherwise_than_its_runs_keeps_the_gate_closed(at: At) -> None:
+    """The conductor writes down what the rows said when it ended: they could have been edited before."""
+    workspace = at()
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        assert study_differences(evidence) == []
+        recorded = [body for _, body in evidence.entries("study")]
+        best = recorded[-1]["best"]
+        for edit, named in (
+            (lambda body: body["trials"][best].update(value=0.999), f"trial {best}: run .* recorded other values"),
+            (lambda body: body["trials"][0]["intermediate"].update({"1": 0.999}), "trial 0: run .* other values"),
+            (lambda body: body["trials"][0]["parameters"].update(seed=7), "trial 0: run .* did not train its param"),
+            (lambda body: body["trials"][0].update(run="trial-none"), "trial 0: there is no run trial-none"),
+            (lambda body: body["confirmation"].update(best_trial=1 - best), "was confirmed, and is not the best one"),
+            (lambda body: body["confirmation"].update(baseline_spread=0.5), "confirmation tells baseline_spread other"),
+        ):
+            bodies = copy.deepcopy(recorded)
+            edit(bodies[-1])
+            told = _against_runs(evidence, bodies[0] | bodies[-1], bodies[-1]["trials"])
+            assert re.search(named, "; ".join(told)), told
 
 
 @pytest.mark.timeout(600)

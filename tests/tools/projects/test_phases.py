@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -221,7 +222,11 @@ def test_the_final_model_holds_everything_and_onnx_gives_its_outputs(at: At) -> 
     metrics = json.loads((folder / "metrics.json").read_text())
     assert metrics["test_looks"] == 1
     assert [look["project"] for look in metrics["test_looked_at_by"]] == [NAME]
-    assert "looked at once, by export-flowers" in (folder / "README.md").read_text()
+    card = (folder / "README.md").read_text()
+    assert "looked at once, by export-flowers" in card
+    assert re.search(
+        r"\| replay \| replay-flowers-\S+: passed, 4 tensors, identical; best checkpoint identical \|", card
+    )
     assert metrics["test"]["metrics"]["accuracy"] > 0.6
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from trainwright.tools import ledger
 from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator import RunView, launch, resume_run, start_run, wait_for_run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import IntegrityError
@@ -161,3 +162,35 @@ def test_what_is_no_signature_or_no_key_has_signed_nothing(public: str, signatur
     assert has_signed(key.public, "text", key.sign("text"))
     assert not has_signed(key.public, "other", key.sign("text"))
     assert not has_signed(RunKey.new().public, "text", key.sign("text"))
+
+
+@pytest.mark.requirement("GATE-3", "GATE-4", "GATE-5")
+@pytest.mark.parametrize("name", ["status.json", "artifacts/environment.json"])
+def test_a_record_of_time_and_devices_that_its_worker_did_not_sign_counts_as_all_that_was_reserved(
+    workspace: Workspace, entries_of: Entries, name: str
+) -> None:
+    directory = workspace.run_directory("digits", start_run(workspace, "digits", RunKind.SMOKE, max_steps=2).run_id)
+    until_free(directory)
+    whole = (directory.path / name).read_bytes()
+    (directory.path / name).write_bytes(whole + b" ")
+    until_ended(workspace, directory.run_id)
+    (directory.path / name).write_bytes(whole)
+    (_, started), *_, (_, sealed) = entries_of(directory.run_id)
+    share = started["permit"]["reserved"]["share"]
+    assert {**sealed["used"], "disk_bytes": 0.0} == {**share, "disk_bytes": 0.0}
+    assert share["wall_clock_seconds"] > 1000 > directory.seconds_worked()
+    assert told_of(workspace, directory.run_id) == []
+
+
+@pytest.mark.requirement("GATE-3", "GATE-4")
+def test_verify_computes_again_what_a_run_has_used(workspace: Workspace, entries_of: Entries) -> None:
+    directory = workspace.run_directory("digits", start_run(workspace, "digits", RunKind.SMOKE, max_steps=2).run_id)
+    until_ended(workspace, directory.run_id)
+    assert told_of(workspace, directory.run_id) == []
+    (_, started), *_, (_, sealed) = entries_of(directory.run_id)
+    seconds = sealed["used"]["wall_clock_seconds"]
+    assert seconds == directory.seconds_worked()
+    assert use_differences(directory, sealed, started["permit"]) == []
+    lower = sealed | {"used": sealed["used"] | {"wall_clock_seconds": seconds / 2}}
+    (told,) = use_differences(directory, lower, started["permit"])
+    assert told.endswith(f"wall_clock_seconds {seconds / 2:.6g}, by its record {seconds:.6g}")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checks.baseline import checkpoints_verified, losses_finite, run_completed, same_evidence
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed_with_exemption
+from trainwright.tools.gates.replays import after_a_difference, compared, others_that_differed
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+
+MOST_NAMED = 3
 
 
 @check("finalization.run_completed")
@@ -53,32 +55,16 @@ def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed("no replay", required, again)
     if not evidence.replay.is_complete:
         return failed(f"replay is {evidence.replay.status.state.value}", required, evidence.replay.next_call())
-    found = evidence.replay.part("comparison")
-    same = (
-        found.get("identical") is True
-        and found.get("metrics_identical") is True
-        and found.get("source_weights_digest") == evidence.final.summary.get("weights_digest")
-        and not evidence.replay.differences
-    )
-    shipped = _best_weights(evidence.final)
-    same_best = shipped is not None and shipped == _best_weights(evidence.replay)
-    causes = "; ".join(map(str, found.get("causes", [])[:2]))
-    best = "identical" if same_best else "DIFFERENT"
-    measured = f"{found.get('tensors', 0)} tensors, " + ("identical" if same else f"different: {causes}")
-    measured = f"{measured}; best checkpoint {best}"
+    found = compared(evidence.final, evidence.replay)
+    measured = found.measured
+    if differed := others_that_differed(evidence):
+        replays = "replay" if len(differed) == 1 else "replays"
+        measured += f"; {len(differed)} other {replays} of it DIFFERED: {', '.join(differed[:MOST_NAMED])}"
     exempted = operations(evidence.grants)
-    if not (same and same_best) and exempted and not evidence.replay.differences:
+    if not found.is_identical and exempted and not evidence.replay.differences:
         return passed_with_exemption(f"{measured}; exempted by the owner: {', '.join(exempted)}", required)
-    return judged(same and same_best, measured, required, again)
-
-
-def _best_weights(run: RunEvidence) -> str | None:
-    """Return the digest of the best checkpoint's weights, which is what the export ships."""
-    best = [record for record in list_checkpoints(run.directory) if "best" in record.tags]
-    if not best:
-        return None
-    manifest = json.loads((best[0].path / "manifest.json").read_text(encoding="utf-8"))
-    return str(manifest["files"]["model.safetensors"]["digest"])
+    remedy = after_a_difference(evidence, evidence.final, evidence.replay)
+    return judged(found.is_identical, measured, required, remedy)
 
 
 @check("finalization.export_verified")

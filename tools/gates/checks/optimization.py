@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
+from trainwright.tools.gates.searched import study_differences
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.run import RunKind
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
 
 MOST_REPEATS = 20
+MOST_NAMED = 3
 
 
 def baseline_meets_goal(evidence: Evidence) -> bool:
@@ -62,6 +64,8 @@ def best_configuration(evidence: Evidence, line: CheckLine) -> Outcome:
     """The study names one best configuration."""
     if is_skipped(evidence):
         return not_applicable("skipped: the baseline's configuration stands", line.text)
+    if differences := study_differences(evidence):
+        return failed("; ".join(differences[:MOST_NAMED]), line.text, _search_anew(evidence))
     best = evidence.confirmation.get("best_parameters")
     return judged(bool(best), best or "none yet", line.text, _study_next(evidence))
 
@@ -74,7 +78,7 @@ def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable("skipped: the baseline meets the goal", required)
     found, problems = measure_improvement(evidence)
     if problems:
-        return failed("; ".join(problems[:3]), required, _study_next(evidence))
+        return failed("; ".join(problems[:MOST_NAMED]), required, _study_next(evidence))
     interval = f"[{found['improvement_low']:+.4g}, {found['improvement_high']:+.4g}]"
     seeds = f"over {len(found['seeds'])} seeds, spread {found['baseline_spread']:.4g}"
     measured = f"{found['improvement_mean']:+.4g} {interval} {seeds}"
@@ -96,6 +100,14 @@ def _search_on(evidence: Evidence, found: dict[str, Any]) -> NextCall:
         why = "the gain lies within the noise: more trials, and other keys or wider ranges"
     wanted = search.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
     return evidence.call("start_tuning", why, search=wanted)
+
+
+def _search_anew(evidence: Evidence) -> NextCall:
+    """Name a study of its own: the same search would find the one whose record does not hold."""
+    told = next(body["search"] for _, body in reversed(evidence.entries("study")) if "search" in body)
+    search = SearchSection.model_validate(told)
+    wanted = search.model_copy(update={"seed": search.seed + 1}).model_dump(mode="json", exclude_defaults=True)
+    return evidence.call("start_tuning", "a new study: the record of that one does not hold", search=wanted)
 
 
 def _study_next(evidence: Evidence) -> NextCall:

@@ -10,7 +10,8 @@ from trainwright.tools.gates.publication import NAMING
 from trainwright.tools.ledger.run_keys import end_differences
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, found
-from trainwright.tools.training_orchestrator.abandoned import is_untouched
+from trainwright.tools.limits import use_differences
+from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 def verify_runs(case: Case) -> Found:
     """Compare every run's row, and the files of those that are sealed; of the others, what they were told to do."""
     rows = {row.id: row for row in case.session.scalars(select(Run))}
+    permits = {body["run_id"]: body.get("permit", {}) for _, body in case.of("run_started") + case.of("run_resumed")}
     findings: list[Finding] = []
     sealed = 0
     for run_id, row in rows.items():
@@ -38,6 +40,7 @@ def verify_runs(case: Case) -> Found:
             changed = changed_files(directory, seal["digests"], case.inspection)
             findings += [Finding(where=_where(name), what=f"run {run_id}: {what}") for name, what in changed]
             findings += found("run record", _end_problems(directory, own.run_keys[run_id], seal))
+            findings += found("ledger", [] if changed else _use_problems(directory, seal, permits.get(run_id, {})))
             if None in own.run_keys[run_id]:
                 what = f"run {run_id}: another launcher started its worker, and nothing signs what it recorded"
                 findings.append(Finding(where="run record", what=what, counts=False))
@@ -64,6 +67,13 @@ def _end_problems(run: RunDirectory, keys: list[str | None], seal: dict[str, Any
     if seal.get("problem"):
         return [f"run {run.run_id}: {seal['problem']}"]
     return end_differences(run, keys[-1] if keys else None, seal["state"], seal["digests"])
+
+
+def _use_problems(run: RunDirectory, seal: dict[str, Any], permit: dict[str, Any]) -> list[str]:
+    try:
+        return use_differences(run, seal, permit)
+    except (ValueError, KeyError, TypeError) as error:
+        return [f"run {run.run_id}: what it used cannot be derived again: {type(error).__name__}: {error}"[:200]]
 
 
 def _foreign_runs(case: Case, known: set[str]) -> list[Finding]:
@@ -123,9 +133,11 @@ def _changed_order(run: RunDirectory, digest: str) -> list[str]:
     return [] if same else [f"run {run.run_id}: run.json was changed after the start"]
 
 
-def _changed_limits(run: RunDirectory, reserved: dict[str, Any] | None) -> list[str]:
+def _changed_limits(run: RunDirectory, resumed: dict[str, Any] | None) -> list[str]:
     """Compare what a run's worker is told that it may use with what the ledger reserved when the run was resumed."""
-    path = run.path / LIMITS
+    path, reserved = run.path / LIMITS, resumed["limits"] if resumed else None
+    if resumed and was_cut_off(run, resumed["attempt"]):
+        return []
     if reserved is None:
         return [f"run {run.run_id}: {LIMITS} was added; nothing resumed the run"] if path.exists() else []
     try:

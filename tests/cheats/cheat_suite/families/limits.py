@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import math
 from functools import partial
 from typing import Any
 
 from cheat_suite.case import cheat
-from cheat_suite.scene import Scene
-from cheat_suite.world import CONFIG, GOAL, NAME
+from cheat_suite.forging import rewrite_copy, rewrite_entry
+from cheat_suite.scene import Scene, edit_json, wait_until
+from cheat_suite.world import CONFIG, GOAL, NAME, finish
+from trainwright.tools.training_orchestrator import start_run
+from trainwright.trainer.run import RunKind, RunState
 
 refused = partial(cheat, by="tools", expected="refused", shows=("GATE-4",))
 
@@ -142,3 +146,51 @@ def code_root_by_link(scene: Scene) -> None:
 )
 def limits_in_the_database(scene: Scene) -> None:
     scene.execute("UPDATE projects SET limits = json_set(limits, '$.trials', 1000000)")
+
+
+@cheat(
+    "time-wound-back",
+    "Shorten the times in a run's record before a server has looked at it, and put them back once it has counted them",
+    by="files",
+    at="planned",
+    rule="counts as all that was reserved for it",
+    expected="refused",
+    shows=("GATE-4", "GATE-3"),
+    slow=True,
+)
+def time_wound_back(scene: Scene) -> None:
+    with scene.workspace() as workspace:
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        wait_until(lambda: run.last_status().state is RunState.COMPLETED and not run.is_locked())
+        begun = run.events()[0].time
+        kept = {path: path.read_bytes() for path in (run.path / "events.jsonl", run.path / "status.json")}
+        events = [json.loads(line) | {"time": begun} for line in (run.path / "events.jsonl").read_text().splitlines()]
+        (run.path / "events.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
+        edit_json(run.path / "status.json", lambda value: value.update(heartbeat_at=begun + 0.001))
+        finish(workspace, run.run_id)
+        for path, before in kept.items():
+            path.write_bytes(before)
+    used = next(body["used"] for body in scene.bodies("run_sealed") if body["run_id"] == run.run_id)
+    share = scene.bodies("run_started")[-1]["permit"]["reserved"]["share"]
+    told = "as all that was reserved for it" if used["wall_clock_seconds"] == share["wall_clock_seconds"] else str(used)
+    scene.claim(f"The run counts {told}.", is_refused=used["wall_clock_seconds"] >= share["wall_clock_seconds"])
+
+
+@cheat(
+    "use-rewritten",
+    "Lower what the baseline's seal says that it used, every later entry and the plain copy written anew",
+    by="files",
+    at="based",
+    rule="its seal says otherwise what it used: wall_clock_seconds 0.001, by its record",
+    expected="detected",
+    shows=("GATE-4", "GATE-3"),
+)
+def use_rewritten(scene: Scene) -> None:
+    run_id = scene.newest("baseline")
+    entries = scene.query("SELECT sequence, body FROM ledger WHERE kind = 'run_sealed'")
+    (sequence,) = [number for number, body in entries if json.loads(body)["run_id"] == run_id]
+    bring_back = scene.without_triggers()
+    lower = {"wall_clock_seconds": 0.001}
+    rewrite_entry(scene, sequence, lambda body: body | {"used": body["used"] | lower}, onwards=True)
+    bring_back()
+    rewrite_copy(scene)

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
 from cheat_suite.world import CONFIG, GOAL, NAME
+from trainwright.trainer.run import RunKind
+
+STUDYING = {"running", "confirming"}
+SLOW_LEARNER: dict[str, Any] = {"optimizer": {"learning_rate": 1e-5}, "training": {"epochs": 2}}
 
 refused = partial(cheat, by="tools", expected="refused", shows=("GATE-1",))
 detected = partial(cheat, by="tools", expected="detected", shows=("GATE-1", "PHASE-8"))
@@ -182,8 +187,56 @@ def determinism_off(scene: Scene) -> None:
 @refused(
     "optimize-without-improvement",
     "Skip the optimization although the baseline misses the goal",
-    at="created",
-    rule="optimization gate is closed|stays closed",
+    at="empty",
+    rule="optimization gate of flowers stays closed.*study_completed: measured no study|final needs the finalization",
+    shows=("GATE-1", "PHASE-5"),
+    slow=True,
 )
 def optimize_without_improvement(scene: Scene) -> None:
+    _diagnosed(scene, SLOW_LEARNER)
+    assert scene.must("project_status", project=NAME)["phase"] == "optimization"
     scene.attempt("pass_gate", project=NAME, phase="optimization")
+    scene.attempt("start_training", project=NAME, kind="final")
+
+
+@cheat(
+    "study-rows-for-a-moment",
+    "Edit a study's trials and confirmation in the database, pass the gate that reports them, and put them back",
+    by="files",
+    at="empty",
+    rule="optimization.best_configuration: measured study .*confirmation was changed in the database",
+    expected="refused",
+    shows=("GATE-3", "PHASE-5"),
+    slow=True,
+)
+def study_rows_for_a_moment(scene: Scene) -> None:
+    _search(scene)
+    kept = scene.query("SELECT confirmation FROM studies")[0][0]
+    (value,) = scene.query("SELECT value FROM trials WHERE number = 0")[0]
+    scene.execute(
+        "UPDATE studies SET confirmation = json_set(confirmation, '$.improvement_low', 0.9, '$.best[0]', 1.0)",
+        "UPDATE trials SET value = 1.0 WHERE number = 0",
+    )
+    scene.attempt("pass_gate", project=NAME, phase="optimization")
+    scene.execute(f"UPDATE studies SET confirmation = '{kept}'", f"UPDATE trials SET value = {value} WHERE number = 0")
+
+
+def _search(scene: Scene) -> None:
+    """Take a project that hardly learns through a study, as it may be done."""
+    _diagnosed(scene, SLOW_LEARNER)
+    rates = {"optimizer.learning_rate": {"type": "float", "low": 0.02, "high": 0.03}}
+    search = {"method": "random", "trials": 2, "space": rates, "pruning": {"name": "none"}}
+    study_id = scene.must("start_tuning", project=NAME, search=search)["study_id"]
+    while (study := scene.must("tuning_status", study_id=study_id, wait_seconds=50))["state"] in STUDYING:
+        pass
+    assert study["state"] == "completed", study
+
+
+def _diagnosed(scene: Scene, config: dict[str, Any]) -> None:
+    """Take a project with this configuration to the optimization phase, as it may be done."""
+    scene.project(config)
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        scene.train_aside(kind)
+        scene.must("pass_gate", project=NAME, phase=phase)
+    scene.must("diagnose_run", project=NAME, run_id=scene.newest("baseline"))
+    scene.must("pass_gate", project=NAME, phase="diagnostics")

@@ -1,0 +1,117 @@
+"""What is told of replays: those that differed before one came out identical, and what an exemption let through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.tools.projects.conftest import GOAL, finish
+
+from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.keeper import GateReport, evaluate
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.replays import after_a_difference
+from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.owner import Wish
+from trainwright.tools.reports.model_card import _replayed
+from trainwright.tools.training_orchestrator import replay_run, start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import RunKind
+
+CHECK = "finalization.replay_identical"
+NET = """
+import os
+from pathlib import Path
+
+import torch
+
+
+class Net(torch.nn.Linear):
+    def __init__(self):
+        super().__init__(4, 3)
+        if Path(__file__).with_name("chance").exists():
+            self.weight.data += int.from_bytes(os.urandom(2), "big") / 2**20 + 1e-3
+"""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Iterator[Workspace]:
+    """A workspace whose project `p` has a final run."""
+    (tmp_path / "net.py").write_text(NET)
+    opened = Workspace.open(tmp_path / "workspace")
+    config = {"model": {"use": "net.py:Net"}, "data": {"use": "iris"}, "training": {"epochs": 3},
+              "optimizer": {"learning_rate": 0.05}}  # fmt: skip
+    projects.create_project(opened, "p", intent="", goal=GOAL | {"target": 0.3}, config=config)
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        train(opened, kind)
+        projects.pass_gate(opened, "p", phase)
+    projects.diagnose(opened, "p")
+    projects.pass_gate(opened, "p", "diagnostics")
+    projects.pass_gate(opened, "p", "optimization")
+    train(opened, RunKind.FINAL)
+    yield opened
+    opened.close()
+
+
+def train(workspace: Workspace, kind: RunKind) -> None:
+    assert finish(workspace, start_run(workspace, "p", kind).run_id).state == "completed"
+
+
+def judged(evidence: Evidence) -> tuple[Any, GateReport]:
+    report = evaluate(evidence, Phase.FINALIZATION)
+    return next(check for check in report.checks if check.id == CHECK), report
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("REPRO-5", "PHASE-6", "GATE-2", "GATE-3")
+def test_a_replay_that_differed_is_told_beside_one_that_is_identical(workspace: Workspace) -> None:
+    chance = workspace.path.parent / "chance"
+    chance.touch()
+    differing = finish(workspace, replay_run(workspace, "p").run_id)
+    chance.unlink()
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, "p")
+        found, _ = judged(evidence)
+        assert (found.status, found.next.tool) == ("failed", "configure"), "not the same replay once more"
+        assert found.next.arguments["ask_owner"] == {"exemption": "unseeded_code"}
+        assert "reproducibility/verification.md" in found.next.why
+        vars(evidence)["grants"] = [Wish(kind="exemption", name="put_")]
+        found, report = judged(evidence)
+        told = _replayed(evidence, report)
+    assert found.status == "passed_with_exemption"
+    assert told.startswith(f"{differing.run_id}: passed with exemption, 2 tensors, different: ")
+    assert told.endswith("; best checkpoint DIFFERENT; exempted by the owner: put_")
+
+    identical = finish(workspace, replay_run(workspace, "p").run_id)
+    train(workspace, RunKind.EXPORT)
+    projects.pass_gate(workspace, "p", "finalization")
+    card = (workspace.project_folder("p") / "final_model" / "README.md").read_text()
+    told = f"2 tensors, identical; best checkpoint identical; 1 other replay of it DIFFERED: {differing.run_id}"
+    assert f"| {identical.run_id}: passed, {told} |" in card
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("REPRO-5", "GATE-2")
+@pytest.mark.parametrize(
+    ("deterministic", "changed", "facts", "tool", "argument"),
+    [
+        (True, ["edited"], {}, "verify_reproducibility", {"run_id": "final-1"}),
+        (False, [], {}, "configure", {"changes": {"reproducibility.deterministic": True}}),
+        (True, [], {"environment.threads": {}}, "start_training", {"kind": "final"}),
+        (True, [], {}, "configure", {"ask_owner": {"exemption": "unseeded_code"}}),
+    ],
+)
+def test_after_a_difference_something_is_changed_first(
+    deterministic: bool, changed: list[str], facts: dict[str, Any], tool: str, argument: dict[str, Any]
+) -> None:
+    evidence: Any = SimpleNamespace(
+        config=SimpleNamespace(reproducibility=SimpleNamespace(deterministic=deterministic)),
+        call=lambda tool, why, **arguments: SimpleNamespace(tool=tool, arguments=arguments),
+    )
+    replay: Any = SimpleNamespace(differences=changed, part=lambda name: {"fingerprint_differences": facts})
+    call = after_a_difference(evidence, SimpleNamespace(id="final-1"), replay)  # type: ignore[arg-type]
+    assert (call.tool, call.arguments) == (tool, argument)

@@ -1,0 +1,83 @@
+"""What the replays of a final run came to: the one that counts, and those before it that differed (REPRO-5).
+
+The newest completed replay counts. Whoever repeats until one is identical has the others told beside it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.answers import NextCall
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+DOCUMENT = "reproducibility/verification.md"
+UNSEEDED = "unseeded_code"
+"""The exemption of user code that gives other weights each time, whatever it is that it draws on."""
+
+
+class Replayed(NamedTuple):
+    """One completed replay beside its source."""
+
+    is_identical: bool
+    """The last weights, every recorded metric and the best checkpoint, and the record is as it was sealed."""
+    measured: str
+
+
+def compared(source: RunEvidence, replay: RunEvidence) -> Replayed:
+    """Return what a completed replay's comparison came to."""
+    found = replay.part("comparison")
+    same = (
+        found.get("identical") is True
+        and found.get("metrics_identical") is True
+        and found.get("source_weights_digest") == source.summary.get("weights_digest")
+        and not replay.differences
+    )
+    shipped = _best_weights(source)
+    same_best = shipped is not None and shipped == _best_weights(replay)
+    causes = "; ".join(map(str, [*replay.differences, *found.get("causes", [])][:2]))
+    told = f"{found.get('tensors', 0)} tensors, " + ("identical" if same else f"different: {causes}")
+    return Replayed(same and same_best, f"{told}; best checkpoint {'identical' if same_best else 'DIFFERENT'}")
+
+
+def others_that_differed(evidence: Evidence) -> list[str]:
+    """Return the final run's other completed replays that did not come out identical, in order of their start."""
+    final, counting = evidence.final, evidence.replay
+    if final is None or counting is None:
+        return []
+    others = [
+        run_id
+        for run_id, body in evidence.facts.started.items()
+        if (body["kind"], body["source_run"]) == (RunKind.REPLAY, final.id)
+        and run_id != counting.id
+        and evidence.facts.seals.get(run_id, {}).get("state") == RunState.COMPLETED
+    ]
+    found = ((run_id, evidence.run(run_id)) for run_id in others)
+    return [run_id for run_id, run in found if run is None or not compared(final, run).is_identical]
+
+
+def after_a_difference(evidence: Evidence, source: RunEvidence, replay: RunEvidence) -> NextCall:
+    """Return a call that changes something: the same replay again would only be another draw."""
+    if replay.differences:  # nothing was measured: its record does not hold
+        return evidence.call("verify_reproducibility", "the record of that replay was changed", run_id=source.id)
+    if not evidence.config.reproducibility.deterministic:
+        why = f"non-deterministic operations were allowed ({DOCUMENT}); every gate anew"
+        return evidence.call("configure", why, changes={"reproducibility.deterministic": True})
+    facts = ", ".join(sorted(replay.part("comparison").get("fingerprint_differences", {})))
+    if facts:
+        return evidence.call("start_training", f"the final run anew, as things are now: {facts}", kind="final")
+    why = f"{DOCUMENT} reads the difference; seed the code, then every gate anew: only what cannot be is for the owner"
+    return evidence.call("configure", why, ask_owner={"exemption": UNSEEDED})
+
+
+def _best_weights(run: RunEvidence) -> str | None:
+    """Return the digest of the best checkpoint's weights, which is what the export ships."""
+    best = [record for record in list_checkpoints(run.directory) if "best" in record.tags]
+    if not best:
+        return None
+    manifest = json.loads((best[0].path / "manifest.json").read_text(encoding="utf-8"))
+    return str(manifest["files"]["model.safetensors"]["digest"])
