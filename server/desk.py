@@ -35,7 +35,7 @@ class Desk:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
         from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.owner import taken_up
-        from trainwright.tools.projects import finish_provenance
+        from trainwright.tools.projects import finish_deletions, finish_provenance
         from trainwright.tools.training_orchestrator import put_back_all, remove_abandoned
         from trainwright.tools.workspace import Workspace
 
@@ -47,6 +47,7 @@ class Desk:
                 remove_abandoned(self._workspace)
                 put_back_all(self._workspace)
                 finish_provenance(self._workspace)
+                finish_deletions(self._workspace)
             return taken_up(self._workspace.refreshed())
 
     def begin(self) -> None:

@@ -3,7 +3,7 @@
 from trainwright.tools.projects.configuration import ConfigurationAnswer, ask_for, configure
 from trainwright.tools.projects.creation import create_project
 from trainwright.tools.projects.curves import ComparisonAnswer, CurvesAnswer, compare_runs, plot_metrics
-from trainwright.tools.projects.deletion import DeletionAnswer, delete_project
+from trainwright.tools.projects.deletion import DeletionAnswer, delete_project, finish_deletions
 from trainwright.tools.projects.diagnosis import DiagnosisAnswer, diagnose
 from trainwright.tools.projects.passing import GateAnswer, finish_provenance, pass_gate
 from trainwright.tools.projects.status import ProjectStatus, ProjectSummary, count_projects, project_status
@@ -24,6 +24,7 @@ __all__ = [
     "create_project",
     "delete_project",
     "diagnose",
+    "finish_deletions",
     "finish_provenance",
     "pass_gate",
     "plot_metrics",

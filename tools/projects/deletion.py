@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import delete, select
@@ -18,13 +21,14 @@ from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import (
     ConfigVersion,
     GateDecision,
+    LedgerEntry,
     Project,
     RegisteredModel,
     Run,
     Study,
     Trial,
 )
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.errors import ConfigurationError, ConflictError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 ACTIVE = ("running", "confirming")
+log = logging.getLogger("trainwright")
 
 
 class DeletionAnswer(Answer):
@@ -93,12 +98,50 @@ def _record(request: Request, runs: list[Run]) -> dict[str, Any]:
     return {"request": request.id, "runs": [run.id for run in runs]}
 
 
-def _remove_files(folder: Path) -> None:
-    """Remove all but the ledger; what cannot be removed is no evidence of anything any more."""
-    for path in folder.iterdir():
-        if path.name in {LEDGER, MARKER} or path.name.startswith(f".{LEDGER}"):
-            continue
+def finish_deletions(workspace: Workspace) -> list[str]:
+    """Remove what killed servers left of projects that the ledger says were deleted; return the projects.
+
+    A server does it when it starts. The rows went with the entry, so a project that has one was not deleted.
+    """
+    from trainwright.tools.ledger.verification.findings import deleted_projects
+
+    with workspace.session() as session:
+        kinds = ("owner_decision", DELETED)
+        told = session.scalars(select(LedgerEntry).where(LedgerEntry.kind.in_(kinds)).order_by(LedgerEntry.sequence))
+        pairs = [(entry, body) for entry in told if (body := _body(entry)) is not None]
+        present = set(session.scalars(select(Project.name)))
+    found = []
+    for name in sorted(deleted_projects(pairs) - present):
+        with suppress(ConfigurationError):  # a name that was edited into the ledger
+            found += [name] if _remove_files(workspace.project_folder(name)) else []
+    if found:
+        log.warning("removed what was left of deleted projects: %s", ", ".join(found))
+    return found
+
+
+def _body(entry: LedgerEntry) -> dict[str, Any] | None:
+    """Return what an entry says; one that was damaged says nothing, and `verify` names it."""
+    try:
+        body = json.loads(entry.body)
+        wish = dict(body.get("wish") or {})
+        return {**body, "wish": wish | {"name": str(wish.get("name"))}}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+def _remove_files(folder: Path) -> bool:
+    """Remove all but the ledger, and return whether there was anything; never through a link.
+
+    What cannot be removed is no evidence of anything any more.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    kept = {LEDGER, MARKER}
+    paths = [path for path in folder.iterdir() if path.name not in kept and not path.name.startswith(f".{LEDGER}")]
+    for path in paths:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+    return bool(paths)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
+import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from trainwright.server.desk import Desk
 from trainwright.tools.ledger import append
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.limits import workspace_usage
 from trainwright.tools.owner import Grantor, decide
-from trainwright.tools.projects import create_project, delete_project, project_status
+from trainwright.tools.projects import create_project, delete_project, deletion, finish_deletions, project_status
 from trainwright.tools.training_orchestrator import start_run, stop_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.errors import ApprovalNeededError, ConflictError, NotFoundError
@@ -73,3 +79,112 @@ def test_a_deletion_that_the_owner_did_not_grant_hides_nothing(at: Callable[[str
         append(session, NAME, "project_deleted", {"request": request, "runs": []})
     (workspace.project_folder(NAME) / "training_config.yaml").write_text("seed: 1")
     assert any("training_config.yaml" in problem for problem in verify_workspace(workspace.path).problems)
+
+
+def die(*_: object, **__: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(deletion, "append", die)
+
+
+def after_the_commit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(deletion, "_remove_files", die)
+
+
+def amid_the_files(patch: pytest.MonkeyPatch) -> None:
+    """Once the first folder is gone."""
+    remove = shutil.rmtree
+
+    def remove_and_die(path: Path, **options: bool) -> None:
+        remove(path, **options)
+        die()
+
+    patch.setattr(shutil, "rmtree", remove_and_die)
+
+
+def delete_and_die(path: Path, where: Callable[[pytest.MonkeyPatch], None]) -> None:
+    """Delete the project in a forked server that is killed where `where` says."""
+    child = os.fork()
+    if child == 0:
+        try:
+            where(pytest.MonkeyPatch())
+            delete_project(Workspace.open(path), NAME)
+        finally:
+            os._exit(70)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+
+
+def next_server(workspace: Workspace) -> None:
+    desk = Desk(workspace.path)
+    assert desk.workspace().path == workspace.path
+    desk.close()
+
+
+@pytest.mark.parametrize("where", [after_the_commit, amid_the_files])
+def test_the_next_server_finishes_a_deletion_that_a_killed_one_began(
+    at: Callable[[str], Workspace], where: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    workspace = at("finished")
+    grant(workspace)
+    delete_and_die(workspace.path, where)
+    folder = workspace.project_folder(NAME)
+    assert len(list(folder.iterdir())) > 1
+    verified = verify_workspace(workspace.path)
+    assert verified.problems == []
+    left = [finding.what for finding in verified.findings if "while it deleted its project" in finding.what]
+    assert len(left) == len(list(folder.glob("runs/*")))
+    next_server(workspace)
+    assert [path.name for path in folder.iterdir()] == ["ledger.jsonl"]
+    assert verify_workspace(workspace.path).problems == []
+
+
+def test_a_deletion_that_was_never_committed_leaves_the_project_whole(at: Callable[[str], Workspace]) -> None:
+    workspace = at("planned")
+    grant(workspace)
+    delete_and_die(workspace.path, before_the_commit)
+    next_server(workspace)
+    assert project_status(workspace, NAME).phase == "baseline"  # type: ignore[union-attr]
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.parametrize("is_granted", [True, False])
+def test_files_go_only_where_a_granted_deletion_has_taken_the_rows(
+    at: Callable[[str], Workspace], is_granted: bool
+) -> None:
+    workspace = at("created")
+    with pytest.raises(ApprovalNeededError) as caught:
+        delete_project(workspace, NAME)
+    request = caught.value.details["requests"][0]["request"]
+    if is_granted:
+        decide(workspace, request, granted=True, by=OWNER)
+    with workspace.session() as session:
+        append(session, NAME, "project_deleted", {"request": request, "runs": []})
+        if not is_granted:
+            deletion._remove_rows(session, NAME)
+    (folder := workspace.project_folder(NAME) / "notes").mkdir()
+    assert finish_deletions(workspace) == []
+    assert folder.is_dir()
+
+
+def test_nothing_is_removed_through_a_link_and_edited_entries_stop_no_server(
+    at: Callable[[str], Workspace], tmp_path: Path
+) -> None:
+    workspace = at("created")
+    grant(workspace)
+    delete_project(workspace, NAME)
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (elsewhere / "notes.md").write_text("mine")
+    shutil.rmtree(workspace.project_folder(NAME))
+    workspace.project_folder(NAME).symlink_to(elsewhere)
+    next_server(workspace)
+    assert (elsewhere / "notes.md").read_text() == "mine"
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        connection.execute("DROP TRIGGER ledger_no_update")
+    for wish in ("[1]", '{"kind": "deletion", "name": [1]}', "7"):
+        with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+            body = f'{{"wish": {wish}, "granted": true, "request": []}}'
+            connection.execute("UPDATE ledger SET body = ? WHERE kind = 'owner_decision'", [body])
+        next_server(workspace)

@@ -9,7 +9,7 @@ from sqlalchemy import select
 from trainwright.tools.gates.publication import NAMING
 from trainwright.tools.ledger.run_keys import end_differences
 from trainwright.tools.ledger.seals import changed_files
-from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, found
+from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, deleted_projects, found
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off
 from trainwright.tools.workspace.tables import Run
@@ -78,14 +78,17 @@ def _use_problems(run: RunDirectory, seal: dict[str, Any], permit: dict[str, Any
 
 def _foreign_runs(case: Case, known: set[str]) -> list[Finding]:
     """Name folders among the runs that no permit made. One that no worker has touched, a killed server left behind."""
-    findings = []
+    findings, deleted = [], deleted_projects(case.everything)
     for folder in sorted((case.workspace.path / "projects").glob("*/runs/*")):
         what = f"run {folder.name}: its folder stands among the runs, and the ledger never started it"
         if folder.name in known:
             continue
-        if is_untouched(folder):
+        is_left = folder.parent.parent.name in deleted
+        if is_left:
+            what = f"run {folder.name}: a server ended while it deleted its project, and the next one removes it"
+        elif is_untouched(folder):
             what += "; a server ended while it ordered it, and the next one that starts removes it"
-        findings.append(Finding(where="run record", what=what, counts=not is_untouched(folder)))
+        findings.append(Finding(where="run record", what=what, counts=not (is_left or is_untouched(folder))))
     return findings
 
 
