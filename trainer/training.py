@@ -31,6 +31,7 @@ from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code import own_code, patches, records
+from trainwright.trainer.user_code.judged_step import require_judged_model
 
 
 def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
@@ -75,6 +76,8 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         sampler.close()
         observers.close()
     require_honest(specification)
+    if ordered.kind is not RunKind.REPLAY:  # its source was held to it, and its weights are still to be compared
+        require_judged_model(session)
     run.write_evidence("summary", summary_evidence(session, reason, sampler))
     if ordered.kind is RunKind.REPLAY:
         from trainwright.trainer.reproducibility.comparison import compare

@@ -142,6 +142,7 @@ class Evidence:
         self.workspace = workspace
         self.project = get_project(session, project)
         self.before = before
+        self._settings = workspace.settings  # another call of the same server may read them anew meanwhile
         self.inspection = inspection or Inspection(remembered_digest)
         self._surroundings: dict[str, list[str]] = {}
         self.facts = ProjectFacts(session, project, before=before)
@@ -160,8 +161,8 @@ class Evidence:
 
     @property
     def settings(self) -> Settings:
-        """The owner's settings. A check reads them here, so that a decision can be derived again under its own."""
-        return self.workspace.settings
+        """The owner's settings when this was read. Checks read them here: a decision is derived again under its own."""
+        return self._settings
 
     def lines(self, phase: Phase) -> list[CheckLine]:
         """Return the lines of a phase's checklist that hold. Raises NotFoundError or ConfigurationError."""

@@ -75,7 +75,7 @@ class PastEvidence(Evidence):
     def settings(self) -> Settings:
         """The owner's settings under which it was decided."""
         recorded = self._circumstances.get("settings")
-        return Settings.model_validate(recorded) if recorded else self.workspace.settings
+        return Settings.model_validate(recorded) if recorded else super().settings
 
     def lines(self, phase: Phase) -> list[CheckLine]:
         """Return the checklist's lines that held: of its own phase as it records them, of others as documented now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from blake3 import blake3
 from pydantic import BaseModel
 from sqlalchemy import select
 
@@ -18,7 +19,8 @@ from trainwright.tools.provenance.envelope import as_json, sealed
 from trainwright.tools.provenance.statement import statement
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.canonical import CHUNK_BYTES
+from trainwright.trainer.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 FILE, CRATE = "final_model.intoto.json", "ro-crate-metadata.json"
+MODEL = "final_model"
+"""Folder of the files that are attested."""
 
 
 class Attested(BaseModel):
@@ -50,25 +54,28 @@ def attest(workspace: Workspace, project: str) -> Attested:
     Raises:
         NotFoundError: no such project.
         ConflictError: it has no final model, or a gate is not passed and fresh.
+        IntegrityError: a file was swapped since that was looked at.
         StorageError: the files cannot be written.
     """
     with workspace.session() as session:
-        finalization = _finished(session, workspace, project)
-    return _write(workspace, project, finalization)
+        finalization, artifacts = _finished(session, workspace, project)
+    return _write(workspace, project, finalization, artifacts)
 
 
-def _write(workspace: Workspace, project: str, finalization: int) -> Attested:
+def _write(workspace: Workspace, project: str, finalization: int, artifacts: dict[str, str]) -> Attested:
     """Write in-toto statement and RO-Crate of a final model, recorded in the ledger.
 
     Args:
         finalization: ledger sequence of the decision that the model stands for; all gates were found to be fresh.
+        artifacts: digest of each file that it names.
 
     Raises:
         ConflictError: finalization was decided anew meanwhile.
+        IntegrityError: a file is not the one that it names, or the final run's record is not the sealed one.
         StorageError: the files cannot be written.
     """
     folder = workspace.project_folder(project)
-    subjects = sha256_of(folder, sorted((folder / "final_model").rglob("*")))  # takes too long to hold the lock
+    subjects = _subjects(folder, artifacts)  # takes too long to hold the lock
     with workspace.session() as session:
         evidence = Evidence(session, workspace, project)
         final, decision = evidence.final, accepted_decisions(evidence).get(Phase.FINALIZATION)
@@ -87,15 +94,15 @@ def _write(workspace: Workspace, project: str, finalization: int) -> Attested:
     return Attested(path=str(folder / FILE), artifacts=[FILE, CRATE], files=len(subjects), key=key)
 
 
-def _finished(session: Session, workspace: Workspace, project: str) -> int:
-    """Return the ledger sequence of the project's last gate, all of them being fresh."""
+def _finished(session: Session, workspace: Workspace, project: str) -> tuple[int, dict[str, str]]:
+    """Return the ledger sequence of the project's last gate, all of them being fresh, and the files that it names."""
     get_project(session, project)
     evidence = Evidence(session, workspace, project)
     where = standing(evidence)
-    finalization = where.gate(Phase.FINALIZATION).ledger_sequence
+    finalization = accepted_decisions(evidence).get(Phase.FINALIZATION)
     if not where.is_finished or finalization is None:
         raise _unfinished(project, where.phase.value)
-    return finalization
+    return finalization[0], finalization[1]["artifacts"]
 
 
 def _unfinished(project: str, phase: str) -> ConflictError:
@@ -103,6 +110,29 @@ def _unfinished(project: str, phase: str) -> ConflictError:
         f"Project {project} is in {phase}: there is no final model that all gates stand for.",
         remedy=f"project_status(project={project!r}) says what is missing; attest it when it is finished.",
     )
+
+
+def _subjects(folder: Path, artifacts: dict[str, str]) -> dict[str, str]:
+    """Return the sha256 (hex) of every file of the final model, by its name in the project folder.
+
+    Each is compared in the same read with what finalization recorded: one that was swapped since is never attested.
+    """
+    found, wrong = {}, {name for name in artifacts if name.startswith(f"{MODEL}/")}
+    for path in sorted((folder / MODEL).rglob("*")):
+        if path.is_file():
+            name, sha256, digest = str(path.relative_to(folder)), hashlib.sha256(), blake3()
+            with path.open("rb") as file:
+                while chunk := file.read(CHUNK_BYTES):
+                    sha256.update(chunk)
+                    digest.update(chunk)
+            found[name] = sha256.hexdigest()
+            (wrong.discard if artifacts.get(name) == f"blake3:{digest.hexdigest()}" else wrong.add)(name)
+    if wrong:
+        raise IntegrityError(
+            f"Not what finalization recorded: {', '.join(sorted(wrong)[:3])}.",
+            remedy="Put the files back, or pass the finalization gate again, which writes them anew; then attest.",
+        )
+    return found
 
 
 def sha256_of(folder: Path, paths: list[Path]) -> dict[str, str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import trainwright
 from trainwright.tools.gates.standing import accepted_decisions
 from trainwright.tools.workspace.tables import LedgerEntry
+from trainwright.trainer.canonical import digest_bytes
+from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.run import RunStatus
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
@@ -16,6 +21,7 @@ STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "urn:trainwright:training:1"
 BUILDER = "urn:trainwright:server"
+log = logging.getLogger("trainwright")
 
 
 def statement(evidence: Evidence, final: RunEvidence, subjects: dict[str, str], head: LedgerEntry) -> dict[str, Any]:
@@ -24,6 +30,9 @@ def statement(evidence: Evidence, final: RunEvidence, subjects: dict[str, str], 
     Args:
         subjects: sha256 (64 hex digits) of every file of the final model, by its name in the project folder.
         head: the ledger's last entry.
+
+    Raises:
+        IntegrityError: the run's record is not the one that was sealed.
     """
     return {
         "_type": STATEMENT_TYPE,
@@ -33,7 +42,10 @@ def statement(evidence: Evidence, final: RunEvidence, subjects: dict[str, str], 
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
                 "externalParameters": {"project": evidence.name, "goal": evidence.project.goal},
-                "internalParameters": {"configuration": evidence.final_values, "seed": final.row.seed},
+                "internalParameters": {
+                    "configuration": evidence.final_values,
+                    "seed": final.facts.started[final.id]["seed"],
+                },
                 "resolvedDependencies": _dependencies(final),
             },
             "runDetails": {
@@ -52,9 +64,9 @@ def digest_set(digest: str) -> dict[str, str]:
 
 
 def _dependencies(final: RunEvidence) -> list[dict[str, Any]]:
-    environment = final.part("environment")
+    environment = _sealed(final, "artifacts/environment.json")
     found = [
-        {"name": "configuration", "digest": digest_set(final.row.config_digest)},
+        {"name": "configuration", "digest": digest_set(final.facts.started[final.id]["config_digest"])},
         {
             "name": "environment",
             "digest": digest_set(str(environment.get("packages_digest"))),
@@ -62,7 +74,7 @@ def _dependencies(final: RunEvidence) -> list[dict[str, Any]]:
         },
     ]
     for part, key in (("data", "fingerprint"), ("code", "digest")):
-        record = final.part(part)
+        record = _sealed(final, f"artifacts/{part}.json")
         found += [{"name": part, "digest": digest_set(str(record[key]))}] if record.get(key) else []
         files = sorted(record.get("files", {}).items())
         found += [{"name": f"{part}/{name}", "digest": digest_set(digest)} for name, digest in files]
@@ -72,8 +84,22 @@ def _dependencies(final: RunEvidence) -> list[dict[str, Any]]:
     return found
 
 
+def _sealed(final: RunEvidence, name: str) -> dict[str, Any]:
+    """Return what a file of the run's record holds, compared in the same read with its seal. Raises IntegrityError."""
+    try:
+        data = (final.directory.path / name).read_bytes()
+        if digest_bytes(data) == (final.sealed or {}).get(name):
+            return dict(json.loads(data))
+    except (OSError, ValueError) as error:
+        log.warning("%s of run %s: %s", name, final.id, error)
+    raise IntegrityError(
+        f"{name} of run {final.id} is not what was sealed.",
+        remedy=f"Put it back; project_status(project={final.row.project!r}) names what was changed.",
+    )
+
+
 def _times(final: RunEvidence) -> dict[str, str]:
-    status = final.status
+    status = RunStatus.model_validate(_sealed(final, "status.json"))
     ended = {"startedOn": status.started_at, "finishedOn": status.heartbeat_at}
     return {name: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") for name, at in ended.items() if at}
 

@@ -73,7 +73,10 @@ def fingerprint_basis(evidence: dict[str, Any], *, device: str, precision: str) 
 
 
 def import_test() -> tuple[dict[str, str], dict[str, str]]:
-    """Import the libraries that a run uses, together; return versions, and errors of those that fail."""
+    """Import the engine's own libraries together; return versions, and errors of those that fail.
+
+    What the user's code imports is tested by importing that code, later in the same process.
+    """
     versions: dict[str, str] = {}
     failures: dict[str, str] = {}
     for name in IMPORT_TESTED:

@@ -111,6 +111,19 @@ def test_a_refused_gate_names_check_measured_required_and_call(at: At) -> None:
     assert caught.value.document == "phases/planning/checklist.md"
 
 
+@pytest.mark.requirement("PHASE-2", "REPRO-3")
+def test_planning_names_the_packages_that_were_imported_and_claims_no_more(at: At) -> None:
+    workspace = at("smoked")
+    (run,) = workspace.project_folder(NAME).glob("runs/smoke-*")
+    environment = json.loads((run / "artifacts" / "environment.json").read_text())
+    (line,) = [each for each in status(workspace).checks if each.id == "planning.environment_captured"]
+    recorded, imported = line.measured.split("; ")
+    assert recorded == f"{len(environment['packages'])} packages recorded"
+    names = ", ".join(environment["import_tested"])
+    assert imported == f"{names} import together, and with them what the smoke run's code imports"
+    assert len(environment["import_tested"]) < len(environment["packages"])
+
+
 @pytest.mark.requirement("GATE-3")
 def test_refusals_are_recorded_too(at: At) -> None:
     workspace = at("created")

@@ -18,11 +18,11 @@ from trainwright.tools import projects
 from trainwright.tools.ledger import entries
 from trainwright.tools.ledger.signing import VARIABLE, new_key, public_path
 from trainwright.tools.ledger.verification import verify_workspace
-from trainwright.tools.provenance import attest
+from trainwright.tools.provenance import attest, attesting
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.canonical import digest_file
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.errors import ConflictError, IntegrityError
 
 NAME = "flowers"
 PROVENANCE = ("final_model.intoto.json", "ro-crate-metadata.json")
@@ -133,6 +133,54 @@ def test_what_is_not_finished_or_stale_is_not_attested(at: At) -> None:
     with pytest.raises(ConflictError, match="is in planning"):
         attest(workspace, NAME)
     assert (workspace.project_folder(NAME) / "final_model.intoto.json").read_bytes() == written
+
+
+def swap_once_found_fresh(monkeypatch: pytest.MonkeyPatch, swap: Callable[[], object]) -> None:
+    """Swap a file in the moment after all gates were found to be fresh, and before anything of it is signed."""
+    found = attesting._finished
+
+    def finished(*arguments: Any) -> Any:
+        result = found(*arguments)
+        swap()
+        return result
+
+    monkeypatch.setattr(attesting, "_finished", finished)
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5", "PHASE-8")
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("final_model/model.safetensors", b"better weights"),
+        ("final_model/better.safetensors", b"added"),
+        ("final_model/metrics.json", None),
+    ],
+)
+def test_a_file_that_is_swapped_once_the_gates_were_found_fresh_is_not_attested(
+    at: At, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes | None
+) -> None:
+    workspace = at("finished")
+    path = workspace.project_folder(NAME) / name
+    with workspace.session() as session:
+        before = entries(session, NAME, "attestation")
+    swap_once_found_fresh(monkeypatch, lambda: path.unlink() if content is None else path.write_bytes(content))
+    with pytest.raises(IntegrityError, match=f"Not what finalization recorded: {name}"):
+        attest(workspace, NAME)
+    with workspace.session() as session:
+        assert entries(session, NAME, "attestation") == before
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5", "PHASE-8")
+@pytest.mark.parametrize("name", ["artifacts/environment.json", "artifacts/code.json", "status.json"])
+def test_a_record_that_is_swapped_then_is_not_told_in_the_statement(
+    at: At, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    workspace = at("finished")
+    (final,) = workspace.project_folder(NAME).glob("runs/final-*")
+    value = json.loads((final / name).read_text())
+    swap_once_found_fresh(monkeypatch, lambda: (final / name).write_text(json.dumps(value | {"digest": "blake3:00"})))
+    with pytest.raises(IntegrityError, match=f"{name} of run {final.name} is not what was sealed"):
+        attest(workspace, NAME)
 
 
 @pytest.mark.requirement("GATE-3", "PHASE-6")

@@ -208,6 +208,28 @@ def test_what_rightly_changes_after_a_gate_is_no_difference(at: At) -> None:
     assert verify_workspace(workspace.path).findings == []
 
 
+@pytest.mark.requirement("GATE-1", "GATE-3")
+def test_a_decision_sees_one_state_of_the_settings_whatever_another_call_reads_meanwhile(at: At) -> None:
+    workspace = at("smoked")
+    path = workspace.path / "settings.yaml"
+
+    def demand_git() -> None:
+        path.write_text(path.read_text().replace("require_git: false", "require_git: true"))
+        workspace.refreshed()
+
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        demand_git()
+        report = evaluate(evidence, Phase.PLANNING)
+        assert evidence.settings.require_git is False
+        assert report.outcome == "passed"
+        record(evidence, report, {})
+    assert verdicts(workspace) == []
+    with workspace.session() as session:
+        report = evaluate(Evidence(session, workspace, NAME), Phase.PLANNING)
+    assert [result.id for result in report.blocking] == ["planning.code_captured"]
+
+
 @pytest.mark.requirement("GATE-3")
 def test_a_refusal_during_a_run_is_no_difference_once_the_run_has_ended(at: At) -> None:
     workspace = at("planned")

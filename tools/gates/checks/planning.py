@@ -128,14 +128,18 @@ def determinism_probed(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.environment_captured")
 def environment_captured(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The packages were recorded and import together."""
+    """The packages were recorded; those that the engine uses, and then the user's code in the smoke run, import."""
     record = evidence.smoke.part("environment") if evidence.smoke else {}
     if not record:
         return _needs_smoke(evidence, "not captured", line.text)
     failures = record.get("import_failures") or {}
     count = len(record.get("packages", {}))
-    measured = f"{count} packages; " + (f"fail to import: {', '.join(failures)}" if failures else "import together")
-    return judged(count > 0 and not failures, measured, "all recorded, none failing to import", _again(evidence))
+    told = f"{', '.join(record.get('import_tested') or {})} import together"
+    if evidence.smoke is not None and evidence.smoke.is_complete:
+        told += ", and with them what the smoke run's code imports"
+    measured = f"{count} packages recorded; " + (f"fail to import: {', '.join(failures)}" if failures else told)
+    required = "all recorded; those that the engine and the code use import together"
+    return judged(count > 0 and not failures, measured, required, _again(evidence))
 
 
 @check("planning.data_fingerprinted")

@@ -281,19 +281,36 @@ def metric_that_returns_another(scene: Scene) -> None:
 
 @cheat(
     "targets-of-ones-own",
-    "Return the predictions as the targets that the built-in accuracy compares (reports say: from the user's step)",
+    "Return the predictions as the targets that the built-in accuracy compares",
     by="code",
     at="empty",
-    expected="missed",
-    rule="targets|step",
+    expected="refused",
+    rule="targets that `step` returns change with the model's weights",
     slow=True,
 )
 def targets_of_ones_own(scene: Scene) -> None:
+    _judge(scene, output="scores", target="scores.argmax(1)")
+
+
+@cheat(
+    "outputs-of-ones-own",
+    "Mix the labels into the outputs that the built-in accuracy compares (reports say: from the user's step)",
+    by="code",
+    at="empty",
+    expected="missed",
+    rule="outputs|step",
+    slow=True,
+)
+def outputs_of_ones_own(scene: Scene) -> None:
+    _judge(scene, output="scores + 100 * torch.nn.functional.one_hot(batch[1], 3)", target="batch[1]")
+
+
+def _judge(scene: Scene, output: str, target: str) -> None:
     step = (
         "def step(model, batch, context):\n"
         "    scores = model(batch[0])\n"
         "    loss = torch.nn.functional.cross_entropy(scores, batch[1])\n"
-        "    return {'loss': loss, 'output': scores, 'target': scores.argmax(1)}\n"
+        f"    return {{'loss': loss, 'output': {output}, 'target': {target}}}\n"
     )
     build = BUILD.replace("LEAK", "pass").replace('"returns": "output"', '"step": step')
     scene.write_code("own_step.py", MODEL + build + step)
