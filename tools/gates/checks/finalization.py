@@ -47,7 +47,7 @@ def final_checkpoints_verified(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("finalization.replay_identical")
 def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
     """A second training with the same configuration and seed gave the same weights, tensor by tensor."""
-    required = "a replay of the final run with identical weights"
+    required = f"a replay with identical weights; with an exempted operation within {line.threshold:.0%} of their norm"
     if evidence.final is None:
         return failed("no final run", required, evidence.start(RunKind.FINAL))
     again = evidence.call("verify_reproducibility", "retrain and compare", run_id=evidence.final.id)
@@ -61,7 +61,9 @@ def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
         replays = "replay" if len(differed) == 1 else "replays"
         measured += f"; {len(differed)} other {replays} of it DIFFERED: {', '.join(differed[:MOST_NAMED])}"
     exempted = operations(evidence.grants)
-    if not found.is_identical and exempted and not evidence.replay.differences:
+    share = found.relative_difference
+    is_near = share is not None and share <= (line.threshold or 0.0)
+    if not found.is_identical and exempted and is_near and not evidence.replay.differences:
         return passed_with_exemption(f"{measured}; exempted by the owner: {', '.join(exempted)}", required)
     remedy = after_a_difference(evidence, evidence.final, evidence.replay)
     return judged(found.is_identical, measured, required, remedy)
