@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
 
 DOCUMENT = "reproducibility/verification.md"
-UNSEEDED = "unseeded_code"
-"""The exemption of user code that gives other weights each time, whatever it is that it draws on."""
 
 
 class Replayed(NamedTuple):
@@ -26,6 +24,8 @@ class Replayed(NamedTuple):
     is_identical: bool
     """The last weights, every recorded metric and the best checkpoint, and the record is as it was sealed."""
     measured: str
+    relative_difference: float | None
+    """Norm of the difference of the last weights over the source's norm; None when it could not be formed."""
 
 
 def compared(source: RunEvidence, replay: RunEvidence) -> Replayed:
@@ -40,8 +40,11 @@ def compared(source: RunEvidence, replay: RunEvidence) -> Replayed:
     shipped = _best_weights(source)
     same_best = shipped is not None and shipped == _best_weights(replay)
     causes = "; ".join(map(str, [*replay.differences, *found.get("causes", [])][:2]))
-    told = f"{found.get('tensors', 0)} tensors, " + ("identical" if same else f"different: {causes}")
-    return Replayed(same and same_best, f"{told}; best checkpoint {'identical' if same_best else 'DIFFERENT'}")
+    share = found.get("relative_difference")
+    far = "different" if share is None else f"different by {share:.1e} of their norm"
+    told = f"{found.get('tensors', 0)} tensors, " + ("identical" if same else f"{far}: {causes}")
+    told = f"{told}; best checkpoint {'identical' if same_best else 'DIFFERENT'}"
+    return Replayed(same and same_best, told, share)
 
 
 def others_that_differed(evidence: Evidence) -> list[str]:
@@ -70,8 +73,8 @@ def after_a_difference(evidence: Evidence, source: RunEvidence, replay: RunEvide
     facts = ", ".join(sorted(replay.part("comparison").get("fingerprint_differences", {})))
     if facts:
         return evidence.call("start_training", f"the final run anew, as things are now: {facts}", kind="final")
-    why = f"{DOCUMENT} reads the difference; seed the code, then every gate anew: only what cannot be is for the owner"
-    return evidence.call("configure", why, ask_owner={"exemption": UNSEEDED})
+    why = f"{DOCUMENT} reads the difference: seed the code first, then every gate anew"
+    return evidence.call("start_training", why, kind="smoke")
 
 
 def _best_weights(run: RunEvidence) -> str | None:

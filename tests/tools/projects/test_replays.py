@@ -34,7 +34,8 @@ class Net(torch.nn.Linear):
     def __init__(self):
         super().__init__(4, 3)
         if Path(__file__).with_name("chance").exists():
-            self.weight.data += int.from_bytes(os.urandom(2), "big") / 2**20 + 1e-3
+            scale = float(Path(__file__).with_name("chance").read_text())
+            self.weight.data += scale * (1 + int.from_bytes(os.urandom(2), "big") / 2**16)
 """
 
 
@@ -70,27 +71,37 @@ def judged(evidence: Evidence) -> tuple[Any, GateReport]:
 @pytest.mark.requirement("REPRO-5", "PHASE-6", "GATE-2", "GATE-3")
 def test_a_replay_that_differed_is_told_beside_one_that_is_identical(workspace: Workspace) -> None:
     chance = workspace.path.parent / "chance"
-    chance.touch()
-    differing = finish(workspace, replay_run(workspace, "p").run_id)
+    differing = {}
+    for scale in ("2", "1e-3"):
+        chance.write_text(scale)
+        differing[scale] = finish(workspace, replay_run(workspace, "p").run_id).run_id
+        with workspace.session() as session:
+            evidence = Evidence(session, workspace, "p")
+            vars(evidence)["grants"] = [Wish(kind="exemption", name="put_")]
+            found, _ = judged(evidence)
+        assert found.status == ("failed" if scale == "2" else "passed_with_exemption"), found
+        assert "within 10% of their norm" in found.required
     chance.unlink()
     with workspace.session() as session:
         evidence = Evidence(session, workspace, "p")
         found, _ = judged(evidence)
-        assert (found.status, found.next.tool) == ("failed", "configure"), "not the same replay once more"
-        assert found.next.arguments["ask_owner"] == {"exemption": "unseeded_code"}
+        assert (found.status, found.next.tool) == ("failed", "start_training"), "not the same replay once more"
+        assert found.next.arguments["kind"] == "smoke"
         assert "reproducibility/verification.md" in found.next.why
         vars(evidence)["grants"] = [Wish(kind="exemption", name="put_")]
         found, report = judged(evidence)
         told = _replayed(evidence, report)
     assert found.status == "passed_with_exemption"
-    assert told.startswith(f"{differing.run_id}: passed with exemption, 2 tensors, different: ")
-    assert told.endswith("; best checkpoint DIFFERENT; exempted by the owner: put_")
+    assert told.startswith(f"{differing['1e-3']}: passed with exemption, 2 tensors, different by ")
+    assert "; best checkpoint DIFFERENT; 1 other replay of it DIFFERED" in told
+    assert told.endswith("; exempted by the owner: put_")
 
     identical = finish(workspace, replay_run(workspace, "p").run_id)
     train(workspace, RunKind.EXPORT)
     projects.pass_gate(workspace, "p", "finalization")
     card = (workspace.project_folder("p") / "final_model" / "README.md").read_text()
-    told = f"2 tensors, identical; best checkpoint identical; 1 other replay of it DIFFERED: {differing.run_id}"
+    told = "2 tensors, identical; best checkpoint identical; 2 other replays of it DIFFERED: "
+    told += ", ".join(differing.values())
     assert f"| {identical.run_id}: passed, {told} |" in card
     assert verify_workspace(workspace.path).problems == []
 
@@ -102,7 +113,7 @@ def test_a_replay_that_differed_is_told_beside_one_that_is_identical(workspace: 
         (True, ["edited"], {}, "verify_reproducibility", {"run_id": "final-1"}),
         (False, [], {}, "configure", {"changes": {"reproducibility.deterministic": True}}),
         (True, [], {"environment.threads": {}}, "start_training", {"kind": "final"}),
-        (True, [], {}, "configure", {"ask_owner": {"exemption": "unseeded_code"}}),
+        (True, [], {}, "start_training", {"kind": "smoke"}),
     ],
 )
 def test_after_a_difference_something_is_changed_first(
