@@ -120,8 +120,7 @@ def _changed_study(row: Study, project: str | None, start: dict[str, Any], last:
     changed = changed_columns(row, start, ("search", "objective", "base_config_digest"), later)
     changed += [] if row.project == project else ["project"]
     changed += [] if _digest_of(row.base_values) == start.get("base_config_digest") else ["base_values"]
-    is_confirming = row.state == "confirming" and last.get("state") == "running"  # no entry tells of it
-    return changed + changed_columns(row, last, (*(() if is_confirming else ("state",)), "confirmation", "failure"))
+    return changed + changed_columns(row, last, ("state", "confirmation", "failure"))
 
 
 def _changed_trials(session: Session, study_id: str, recorded: list[dict[str, Any]] | None) -> list[str]:
