@@ -67,8 +67,8 @@ def passed_with_exemption(measured: Any, required: Any) -> Outcome:
     return Outcome(status="passed_with_exemption", measured=str(measured), required=str(required))
 
 
-def failed(measured: Any, required: Any, remedy: NextCall) -> Outcome:
-    """The evidence is missing or does not meet the requirement."""
+def failed(measured: Any, required: Any, remedy: NextCall | None) -> Outcome:
+    """The evidence is missing or does not meet the requirement. No remedy where no call would mend it."""
     return Outcome(status="failed", measured=str(measured), required=str(required), next=remedy)
 
 
@@ -77,6 +77,6 @@ def not_applicable(reason: str, required: Any = "") -> Outcome:
     return Outcome(status="not_applicable", measured=reason, required=str(required))
 
 
-def judged(met: bool, measured: Any, required: Any, remedy: NextCall) -> Outcome:
+def judged(met: bool, measured: Any, required: Any, remedy: NextCall | None) -> Outcome:
     """Passed if `met`, otherwise failed with the remedy."""
     return passed(measured, required) if met else failed(measured, required, remedy)

@@ -16,7 +16,7 @@ from filelock import Timeout
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
-from trainwright.tools.hyperparameter_tuner.process import ACTIVE, conductor_lock, study_folder
+from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import (
@@ -28,7 +28,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
 )
 from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.records import get_project, get_study
+from trainwright.tools.workspace.records import ACTIVE, get_project, get_study
 from trainwright.tools.workspace.tables import Study, Trial
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.errors import GateRefusedError, LimitReachedError, TrainwrightError, UserCodeError

@@ -10,7 +10,7 @@ from trainwright.tools.gates.improvement import compare, confirmation_seeds, loo
 from trainwright.tools.gates.searched import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
-from trainwright.tools.workspace.records import get_project, get_run, get_study, runs_of
+from trainwright.tools.workspace.records import get_project, get_run, require_active, runs_of
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.errors import ConflictError, UserCodeError
 from trainwright.trainer.run import RunKind, RunState
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Study
 
-LABEL = "confirmation"
+LABEL, CONFIRMING = "confirmation", "confirming"
 
 
 def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
@@ -29,13 +29,16 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
     not repeated.
 
     Raises:
+        ConflictError: the study was stopped meanwhile.
         UserCodeError: no trial completed, or a repetition failed.
         GateRefusedError, LimitReachedError: no permit for a repetition.
     """
     with workspace.session() as session:
-        study = get_study(session, study_id)
+        study = require_active(session, study_id)
         best = best_trial(trials_of(session, study_id), study.objective["direction"])
-        study.state = "confirming"
+        if study.state != CONFIRMING:
+            study.state = CONFIRMING
+            ledger.append(session, study.project, "study", {"study_id": study_id, "state": CONFIRMING})
     if best is None:
         raise UserCodeError(
             f"None of the study's {study.search['trials']} trials completed, so there is no best configuration.",

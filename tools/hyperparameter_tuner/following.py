@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_orchestrator import RunView, resume_run, start_run
 from trainwright.tools.training_orchestrator.follow import follow
-from trainwright.tools.workspace.records import get_run
+from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.trainer.errors import LimitReachedError
 from trainwright.trainer.run import RunState
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.training_orchestrator.observation import Observation
     from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.run import RunDirectory, RunKind
 
 POLL_SECONDS = 0.1
@@ -44,6 +45,9 @@ def run_to_end(
     Args:
         look: called at every look with the run's directory.
         give_up: when true, an interrupted run is left as it is.
+
+    Raises:
+        ConflictError: the run would have to be resumed, and its study was stopped.
     """
     with workspace.session() as session:
         run = get_run(session, run_id)
@@ -56,12 +60,20 @@ def run_to_end(
             if give_up() or resumes == MOST_RESUMES:
                 return seen
             resumes += 1
+            _require_wanted(workspace, run)
             _with_room(lambda: resume_run(workspace, run_id))
             with workspace.session() as session:
                 run = get_run(session, run_id)
         elif seen.state.is_ended and run.sealed:
             return seen
         time.sleep(POLL_SECONDS)
+
+
+def _require_wanted(workspace: Workspace, run: Run) -> None:
+    """Raise ConflictError when the run's study was stopped: it is left as it is, for the study to go on with."""
+    if run.study is not None:
+        with workspace.session() as session:
+            require_active(session, run.study)
 
 
 def _with_room(start: Callable[[], RunView]) -> RunView:

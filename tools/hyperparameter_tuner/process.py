@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
+from trainwright.tools import ledger
 from trainwright.tools.ledger.signing import VARIABLE
 from trainwright.tools.training_orchestrator.detached import LAUNCH, Launch, read_launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import inherited_environment
 from trainwright.tools.training_orchestrator.observation import last_lines
-from trainwright.tools.workspace.records import get_study
+from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.errors import TrainwrightError
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 CONDUCTOR = "trainwright.tools.hyperparameter_tuner.conductor"
 LOG = "conductor.log"
-ACTIVE = frozenset({"running", "confirming"})
 
 MOST_LAUNCHES = 20
 """Conductors that one study may lose before it is stopped; starting it again begins to count anew."""
@@ -62,6 +62,8 @@ def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
             return
         if last is not None and last.attempt >= MOST_LAUNCHES:
             study.state, study.failure = "stopped", _lost_for_good(folder, last)
+            body = {"study_id": study_id, "state": study.state, "failure": study.failure}
+            ledger.append(session, project, "study", body)
             return
         launch = write_launch(folder, Launch(attempt=last.attempt + 1 if last else 1))
     command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), study_id]

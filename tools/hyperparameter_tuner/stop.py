@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import signal
+import time
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.following import STUDY_STOPPED
-from trainwright.tools.hyperparameter_tuner.process import ACTIVE, study_folder
+from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.training_orchestrator import stop_run
 from trainwright.tools.training_orchestrator.detached import read_launch
-from trainwright.tools.workspace.records import get_study, runs_of
+from trainwright.tools.training_orchestrator.observation import observe
+from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
 from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
+
+TRIES, POLL_SECONDS = 100, 0.1
+"""How often to look for the process of a run that was ordered just before its study was stopped."""
 
 
 def stop_study(workspace: Workspace, study_id: str) -> StudyView:
@@ -43,6 +49,17 @@ def stop_study(workspace: Workspace, study_id: str) -> StudyView:
         launch.process.send_signal(signal.SIGTERM)
     for run in under_way:
         if RunState(run.state) is not RunState.INTERRUPTED:
-            with suppress(ConflictError):  # it ended by itself
-                stop_run(workspace, run.id, reason=STUDY_STOPPED)
+            _stop(workspace, run)
     return view_study(workspace, study_id)
+
+
+def _stop(workspace: Workspace, run: Run) -> None:
+    """Stop a run that may just have been ordered: nobody follows it any more, so wait until its process is known."""
+    directory = workspace.run_directory(run.project, run.id)
+    for _ in range(TRIES):
+        with suppress(ConflictError):
+            stop_run(workspace, run.id, reason=STUDY_STOPPED)
+            return
+        if observe(directory).state.is_ended:
+            return
+        time.sleep(POLL_SECONDS)

@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.next_call import next_call
-from trainwright.tools.hyperparameter_tuner.process import ACTIVE
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,
@@ -18,7 +17,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     best_trial,
     trials_of,
 )
-from trainwright.tools.workspace.records import get_study
+from trainwright.tools.workspace.records import ACTIVE, get_study
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.attempts import attempts, configurations
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.reports.markdown import checks_section, metric_label, table, written_at
+from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.keeper import GateReport
     from trainwright.tools.gates.looks import Look
+
+MOST_ROWS = 30
 
 
 def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files: dict[str, tuple[int, str]]) -> str:
@@ -38,6 +42,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
         f"Goal: {evidence.goal_text}. **{verdict}** (validation {goal_metric} {shown}).",
         _results(found, looks, resolved),
         _origin(evidence, report),
+        _tried(evidence),
         _use(evidence, found, files),
         _limits(evidence),
         checks_section(evidence, report),
@@ -113,6 +118,22 @@ def _replayed(evidence: Evidence, report: GateReport) -> str:
     return f"{evidence.replay.id}{told}" if evidence.replay else "none"
 
 
+def _tried(evidence: Evidence) -> str:
+    """Return everything among which the configuration could be chosen by its validation values."""
+    found, studies = attempts(evidence), {body["study_id"] for _, body in evidence.entries("study")}
+    trials = sum(
+        body["kind"] == RunKind.TRIAL and body["study"] is not None for body in evidence.facts.started.values()
+    )
+    rows = [(each.run, each.kind, each.configuration, each.seed, each.value, each.state) for each in found[-MOST_ROWS:]]
+    counted = [
+        f"{configurations(evidence)} configurations", f"{len(found)} baselines and ablations",
+        f"{len(studies)} studies with {trials} runs of trials",
+    ]  # fmt: skip
+    head = ("run", "kind", "configuration", "seed", f"validation {evidence.goal_metric}", "state")
+    omitted = f" The last {MOST_ROWS} of them:" if len(found) > MOST_ROWS else ""
+    return f"## What was tried\n\n{', '.join(counted)}.{omitted}\n\n{table(head, rows)}"
+
+
 def _use(evidence: Evidence, found: dict[str, Any], files: dict[str, tuple[int, str]]) -> str:
     rows = [(name, *file) for name, file in files.items()]
     parts = ["## Files and use", table(("file", "bytes", "digest"), rows)]
@@ -149,8 +170,8 @@ def _limits(evidence: Evidence) -> str:
         "## What is not known",
         "- Performance on data drawn differently from the recorded splits was not measured.",
         "- Fairness across groups was not measured.",
-        "- The best of several trials was chosen on the validation split, so validation numbers lean high."
-        if evidence.study
+        "- The best of several attempts was chosen on the validation split, so validation numbers lean high."
+        if evidence.study or len(attempts(evidence)) > 1
         else "- Early stopping and the best checkpoint were chosen on the validation split, so its numbers lean high.",
     ]
     return "\n".join([lines[0], "", *lines[1:]])

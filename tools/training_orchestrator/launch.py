@@ -18,7 +18,7 @@ from trainwright.tools.training_orchestrator.environment import worker_environme
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.order import Order, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
-from trainwright.tools.workspace.records import get_project
+from trainwright.tools.workspace.records import get_project, require_active
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import config_digest
@@ -64,7 +64,8 @@ def start_run(
 
     Raises:
         GateRefusedError, LimitReachedError: no permit; nothing was written.
-        ConfigurationError, ConflictError, NotFoundError: the order makes no sense; nothing was written.
+        ConfigurationError, ConflictError, NotFoundError: the order makes no sense, or its study was stopped; nothing
+            was written.
         StorageError: the run directory or the database could not be written.
     """
     key = _checked_key(idempotency_key)
@@ -74,6 +75,8 @@ def start_run(
     try:
         with workspace.session() as session:
             row = get_project(session, project)
+            if study_id is not None:
+                require_active(session, study_id)
             earlier = _earlier(session, project, key)
             allowed = permits.permit(session, workspace, row, kind) if earlier is None else {}
             what = order(
@@ -231,6 +234,8 @@ def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[st
         "base_config_digest": run.base_config_digest,
         "source_run": run.source_run,
         "study": run.study,
+        "idempotency_key": run.idempotency_key,
+        "created_at": ledger.as_told(run.created_at),
         "specification": digest_file(directory.path / "run.json"),
         "run_key": public_key(directory, key),
         "permit": permit,

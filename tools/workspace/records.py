@@ -13,6 +13,9 @@ from trainwright.trainer.errors import ConflictError, NotFoundError
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+ACTIVE = frozenset({"running", "confirming"})
+"""States of a study that is under way."""
+
 
 def get_project(session: Session, name: str) -> Project:
     """Return the project. Raises NotFoundError with the nearest names."""
@@ -50,6 +53,20 @@ def get_study(session: Session, study_id: str) -> Study:
     if study is None:
         ids = list(session.scalars(select(Study.id).order_by(Study.created_at)))
         raise _not_found("study", study_id, ids, "start_tuning(project=…) starts one.")
+    return study
+
+
+def require_active(session: Session, study_id: str) -> Study:
+    """Return a study that is under way. Raises NotFoundError, and ConflictError when it was stopped or has ended.
+
+    Whatever a conductor writes or orders asks here, in its own transaction: a stop comes before it or after it.
+    """
+    study = get_study(session, study_id)
+    if study.state not in ACTIVE:
+        raise ConflictError(
+            f"Study {study_id} is {study.state}; nothing more is started for it.",
+            remedy=f"start_tuning(project={study.project!r}) with the same search goes on with a stopped study.",
+        )
     return study
 
 

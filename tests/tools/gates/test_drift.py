@@ -38,13 +38,15 @@ def test_the_share_by_which_a_value_is_worse(value: float, reference: float, dir
 @pytest.mark.parametrize(("value", "status"), [(0.95, "passed"), (0.855, "passed"), (0.84, "failed"), (None, "failed")])
 def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(value: Any, status: str) -> None:
     def run(name: str, best: float | None) -> Any:
-        return SimpleNamespace(id=name, best_value=lambda metric: best)
+        return SimpleNamespace(id=name, best_value=lambda metric: best, row=SimpleNamespace(config_digest="tuned"))
 
     evidence: Any = SimpleNamespace(
         goal_metric="accuracy",
         project=SimpleNamespace(goal={"direction": "maximize"}),
         baseline=run("baseline-1", 0.9),
         final=run("final-1", value),
+        config_digest="planned",
+        confirmation={"best_parameters": {"optimizer.learning_rate": 0.5}},
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
         start=lambda kind: NextCall(tool="start_training", arguments={"kind": kind}, why="again"),
     )
@@ -56,3 +58,8 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         assert found.measured == "validation accuracy 0.84, baseline 0.9: 6.67 % worse"
         assert found.next is not None
         assert "compare_runs(run_ids=['baseline-1', 'final-1'])" in found.next.why
+        assert found.next.arguments == {"changes": {"optimizer.learning_rate": 0.5}}, "it gets a baseline of its own"
+        evidence.config_digest = "tuned"
+        again = drift_bounded(evidence, line).next
+        assert again is not None
+        assert (again.tool, again.arguments) == ("compare_runs", {"run_ids": ["baseline-1", "final-1"]})

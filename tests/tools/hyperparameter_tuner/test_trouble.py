@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
+from trainwright.tools import ledger
+from trainwright.tools.hyperparameter_tuner import process, start_study, stop, stop_study, study_status
+from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_trial
+from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, study_folder
+from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, trials_of
-from trainwright.tools.training_orchestrator import refresh_run, wait_for_run
+from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.training_orchestrator import launch, refresh_run, start_run, wait_for_run
 from trainwright.tools.training_orchestrator.detached import Launch, read_launch, write_launch
+from trainwright.tools.training_orchestrator.launch import launch_worker
+from trainwright.tools.workspace.records import runs_of
 from trainwright.trainer.errors import ConflictError
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,10 +94,10 @@ def test_a_stopped_study_goes_on_with_the_run_it_left(workspace: Workspace, make
     while not (left := wait_for_run(workspace, run_id)).is_ended:
         pass
     assert (left.state, left.stop_reason) == (RunState.STOPPED, "study_stopped")
-    launch = read_launch(study_folder(workspace, "digits", study_id))
-    assert launch is not None
-    assert launch.process is not None
-    psutil.wait_procs([psutil.Process(launch.process.pid)] if launch.process.is_alive() else [])
+    last = read_launch(study_folder(workspace, "digits", study_id))
+    assert last is not None
+    assert last.process is not None
+    psutil.wait_procs([psutil.Process(last.process.pid)] if last.process.is_alive() else [])
     with pytest.raises(ConflictError, match="nothing to stop"):
         stop_study(workspace, study_id)
 
@@ -102,6 +109,47 @@ def test_a_stopped_study_goes_on_with_the_run_it_left(workspace: Workspace, make
     stop_study(workspace, study_id)
     while not wait_for_run(workspace, run_id).is_ended:
         pass
+
+
+@pytest.mark.requirement("TUNE-5", "GATE-4")
+def test_a_stop_between_two_steps_of_the_conductor_holds(
+    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its conductor looked whether the study goes on, and the stop came before it went on to write or order."""
+    monkeypatch.setattr(process, "CONDUCTOR", "this")
+    make_project(workspace)
+    study_id = start_study(workspace, "digits", search=SEARCH).study_id
+    trial = next_trial(workspace, study_id)
+    assert trial is not None
+    stop_study(workspace, study_id)
+    for step in (lambda: confirm(workspace, study_id), lambda: carry_out(workspace, study_id, trial)):
+        with pytest.raises(ConflictError, match=f"Study {study_id} is stopped; nothing more is started for it"):
+            step()
+    conduct(workspace, study_id)
+    assert study_status(workspace, study_id).state == "stopped"
+    with workspace.session() as session:
+        assert runs_of(session, "digits") == []
+        states = [body["state"] for _, body in ledger.entries(session, "digits", "study")]
+    assert states == ["running", "stopped"]
+
+
+@pytest.mark.requirement("TUNE-5", "GATE-4")
+def test_a_trial_ordered_just_before_the_stop_is_stopped_too(
+    workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "CONDUCTOR", "this")
+    make_project(workspace, training={"epochs": 60})
+    study_id = start_study(workspace, "digits", search=SEARCH).study_id
+    held: list[Callable[[], Any]] = []
+    monkeypatch.setattr(launch, "launch_worker", lambda *order: held.append(lambda: launch_worker(*order)))
+    run_id = start_run(workspace, "digits", RunKind.TRIAL, study_id=study_id).run_id
+    monkeypatch.setattr(stop.time, "sleep", lambda seconds: held.pop()() if held else None)
+    assert stop_study(workspace, study_id).state == "stopped"
+    assert not held, "its process began only after it had been asked to stop"
+    monkeypatch.undo()
+    while not wait_for_run(workspace, run_id).is_ended:
+        pass
+    assert refresh_run(workspace, run_id).state in {RunState.STOPPED, RunState.INTERRUPTED}
 
 
 def test_a_study_that_keeps_losing_its_conductor_is_stopped_with_what_it_said(
@@ -123,4 +171,7 @@ def test_a_study_that_keeps_losing_its_conductor_is_stopped_with_what_it_said(
     assert view.failure is not None
     assert f"lost {MOST_LAUNCHES} conductor processes" in view.failure["message"]
     assert "Namespaces are one honking great idea" in view.failure["message"]
+    assert [told for told in verify_workspace(workspace.path).problems if study_id in told] == []
+    with workspace.session() as session:
+        assert ledger.entries(session, "digits", "study")[-1][1]["failure"] == view.failure
     assert start_study(workspace, "digits", search=SEARCH).study_id == study_id

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable
+from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.staleness import inherited
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
+    from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
 
 LOSS_KEYS = ("train/loss", "validation/loss")
+ROOM = 0.9
+"""Share of a time limit that a shortened run is planned to take."""
 
 
 def run_completed(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
@@ -51,9 +54,17 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
     measured = ", ".join(f"{key}: {len(values[key])} recorded, {bad[key]} not finite" for key in LOSS_KEYS)
     skipped = int(run.summary.get("non_finite_steps", 0))
     sound = all(values.values()) and not any(bad.values()) and not skipped
-    why = "give the task a validation loss, or mend what makes the loss not finite"
-    remedy = evidence.call("configure", why, changes={}) if run.is_complete else run.next_call()
-    return judged(sound, measured, required, remedy)
+    if not run.is_complete:
+        return judged(sound, measured, required, run.next_call())
+    if all(values.values()):
+        return judged(sound, measured, required, _lower_rate(evidence, run))
+    return failed(f"{measured}: the code of the task must give both losses", required, None)
+
+
+def _lower_rate(evidence: Evidence, run: RunEvidence) -> NextCall:
+    rate = float(f"{run.directory.specification().config.optimizer.learning_rate / 10:.3g}")
+    why = "diagnostics/nan_loss.md: the first cause to try; every gate anew"
+    return evidence.call("configure", why, changes={"optimizer.learning_rate": rate})
 
 
 def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
@@ -116,5 +127,14 @@ def within_budget(evidence: Evidence, line: CheckLine) -> Outcome:
     if run is None:
         return failed("no run", required, evidence.start(RunKind.BASELINE))
     minutes = float(run.summary.get("train_seconds", 0.0)) / 60
-    remedy = evidence.call("configure", "make the baseline smaller", changes={"training.epochs": 5})
-    return judged(minutes <= (line.threshold or 60), f"{minutes:.1f} minutes", required, remedy)
+    allowed = line.threshold or 60.0
+    if minutes <= allowed:
+        return passed(f"{minutes:.1f} minutes", required)
+    return failed(f"{minutes:.1f} minutes", required, _shorter(evidence, run, ROOM * allowed / minutes))
+
+
+def _shorter(evidence: Evidence, run: RunEvidence, share: float) -> NextCall:
+    """Name the change that trains so much less: fewer epochs, or where one is too long, fewer steps."""
+    epochs, steps = (int(share * run.summary.get(name, 0)) for name in ("epochs", "steps"))
+    changes = {"training.epochs": epochs} if epochs else {"training.max_steps": max(1, steps)}
+    return evidence.call("configure", "make the baseline shorter", changes=changes)

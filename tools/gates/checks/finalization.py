@@ -91,7 +91,8 @@ def export_verified(evidence: Evidence, line: CheckLine) -> Outcome:
         f"ONNX differs by {onnx['max_abs_difference']:.1e} over {onnx['rows_compared']} rows" if onnx else "no ONNX"
     )
     measured = "; ".join([parity, *evidence.export.differences[:2]])
-    return judged(sound, measured, required, _export_again(evidence))
+    is_apart = onnx is not None and onnx.get("passed") is not True
+    return judged(sound, measured, required, _without_onnx(evidence) if is_apart else _export_again(evidence))
 
 
 @check("finalization.test_evaluated")
@@ -138,10 +139,18 @@ def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed(f"{metric} was not recorded by both runs", required, evidence.start(RunKind.FINAL))
     found = drift(value, reference, str(evidence.project.goal["direction"]))
     measured = f"validation {metric} {value:.6g}, baseline {reference:.6g}: {100 * abs(found):.2f} % "
-    ids = [evidence.baseline.id, evidence.final.id]
-    why = f"compare_runs(run_ids={ids}) shows what differs; change it, then every gate anew"
-    remedy = evidence.call("configure", why, changes={})
+    remedy = _after_drift(evidence, [evidence.baseline.id, evidence.final.id])
     return judged(found <= allowed, measured + ("worse" if found > 0 else "better"), required, remedy)
+
+
+def _after_drift(evidence: Evidence, ids: list[str]) -> NextCall:
+    """Make what was chosen the configuration, with a baseline of its own; where it is already, see what differs."""
+    chosen = evidence.confirmation.get("best_parameters")
+    if chosen and evidence.final is not None and evidence.final.row.config_digest != evidence.config_digest:
+        why = f"compare_runs(run_ids={ids}) shows what differs; every gate anew, with a baseline of what was chosen"
+        return evidence.call("configure", why, changes=chosen)
+    why = "one configuration and seed, two results: find what differs, machine and packages included"
+    return NextCall(tool="compare_runs", arguments={"run_ids": ids}, why=why)
 
 
 def drift(value: float, reference: float, direction: str) -> float:
@@ -165,5 +174,12 @@ def _export_missing(evidence: Evidence, required: str) -> Outcome | None:
     return None
 
 
+def _without_onnx(evidence: Evidence) -> NextCall:
+    """The same export would differ alike, and be another look at the test split."""
+    why = "checkpointing/export.md: or mend what ONNX computes otherwise; every gate anew"
+    return evidence.call("configure", why, changes={"deployment.formats": ["safetensors"]})
+
+
 def _export_again(evidence: Evidence) -> NextCall:
-    return evidence.call("export_model", "export the final run's best checkpoint and evaluate the test split")
+    again = "" if evidence.export is None else ": another look at it, which every report will tell"
+    return evidence.call("export_model", f"export the best checkpoint and evaluate the test split{again}")

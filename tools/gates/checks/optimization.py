@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.attempts import told
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.searched import study_differences
@@ -39,13 +40,14 @@ def is_skipped(evidence: Evidence) -> bool:
 
 @check("optimization.needed")
 def needed(evidence: Evidence, line: CheckLine) -> Outcome:
-    """Whether the baseline already meets the goal is recorded with its value."""
+    """Whether the baseline already meets the goal is recorded with its value, and among what it was chosen."""
     if evidence.baseline is None:
         return failed("no baseline", evidence.goal_text, evidence.start(RunKind.BASELINE))
     value = evidence.baseline.best_value(evidence.goal_metric)
-    told = "not measured" if value is None else f"{value:.6g}"
+    shown = "not measured" if value is None else f"{value:.6g}"
     verdict = "met: optimization may be skipped" if baseline_meets_goal(evidence) else "not met: a search is needed"
-    return passed(f"baseline {evidence.goal_metric} {told} ({verdict})", evidence.goal_text)
+    measured = f"baseline {evidence.goal_metric} {shown} ({verdict})"
+    return passed("; ".join(filter(None, [measured, told(evidence)])), evidence.goal_text)
 
 
 @check("optimization.study_completed")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from threading import Barrier
 from typing import Any
 
 from cheat_suite.agent import Reply
@@ -17,6 +19,7 @@ from trainwright.tools.projects import configure, create_project
 from trainwright.trainer.errors import ApprovalNeededError
 
 SECOND = "second"
+ANSWERS = 4
 WANTED: dict[str, Any] = {"trials": 400}
 OWNER = Grantor(way="terminal", user="ada", terminal="/dev/pts/1")
 ONLY_THE_OWNER = "Only the workspace's owner may allow this: limit "
@@ -105,6 +108,31 @@ def answered_twice(scene: Scene) -> None:
     again = [_answer_oneself(scene, denied) for _ in range(2)]
     once = scene.gains() == before and {request.state for request in again} == {"denied"}
     scene.claim("the request was answered once" if once else "the second answer counts", is_refused=once)
+
+
+@cheat(
+    "answered-at-once",
+    "Answer one request several times at the same instant, granting and denying it",
+    by="files",
+    at="created",
+    rule="was answered once",
+    expected="refused",
+    shows=("GATE-3", "GATE-4"),
+)
+def answered_at_once(scene: Scene) -> None:
+    request = _asked(scene)
+    together = Barrier(ANSWERS)
+
+    def answer(number: int) -> Request:
+        with scene.workspace() as workspace:
+            together.wait(60)
+            return decide(workspace, request.id, granted=number % 2 == 0, by=OWNER)
+
+    with ThreadPoolExecutor(ANSWERS) as pool:
+        told = {answered.state for answered in pool.map(answer, range(ANSWERS))}
+    decisions = [body["granted"] for body in scene.bodies("owner_decision")]
+    once = len(decisions) == 1 and told == {"granted" if decisions[0] else "denied"}
+    scene.claim("the request was answered once" if once else f"{decisions} count, told {told}", is_refused=once)
 
 
 @cheat(

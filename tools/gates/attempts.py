@@ -1,0 +1,80 @@
+"""What was tried in a project, by its ledger: with every further attempt, chance finds a better value.
+
+Another configuration may be tried at any time, its seed and its split's included. So choosing among attempts is not
+forbidden, but it is told: where optimization is decided, and in the model card.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from trainwright.tools.ledger import seal_differences
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+
+KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value)
+MOST_NAMED = 6
+
+
+class Attempt(NamedTuple):
+    """One run outside studies whose validation values the next choice could be made by."""
+
+    run: str
+    kind: str
+    configuration: int | None
+    """Number of the project's version that it started from; None when that was removed."""
+    seed: int
+    value: float | None
+    """The goal's metric at its best epoch; None unless it completed and its record is as it was sealed."""
+    state: str
+
+    def __str__(self) -> str:
+        """In a few words: `0.97 (seed 42)`."""
+        return f"{self.state if self.value is None else format(self.value, '.6g')} (seed {self.seed})"
+
+
+def attempts(evidence: Evidence) -> list[Attempt]:
+    """Return the project's baselines and ablations in order of their start."""
+    versions: dict[str, int] = {}
+    for number, body in sorted(evidence.facts.configurations.items()):
+        versions.setdefault(str(body["digest"]), number)
+    started = evidence.facts.started.items()
+    return [
+        _attempt(evidence, run_id, body, versions)
+        for run_id, body in started
+        if body["kind"] in KINDS and body["study"] is None
+    ]
+
+
+def configurations(evidence: Evidence) -> int:
+    """Return how many different configurations the project has had."""
+    return len({body["digest"] for body in evidence.facts.configurations.values()})
+
+
+def told(evidence: Evidence) -> str:
+    """Say among what the baseline was chosen; empty for the only attempt."""
+    found = attempts(evidence)
+    if len(found) < 2:
+        return ""
+    kinds = {kind: [each for each in found if each.kind == kind] for kind in KINDS}
+    named = "; ".join(f"{kind}s {_listed(own)}" for kind, own in kinds.items() if own)
+    return f"{len(found)} attempts, {configurations(evidence)} configurations: {named}"
+
+
+def _attempt(evidence: Evidence, run_id: str, body: dict[str, Any], versions: dict[str, int]) -> Attempt:
+    seal = evidence.facts.seals.get(run_id)
+    state = str(seal["state"]) if seal else "not ended"
+    run = evidence.run(run_id)
+    value = None
+    if seal is not None and state == RunState.COMPLETED:
+        is_whole = run is not None and not seal_differences(run.directory, seal["digests"], evidence.inspection)
+        value = run.best_value(evidence.goal_metric) if run is not None and is_whole else None
+        state = state if is_whole else "record changed"
+    return Attempt(run_id, body["kind"], versions.get(body["base_config_digest"]), body["seed"], value, state)
+
+
+def _listed(found: list[Attempt]) -> str:
+    last = f" (the last {MOST_NAMED} of {len(found)})" if len(found) > MOST_NAMED else ""
+    return ", ".join(map(str, found[-MOST_NAMED:])) + last
