@@ -75,7 +75,8 @@ def register_model(session: Session, workspace: Workspace, export_run: str) -> R
     session.add(model)
     session.flush()
     entry = _entry(model)
-    ledger.append(session, run.project, "model_registered", entry.model_dump(mode="json"))
+    created = {"created_at": ledger.as_told(model.created_at)}
+    ledger.append(session, run.project, "model_registered", entry.model_dump(mode="json") | created)
     return entry
 
 

@@ -14,8 +14,8 @@ from trainwright.tools.gates.checks.optimization import improvement_validated, i
 from trainwright.tools.gates.outcomes import CHECKS, CheckResult, failed
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.staleness import whole_values
-from trainwright.tools.ledger import append
-from trainwright.tools.workspace.tables import GateDecision
+from trainwright.tools.ledger import append, as_told
+from trainwright.tools.workspace.tables import GateDecision, now
 from trainwright.trainer.config import apply_changes
 from trainwright.trainer.errors import TrainwrightError
 
@@ -72,7 +72,8 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
     }
     if report.phase is Phase.OPTIMIZATION and report.outcome != "refused":
         body["final_values"] = final_values(evidence)
-    entry = append(evidence.session, evidence.name, "gate", body)
+    decided_at = now()
+    entry = append(evidence.session, evidence.name, "gate", body | {"created_at": as_told(decided_at)})
     decision = GateDecision(
         project=evidence.name,
         phase=report.phase.value,
@@ -80,6 +81,7 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
         report={"outcome": report.outcome, "checks": checks},
         rested_on=rested_on,
         ledger_sequence=entry.sequence,
+        created_at=decided_at,
     )
     evidence.session.add(decision)
     evidence.session.flush()

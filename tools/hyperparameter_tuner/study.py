@@ -75,7 +75,8 @@ def start_study(
             forget_launches(study_folder(workspace, project, study.id))
             study.state, study.failure, study.ended_at = "running", None, None
             body = {"study_id": study.id, "state": study.state, "search": study.search, "objective": study.objective,
-                    "base_config_digest": study.base_config_digest}  # fmt: skip
+                    "base_config_digest": study.base_config_digest, "idempotency_key": study.idempotency_key,
+                    "created_at": ledger.as_told(study.created_at)}  # fmt: skip
             ledger.append(session, project, "study", body)
         study_id = study.id
     ensure_conductor(workspace, project, study_id)

@@ -1,7 +1,7 @@
 """The append-only, hash-chained record of every decision (GATE-3)."""
 
 from trainwright.tools.ledger.chain import append, broken_links, entries
-from trainwright.tools.ledger.facts import ProjectFacts
+from trainwright.tools.ledger.facts import ProjectFacts, as_told
 from trainwright.tools.ledger.plain import copy_all_forward, cut_off
 from trainwright.tools.ledger.run_keys import digests_to_seal
 from trainwright.tools.ledger.seals import Inspection, seal_differences
@@ -10,6 +10,7 @@ __all__ = [
     "Inspection",
     "ProjectFacts",
     "append",
+    "as_told",
     "broken_links",
     "copy_all_forward",
     "cut_off",

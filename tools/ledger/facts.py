@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
@@ -11,12 +12,31 @@ from sqlalchemy import select
 from trainwright.tools.workspace.tables import LedgerEntry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace.tables import ConfigVersion, Project, Run
 
 PROJECT_COLUMNS = ("goal", "limits", "intent", "code_root")
+SINCE_CREATED = ("created_at",)
+"""Columns that entries of earlier releases do not tell; where one does, they are compared as well."""
 RUN_COLUMNS = ("kind", "label", "seed", "config_digest", "base_config_digest", "source_run", "study")
+RUN_LATER = (*SINCE_CREATED, "idempotency_key")
+CONFIGURATION_LATER = (*SINCE_CREATED, "reason")
+
+
+def as_told(value: Any) -> Any:
+    """Return a column's value as the ledger keeps it: a moment in ISO 8601, UTC, which SQLite leaves out."""
+    if not isinstance(value, datetime):
+        return value
+    return (value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
+
+
+def changed_columns(row: Any, body: dict[str, Any], names: Iterable[str], later: Iterable[str] = ()) -> list[str]:
+    """Return the names of the row's columns that an entry tells otherwise; of `later` only those that it tells."""
+    told = [*names, *(name for name in later if name in body)]
+    return [name for name in told if as_told(getattr(row, name)) != body.get(name)]
 
 
 class ProjectFacts:
@@ -68,7 +88,7 @@ class ProjectFacts:
         """Return one sentence for everything in the project's row that the ledger tells otherwise."""
         if not self.created:
             return [f"project {row.name} has no ledger entry"]
-        changed = [name for name in PROJECT_COLUMNS if getattr(row, name) != self.created.get(name)]
+        changed = changed_columns(row, self.created, PROJECT_COLUMNS, SINCE_CREATED)
         return [f"project {row.name}: {name} was changed in the database" for name in changed]
 
     def configuration_differences(self, row: ConfigVersion) -> list[str]:
@@ -77,17 +97,18 @@ class ProjectFacts:
         what = f"project {row.project}: configuration version {row.number}"
         if body is None:
             return [f"{what} has no ledger entry"]
-        same = row.values == body["values"] and row.digest == body["digest"]
-        return [] if same else [f"{what} was changed in the database"]
+        changed = changed_columns(row, body, ("values", "digest"), CONFIGURATION_LATER)
+        return [f"{what} was changed in the database: {', '.join(changed)}"] if changed else []
 
     def run_differences(self, row: Run) -> list[str]:
         """Return one sentence for every column of a run's row that the ledger tells otherwise."""
         body = self.started.get(row.id)
         if body is None:
             return [f"run {row.id} has no ledger entry of its start"]
-        changed = [name for name in RUN_COLUMNS if getattr(row, name) != body.get(name)]
-        problems = [f"run {row.id}: {name} was changed in the database" for name in changed]
         seal = self.seals.get(row.id)
+        changed = changed_columns(row, body, RUN_COLUMNS, RUN_LATER)
+        changed += changed_columns(row, seal or {"ended_at": None}, (), ("ended_at",))
+        problems = [f"run {row.id}: {name} was changed in the database" for name in changed]
         if row.sealed != (seal is not None):
             problems.append(f"run {row.id}: sealed was changed in the database")
         elif seal is not None and row.state != seal["state"]:

@@ -11,7 +11,7 @@ from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.standing import standing
-from trainwright.tools.ledger import append
+from trainwright.tools.ledger import append, as_told
 from trainwright.tools.owner import (
     Request,
     RequestView,
@@ -127,7 +127,9 @@ def keep_version(session: Session, project: str, values: dict[str, Any], reason:
     version = ConfigVersion(project=project, number=newest + 1, values=values, digest=digest, reason=reason)
     session.add(version)
     session.flush()
-    append(session, project, "config_version", {"number": version.number, "digest": digest, "values": values})
+    body = {"number": version.number, "digest": digest, "values": values, "reason": reason,
+            "created_at": as_told(version.created_at)}  # fmt: skip
+    append(session, project, "config_version", body)
     return version
 
 

@@ -8,7 +8,7 @@ import unicodedata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.ledger import append, entries
+from trainwright.tools.ledger import append, as_told, entries
 from trainwright.tools.owner import checked_wishes, limit_wishes, require_granted, root_wishes
 from trainwright.tools.projects.configuration import keep_version, template_values
 from trainwright.tools.projects.status import ProjectStatus, project_status
@@ -73,7 +73,8 @@ def create_project(
         project = Project(name=name, intent=intent, goal=goal, limits=wishes, code_root=str(root))
         session.add(project)
         session.flush()
-        body = {"intent": intent, "goal": goal, "limits": project.limits, "code_root": str(root)}
+        body = {"intent": intent, "goal": goal, "limits": project.limits, "code_root": str(root),
+                "created_at": as_told(project.created_at)}  # fmt: skip
         append(session, name, "project_created", body)
         keep_version(session, name, values, f"template {template}")
         workspace.project_folder(name).mkdir(parents=True, exist_ok=True)

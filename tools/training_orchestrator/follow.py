@@ -105,6 +105,7 @@ def _file(workspace: Workspace, run: Run, seen: Observation, record: dict[str, A
             if record is not None:
                 _seal(row, seen, directory)
                 body = {"run_id": row.id, "state": row.state, "attempt": seen.status.attempt, **record,
+                        "ended_at": ledger.as_told(row.ended_at),
                         "used": limits.sealed_use(session, workspace, row, record["digests"]).model_dump()}  # fmt: skip
                 ledger.append(session, row.project, "run_sealed", body)
         run.state, run.sealed, run.summary, run.ended_at = row.state, row.sealed, row.summary, row.ended_at

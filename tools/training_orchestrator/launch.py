@@ -234,6 +234,8 @@ def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[st
         "base_config_digest": run.base_config_digest,
         "source_run": run.source_run,
         "study": run.study,
+        "idempotency_key": run.idempotency_key,
+        "created_at": ledger.as_told(run.created_at),
         "specification": digest_file(directory.path / "run.json"),
         "run_key": public_key(directory, key),
         "permit": permit,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import os
 import platform
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -27,7 +26,9 @@ LOCK_FILES = (
     "constraints.txt",
     "conda-lock.yml",
 )
-_FIELD = re.compile(r"^(Name|Version):[ \t]*(\S+)", re.MULTILINE)
+MOST_UNTRACKED = 1000
+MOST_UNTRACKED_BYTES = 64 * 2**20
+"""Of so many untracked files the content is digested, as long as they hold no more than this together."""
 
 
 def environment_evidence(code_root: Path, *, device: str, precision: str, world_size: int = 1) -> dict[str, Any]:
@@ -113,18 +114,43 @@ def _cpu_model() -> str:
 
 
 def git_state(folder: Path) -> dict[str, Any] | None:
-    """Return commit, branch and a digest of what is not committed; None outside a repository or without git."""
+    """Return commit, branch and a digest of what is not committed; None outside a repository or without git.
+
+    What is not committed are changes of files that git knows, and untracked files that it does not ignore.
+    """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return None
-    difference = _git(folder, "diff", "HEAD", "--", ".") or ""
-    untracked = _git(folder, "ls-files", "--others", "--exclude-standard", "--", ".") or ""
+    difference = _git(folder, "diff", "--full-index", "HEAD", "--", ".") or ""
+    listed = _git(folder, "ls-files", "--others", "--exclude-standard", "-z", "--", ".") or ""
+    names = sorted(name for name in listed.split("\0") if name)
+    untracked = untracked_digests(folder, names)
     return {
         "commit": commit.strip(),
         "branch": (_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "").strip(),
-        "dirty": bool(difference or untracked),
-        "diff_digest": digest_bytes((difference + untracked).encode()) if difference or untracked else None,
+        "dirty": bool(difference or names),
+        "diff_digest": digest_json([difference, names, untracked]) if difference or names else None,
+        "untracked": len(names),
+        "untracked_by_name_only": len(names) - len(untracked),
     }
+
+
+def untracked_digests(folder: Path, names: list[str]) -> dict[str, str]:
+    """Return the digests of the first MOST_UNTRACKED files, of MOST_UNTRACKED_BYTES in all; of links, their targets.
+
+    Left out are larger ones, which are data rather than code, and what cannot be read.
+    """
+    digests, left_bytes = {}, MOST_UNTRACKED_BYTES
+    for name in names[:MOST_UNTRACKED]:
+        path = folder / name
+        try:
+            if path.is_symlink():
+                digests[name] = digest_bytes(os.fsencode(path.readlink()))
+            elif path.is_file() and (size := path.stat().st_size) <= left_bytes:
+                digests[name], left_bytes = digest_file(path), left_bytes - size
+        except OSError:
+            continue
+    return digests
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -14,6 +14,7 @@ from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, study_folder
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, trials_of
+from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import launch, refresh_run, start_run, wait_for_run
 from trainwright.tools.training_orchestrator.detached import Launch, read_launch, write_launch
 from trainwright.tools.training_orchestrator.launch import launch_worker
@@ -170,6 +171,7 @@ def test_a_study_that_keeps_losing_its_conductor_is_stopped_with_what_it_said(
     assert view.failure is not None
     assert f"lost {MOST_LAUNCHES} conductor processes" in view.failure["message"]
     assert "Namespaces are one honking great idea" in view.failure["message"]
+    assert [told for told in verify_workspace(workspace.path).problems if study_id in told] == []
     with workspace.session() as session:
         assert ledger.entries(session, "digits", "study")[-1][1]["failure"] == view.failure
     assert start_study(workspace, "digits", search=SEARCH).study_id == study_id

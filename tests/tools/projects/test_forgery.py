@@ -169,3 +169,28 @@ def test_a_burst_of_starts_does_not_slip_past_the_limit_on_runs_at_once(at: At) 
         start_run(workspace, NAME, RunKind.BASELINE)
     while not wait_for_run(workspace, run_id).is_ended:
         pass
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+@pytest.mark.parametrize(
+    ("table", "column", "what"),
+    [
+        ("projects", "created_at", f"project {NAME}: created_at was changed"),
+        ("runs", "created_at", "created_at was changed in the database"),
+        ("runs", "ended_at", "ended_at was changed in the database"),
+        ("runs", "idempotency_key", "idempotency_key was changed in the database"),
+        ("config_versions", "created_at", "configuration version 1 was changed in the database: created_at"),
+        ("config_versions", "reason", "configuration version 1 was changed in the database: reason"),
+        ("gate_decisions", "created_at", "its time was changed in the database"),
+        ("gate_decisions", "report", "its evidence was changed in the database"),
+        ("registered_models", "created_at", "registered model 1 was changed in the database"),
+    ],
+)
+def test_what_no_verdict_rests_on_is_compared_as_well(at: At, table: str, column: str, what: str) -> None:
+    workspace = at("finished")
+    values = {"created_at": "'2026-01-01 00:00:00.000000'", "ended_at": "'2026-01-01 00:00:00.000000'"}
+    values["report"] = "json_set(report, '$.outcome', 'skipped')"
+    first = f"(SELECT min(rowid) FROM {table})"
+    execute(workspace, f"UPDATE {table} SET {column} = {values.get(column, repr('another'))} WHERE rowid = {first}")
+    problems = verify_workspace(workspace.path).problems
+    assert [problem for problem in problems if what in problem], problems

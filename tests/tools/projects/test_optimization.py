@@ -187,3 +187,29 @@ def test_a_final_run_is_refused_until_the_improvement_has_passed_its_gate(at: At
     status = projects.project_status(workspace, NAME)
     assert isinstance(status, projects.ProjectStatus)
     assert status.phase == "finalization"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("GATE-3", "GATE-5", "PHASE-5")
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        ("state = 'running'", "state"),
+        ("state = 'running', confirmation = json_set(confirmation, '$.improvement_low', 0.9)", "confirmation"),
+        ("base_values = json_set(base_values, '$.training.epochs', 7)", "base_values"),
+        ("base_config_digest = 'blake3:another'", "base_config_digest"),
+        ("objective = json_set(objective, '$.direction', 'minimize')", "objective"),
+        ("failure = '{}'", "failure"),
+        ("idempotency_key = 'mine'", "idempotency_key"),
+        ("created_at = '2026-01-01 00:00:00.000000'", "created_at"),
+    ],
+)
+def test_a_studys_row_is_compared_whatever_its_state_says(at: At, edit: str, named: str) -> None:
+    workspace = at()
+    assert verify_workspace(workspace.path).problems == []
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        connection.execute(f"UPDATE studies SET {edit}")
+        connection.execute("UPDATE trials SET value = 0.999 WHERE number = 1")
+    told = "; ".join(verify_workspace(workspace.path).problems)
+    assert f"its {named} was changed in the database" in told
+    assert "trial 1 was changed in the database" in told

@@ -296,7 +296,7 @@ def test_a_decision_cut_off_from_the_ledgers_end_stops_the_project_and_is_named(
     [
         ("UPDATE projects SET created_at = 'yesterday'", "projects cannot be read"),
         ("UPDATE config_versions SET \"values\" = 'none'", "configurations cannot be read"),
-        ("UPDATE gate_decisions SET report = '[]'", "decisions cannot be read"),
+        ("UPDATE gate_decisions SET report = '[]'", "its evidence was changed in the database"),
         ("UPDATE gate_decisions SET project = 'other'", "was changed in the database"),
         ("UPDATE runs SET summary = '{'", "sealed runs cannot be read"),
         ("UPDATE ledger SET body = '[]' WHERE kind = 'run_started'", "was changed after it was written"),

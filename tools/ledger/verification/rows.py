@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, text
 
+from trainwright.tools.ledger.facts import SINCE_CREATED, changed_columns
 from trainwright.tools.ledger.verification.findings import Case, Found, found
 from trainwright.tools.workspace.tables import ConfigVersion, GateDecision, Project, RegisteredModel, Study, Trial
 from trainwright.trainer.config import config_digest, parse_config
@@ -37,7 +38,7 @@ def verify_configurations(case: Case) -> Found:
     problems = []
     for (project, number), row in rows.items():
         differences = case.project(project).configuration_differences(row)
-        if not differences and _digest_of(row) != row.digest:
+        if not differences and _digest_of(row.values) != row.digest:
             differences = [f"project {project}: configuration version {number} does not have its recorded digest"]
         problems += differences
     recorded = [(entry.project, body["number"]) for entry, body in case.of("config_version")]
@@ -58,25 +59,27 @@ def verify_decisions(case: Case) -> Found:
             problems.append(f"{what} has no ledger entry")
         elif (row.project, row.phase, row.passed) != (owners[sequence], body["phase"], body["outcome"] != "refused"):
             problems.append(f"{what} was changed in the database")
-        elif row.rested_on != body["rested_on"] or row.report["checks"] != body["checks"]:
+        elif row.rested_on != body["rested_on"] or row.report != {key: body[key] for key in ("outcome", "checks")}:
             problems.append(f"{what}: its evidence was changed in the database")
+        elif changed_columns(row, body, (), SINCE_CREATED):
+            problems.append(f"{what}: its time was changed in the database")
     problems += [f"the decision of ledger entry {s} was removed from the database" for s in recorded if s not in rows]
     return len(rows), found("database", problems)
 
 
 def verify_studies(case: Case) -> Found:
-    """Compare every study that has ended, its trials and its confirmation."""
+    """Compare every study with what its entries say, and its trials once it has ended, whatever its row's state is."""
+    started = {body["study_id"]: (entry.project, body) for entry, body in case.of("study") if "search" in body}
     recorded = {body["study_id"]: body for _, body in case.of("study")}
     rows = {row.id: row for row in case.session.scalars(select(Study))}
     problems = []
     for study_id, row in rows.items():
-        body = recorded.get(study_id)
-        if body is None:
+        if study_id not in started:
             problems.append(f"study {study_id} has no ledger entry")
-        elif row.state == "completed" and row.confirmation != body.get("confirmation"):
-            problems.append(f"study {study_id}: its confirmation was changed in the database")
-        elif row.state == "completed" and "trials" in body:
-            problems += _changed_trials(case.session, study_id, body["trials"])
+            continue
+        changed = _changed_study(row, *started[study_id], recorded[study_id])
+        problems += [f"study {study_id}: its {name} was changed in the database" for name in changed]
+        problems += _changed_trials(case.session, study_id, recorded[study_id].get("trials"))
     problems += [f"study {study_id} was removed from the database" for study_id in recorded if study_id not in rows]
     return len(rows), found("database", problems)
 
@@ -92,7 +95,9 @@ def verify_models(case: Case) -> Found:
         what = f"project {project}: registered model {version}"
         if body is None:
             problems.append(f"{what} has no ledger entry")
-        elif any(getattr(row, column) != body.get(name) for column, name in columns.items()):
+        elif any(getattr(row, column) != body.get(name) for column, name in columns.items()) or changed_columns(
+            row, body, (), SINCE_CREATED
+        ):
             problems.append(f"{what} was changed in the database")
     problems += [f"project {p}: registered model {v} was removed" for p, v in recorded if (p, v) not in rows]
     return len(rows), found("database", problems)
@@ -109,7 +114,19 @@ def verify_triggers(case: Case) -> Found:
     return len(TRIGGERS), found("database", problems)
 
 
-def _changed_trials(session: Session, study_id: str, recorded: list[dict[str, Any]]) -> list[str]:
+def _changed_study(row: Study, project: str | None, start: dict[str, Any], last: dict[str, Any]) -> list[str]:
+    """Return the columns of a study's row that its first entry, or its latest one, tells otherwise."""
+    later = (*SINCE_CREATED, "idempotency_key")
+    changed = changed_columns(row, start, ("search", "objective", "base_config_digest"), later)
+    changed += [] if row.project == project else ["project"]
+    changed += [] if _digest_of(row.base_values) == start.get("base_config_digest") else ["base_values"]
+    is_confirming = row.state == "confirming" and last.get("state") == "running"  # no entry tells of it
+    return changed + changed_columns(row, last, (*(() if is_confirming else ("state",)), "confirmation", "failure"))
+
+
+def _changed_trials(session: Session, study_id: str, recorded: list[dict[str, Any]] | None) -> list[str]:
+    if recorded is None:
+        return []  # under way, or stopped
     rows = session.scalars(select(Trial).where(Trial.study == study_id).order_by(Trial.number))
     present = [{name: getattr(row, name) for name in recorded[0]} for row in rows] if recorded else []
     if len(present) != len(recorded):
@@ -118,8 +135,8 @@ def _changed_trials(session: Session, study_id: str, recorded: list[dict[str, An
     return [f"study {study_id}: trial {b['number']} was changed in the database" for a, b in pairs if a != b]
 
 
-def _digest_of(row: ConfigVersion) -> str:
+def _digest_of(values: dict[str, Any]) -> str:
     try:
-        return config_digest(parse_config(row.values))
+        return config_digest(parse_config(values))
     except TrainwrightError:
         return "not valid"

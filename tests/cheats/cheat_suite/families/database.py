@@ -186,6 +186,17 @@ def row_model_removed(scene: Scene) -> None:
     scene.execute("DELETE FROM registered_models")
 
 
+@edited(
+    "row-times",
+    "Backdate runs, configurations and decisions",
+    at="based",
+    rule="created_at was changed in the database|its time was changed in the database",
+)
+def row_times(scene: Scene) -> None:
+    for table in ("runs", "config_versions", "gate_decisions"):
+        scene.execute(f"UPDATE {table} SET created_at = '2026-01-01 00:00:00.000000'")
+
+
 @edited("row-study-added", "Add a study of one's own", at="diagnosed", rule="study study-own has no ledger entry")
 def row_study_added(scene: Scene) -> None:
     row = {
