@@ -42,6 +42,7 @@ def train(session: Session, observers: Observers) -> str:
 def _end_epoch(session: Session, observers: Observers, seconds: float) -> None:
     """Validate, move the position to the next epoch, and let the observers judge, report and save."""
     progress, training = session.progress, session.config.training
+    observers.trained(session)
     number = progress.epoch + 1
     is_last = session.at_bound or number == training.epochs
     result = EpochResult(number, progress.step, values_of(session, session.totals, session.train_loader), None, seconds)

@@ -34,6 +34,8 @@ class Net(Net):
         ("torch.backends.cudnn.deterministic = False", "cudnn_deterministic is False, it was True"),
         ("torch.backends.cudnn.benchmark = True", "cudnn_benchmark is True, it was False"),
         ("torch.set_num_threads(2)", "threads is 2, it was 1"),
+        ("torch.use_deterministic_algorithms(not self.training)", "deterministic_algorithms is False, it was True"),
+        ("torch.use_deterministic_algorithms(self.training)", "deterministic_algorithms is False, it was True"),
     ],
 )
 def test_a_setting_that_training_switches_fails_the_run_before_its_epoch_counts(
@@ -53,4 +55,18 @@ def test_what_is_switched_while_the_code_is_imported_and_built_is_put_right(ende
 
 def test_a_step_that_sets_what_is_set_anyway_is_no_offence(ended: Any) -> None:
     run = ended(IN_FORWARD.replace("CALL", "torch.use_deterministic_algorithms(True); torch.set_num_threads(1)"))
+    assert run.status().state is RunState.COMPLETED, run.log.read_text()
+
+
+def test_a_thread_that_limits_itself_as_the_one_that_pins_memory_does_is_no_offence(ended: Any) -> None:
+    call = "import threading; t = threading.Thread(target=torch.set_num_threads, args=(1,)); t.start(); t.join()"
+    values = {
+        "model": {"use": "mine:Net"},
+        "data": {"use": "mine:data"},
+        "loader": {"batch_size": 8},
+        "training": {"epochs": 2},
+        "reproducibility": {"threads": 2},
+        "logging": {"tensorboard": False},
+    }
+    run = ended(IN_FORWARD.replace("CALL", call), values)
     assert run.status().state is RunState.COMPLETED, run.log.read_text()

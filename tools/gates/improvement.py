@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
 
 CONFIDENCE = 0.95
+"""Of the first look at a configuration's improvement. Each further one may err half as often as the last: who looks
+until it holds errs at most twice as often as one look does."""
 FLOAT32 = 2.0**-23
 """Relative step of the arithmetic that metrics come from."""
 
@@ -40,8 +42,10 @@ def confirmation_seeds(base_config_digest: str, repeats: int, *, own_seed: int) 
     return seeds
 
 
-def compare(baseline: list[float], best: list[float], direction: str, *, samples: int = 0) -> dict[str, Any]:
-    """Return the mean paired improvement with its 95 % t-interval, and whether it is validated.
+def compare(
+    baseline: list[float], best: list[float], direction: str, *, samples: int = 0, look: int = 1
+) -> dict[str, Any]:
+    """Return the mean paired improvement with its t-interval, and whether it is validated.
 
     Pairs share a seed, and an improvement is positive whichever way the metric points. Validated means: the interval
     lies above zero, and the mean above the spread (standard deviation) of the baseline over the seeds. No interval is
@@ -52,6 +56,7 @@ def compare(baseline: list[float], best: list[float], direction: str, *, samples
         best: as many, on the same seeds in the same order.
         direction: `maximize` or `minimize`.
         samples: size of the split they were measured on; 0 where unknown.
+        look: 1 for the first confirmation of a study of this configuration, 2 for the next, and so on.
     """
     from scipy import stats
 
@@ -60,16 +65,32 @@ def compare(baseline: list[float], best: list[float], direction: str, *, samples
     mean, spread = statistics.fmean(differences), statistics.stdev(baseline)
     rounding = resolution([*baseline, *best], samples) / math.sqrt(6)  # of a difference of two rounded values
     error = max(statistics.stdev(differences), rounding) / math.sqrt(len(differences))
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(differences) - 1)) * error
+    confidence = 1.0 - (1.0 - CONFIDENCE) / 2 ** (look - 1)
+    half = float(stats.t.ppf(0.5 + confidence / 2, len(differences) - 1)) * error
     return {
         "differences": differences,
-        "confidence": CONFIDENCE,
+        "confidence": confidence,
+        "look": look,
         "improvement_mean": mean,
         "improvement_low": mean - half,
         "improvement_high": mean + half,
         "baseline_spread": spread,
         "validated": mean - half > 0.0 and mean > spread,
     }
+
+
+def look_number(studies: list[dict[str, Any]], study_id: str, seeds: list[int]) -> int:
+    """Return which confirmation of its configuration the study's is, by the ledger's entries on studies, in order.
+
+    Studies of one configuration are confirmed on the same seeds, which nobody chooses.
+    """
+    looked: list[str] = []
+    for body in studies:
+        if body["study_id"] == study_id and body.get("confirmation"):
+            break
+        if (body.get("confirmation") or {}).get("seeds", [])[:1] == seeds[:1]:
+            looked.append(body["study_id"])
+    return len(set(looked)) + 1
 
 
 def resolution(values: list[float], samples: int) -> float:
@@ -107,7 +128,9 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
         return {}, problems
     direction = str(evidence.project.goal["direction"])
     samples = validation_samples(evidence.smoke.part("data")) if evidence.smoke else 0
-    measured = compare(values["baseline"], values["best"], direction, samples=samples)
+    studies = [body for _, body in evidence.entries("study")]
+    look = look_number(studies, evidence.study.id if evidence.study else "", seeds)
+    measured = compare(values["baseline"], values["best"], direction, samples=samples, look=look)
     return {**measured, **values, "seeds": seeds}, []
 
 

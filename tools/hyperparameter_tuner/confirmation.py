@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import ledger
 from trainwright.tools.gates import permits
-from trainwright.tools.gates.improvement import compare, confirmation_seeds, validation_samples
+from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, validation_samples
 from trainwright.tools.gates.searched import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
@@ -53,6 +53,9 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
     values = {side: [_value(workspace, study, run_id) for run_id in runs] for side, runs in sides.items()}
     data = workspace.run_directory(study.project, sides["baseline"][0]).evidence("data") or {}
     samples = validation_samples(data)
+    with workspace.session() as session:
+        bodies = [body for _, body in ledger.entries(session, study.project, "study")]
+    look = look_number(bodies, study_id, seeds)
     return {
         **study.objective,
         "seeds": seeds,
@@ -62,7 +65,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         **values,
         "baseline_runs": sides["baseline"],
         "best_runs": sides["best"],
-        **compare(values["baseline"], values["best"], study.objective["direction"], samples=samples),
+        **compare(values["baseline"], values["best"], study.objective["direction"], samples=samples, look=look),
     }
 
 

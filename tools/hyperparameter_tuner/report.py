@@ -114,7 +114,7 @@ def _confirmation(study: Study) -> str:
             "| seed | baseline | best configuration | improvement |",
             "|---|---|---|---|",
             *rows,
-            f"\nMean improvement {found['improvement_mean']:+.5g}, {found['confidence']:.0%} t-interval "
+            f"\nMean improvement {found['improvement_mean']:+.5g}, {100 * found['confidence']:.4g} % t-interval "
             f"[{found['improvement_low']:+.5g}, {found['improvement_high']:+.5g}] over {len(rows)} paired seeds. "
             f"Spread of the baseline over the seeds: {found['baseline_spread']:.5g} (standard deviation). "
             f"The improvement {verdict}: the interval must lie above zero, and the mean above the spread. "

@@ -75,9 +75,9 @@ def start_run(
     try:
         with workspace.session() as session:
             row = get_project(session, project)
-            if study_id is not None:
-                require_active(session, study_id)
             earlier = _earlier(session, project, key)
+            if study_id is not None and earlier is None:
+                require_active(session, study_id)
             allowed = permits.permit(session, workspace, row, kind) if earlier is None else {}
             what = order(
                 session,

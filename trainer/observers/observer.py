@@ -33,6 +33,9 @@ class Observer:
     def step(self, session: Session, result: StepResult) -> None:
         """After each optimizer step. Must not wait for the device."""
 
+    def trained(self, session: Session) -> None:
+        """After the last step of each epoch, before anything is measured of it."""
+
     def epoch(self, session: Session, result: EpochResult) -> None:
         """After each epoch, validated where it is due; the position is the next epoch's start."""
 
@@ -61,6 +64,11 @@ class Observers:
         """See Observer."""
         for observer in self.observers:
             observer.step(session, result)
+
+    def trained(self, session: Session) -> None:
+        """See Observer."""
+        for observer in self.observers:
+            observer.trained(session)
 
     def epoch(self, session: Session, result: EpochResult) -> None:
         """See Observer."""

@@ -1,4 +1,4 @@
-"""Whether the deterministic settings still hold at each epoch's end, before anything is recorded or saved of it."""
+"""Whether the deterministic settings hold still once an epoch was trained, and again once it was validated."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from trainwright.trainer.session import Session
 
 
 class SettingsHeld(Observer):
-    """Reads the settings back. The user's steps, which run in between, could have switched them."""
+    """Reads the settings back before anything is recorded or saved of an epoch: the user's code could switch them.
 
-    def epoch(self, session: Session, result: EpochResult) -> None:  # noqa: ARG002 - an observer is given both
-        """Raise ReproducibilityError when one was switched."""
+    Raises ReproducibilityError when one was switched.
+    """
+
+    def trained(self, session: Session) -> None:
+        """Before validation, which could switch them on again."""
         specification = session.specification
         determinism.require_applied(specification.config.reproducibility, specification.exemptions)
+
+    def epoch(self, session: Session, result: EpochResult) -> None:  # noqa: ARG002 - an observer is given both
+        """After validation."""
+        self.trained(session)

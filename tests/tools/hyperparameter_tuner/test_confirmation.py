@@ -18,6 +18,7 @@ from trainwright.tools.gates.improvement import (
     compare,
     confirmation_seeds,
     least_seeds,
+    look_number,
     resolution,
 )
 from trainwright.tools.gates.phases import Phase
@@ -35,6 +36,34 @@ def test_the_interval_is_the_paired_t_interval() -> None:
     # By hand: deviation of (0.03, 0.04, 0.05, 0.02) is 0.012910; t(0.975, 3) = 3.182446
     assert found["improvement_low"] == pytest.approx(0.035 - 3.182446 * 0.012909944 / math.sqrt(4), abs=1e-7)
     assert found["validated"] is True
+
+
+@pytest.mark.requirement("PHASE-5")
+def test_whoever_looks_again_needs_a_wider_interval() -> None:
+    baseline, best = [0.90, 0.91, 0.89, 0.92], [0.93, 0.95, 0.94, 0.94]
+    found = [compare(baseline, best, "maximize", look=look) for look in (1, 2, 3, 4, 5)]
+    assert [each["confidence"] for each in found] == pytest.approx([0.95, 0.975, 0.9875, 0.99375, 0.996875])
+    low = stats.ttest_rel(best, baseline).confidence_interval(0.975).low
+    assert found[1]["improvement_low"] == pytest.approx(low)
+    assert [each["validated"] for each in found] == [True, True, True, False, False]
+
+
+@pytest.mark.requirement("PHASE-5")
+def test_looks_are_counted_by_the_seeds_that_a_configuration_has() -> None:
+    def study(name: str, seeds: list[int] | None) -> dict[str, Any]:
+        return {"study_id": name, "confirmation": {"seeds": seeds} if seeds else None}
+
+    told = [
+        study("other configuration", [7, 8, 9]),
+        study("first", None),
+        study("first", [1, 2, 3]),
+        study("failed", None),
+        study("second", [1, 2, 3, 4, 5, 6]),
+    ]
+    assert look_number(told, "first", [1, 2, 3]) == 1
+    assert look_number(told, "second", [1, 2, 3, 4, 5, 6]) == 2
+    assert look_number(told, "at work", [1, 2, 3]) == 3
+    assert look_number([], "at work", [1, 2, 3]) == 1
 
 
 @pytest.mark.requirement("PHASE-5")

@@ -75,15 +75,15 @@ def best_configuration(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("optimization.improvement_validated")
 def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
     """The improvement's confidence interval over repeated seeds lies above zero."""
-    required = f"over at least {line.threshold:.0f} seeds: 95 % interval above zero, mean above the baseline's spread"
+    required = f"over at least {line.threshold:.0f} seeds: interval above zero, mean above the baseline's spread"
     if is_skipped(evidence):
         return not_applicable("skipped: the baseline meets the goal", required)
     found, problems = measure_improvement(evidence)
     if problems:
         return failed("; ".join(problems[:MOST_NAMED]), required, _study_next(evidence))
-    interval = f"[{found['improvement_low']:+.4g}, {found['improvement_high']:+.4g}]"
+    interval = f"{100 * found['confidence']:.4g} % [{found['improvement_low']:+.4g}, {found['improvement_high']:+.4g}]"
     seeds = f"over {len(found['seeds'])} seeds, spread {found['baseline_spread']:.4g}"
-    measured = f"{found['improvement_mean']:+.4g} {interval} {seeds}"
+    measured = f"{found['improvement_mean']:+.4g}, {interval} {seeds}, look {found['look']}"
     if found["validated"]:
         return passed(measured, required)
     return failed(measured, required, _search_on(evidence, found))

@@ -192,6 +192,12 @@ in_forward(
     "settings were switched while the run worked: deterministic_algorithms is False, it was True",
     "torch.use_deterministic_algorithms(False)",
 )
+in_forward(
+    "determinism-off-until-validation",
+    "Switch deterministic algorithms off for the steps, and on again before an epoch is validated",
+    "settings were switched while the run worked: deterministic_algorithms is False, it was True",
+    "torch.use_deterministic_algorithms(not self.training)",
+)
 
 
 @slowly(
