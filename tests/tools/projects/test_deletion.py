@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.tools.killed_server import call_and_die, die
 
 from trainwright.server.desk import Desk
 from trainwright.tools.ledger import append
@@ -81,10 +80,6 @@ def test_a_deletion_that_the_owner_did_not_grant_hides_nothing(at: Callable[[str
     assert any("training_config.yaml" in problem for problem in verify_workspace(workspace.path).problems)
 
 
-def die(*_: object, **__: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deletion, "append", die)
 
@@ -106,15 +101,7 @@ def amid_the_files(patch: pytest.MonkeyPatch) -> None:
 
 def delete_and_die(path: Path, where: Callable[[pytest.MonkeyPatch], None]) -> None:
     """Delete the project in a forked server that is killed where `where` says."""
-    child = os.fork()
-    if child == 0:
-        try:
-            where(pytest.MonkeyPatch())
-            delete_project(Workspace.open(path), NAME)
-        finally:
-            os._exit(70)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    call_and_die(where, lambda: delete_project(Workspace.open(path), NAME))
 
 
 def next_server(workspace: Workspace) -> None:

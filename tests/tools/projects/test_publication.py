@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -11,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.tools.killed_server import call_and_die, die
 
 from trainwright.server.desk import Desk
 from trainwright.tools import projects
@@ -26,22 +25,9 @@ At = Callable[[str], Workspace]
 GATES = {"smoked": "planning", "trained": "baseline", "diagnosed": "optimization", "exported": "finalization"}
 
 
-def die(*_: object, **__: object) -> None:
-    """End as a server does that is killed: nothing is rolled back, flushed or cleaned up by it."""
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
 def pass_gate_and_die(path: Path, phase: str, patch: Callable[[pytest.MonkeyPatch], None]) -> None:
     """Ask for the gate in a forked server that dies where `patch` says."""
-    child = os.fork()
-    if child == 0:
-        try:
-            patch(pytest.MonkeyPatch())
-            projects.pass_gate(Workspace.open(path), NAME, phase)
-        finally:
-            os._exit(70)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    call_and_die(patch, lambda: projects.pass_gate(Workspace.open(path), NAME, phase))
 
 
 def before_the_record(patch: pytest.MonkeyPatch) -> None:

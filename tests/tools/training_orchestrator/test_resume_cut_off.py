@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.tools.killed_server import call_and_die, die
 
 from trainwright.server.desk import Desk
 from trainwright.tools.ledger.verification import verify_workspace
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     Break = Callable[[pytest.MonkeyPatch, Callable[..., Any]], None]
 
 pytestmark = pytest.mark.requirement("TRAIN-10", "GATE-3")
-
-
-def die(*_: object, **__: object) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def fail(*_: object, **__: object) -> None:
@@ -93,15 +88,7 @@ def stopped(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> RunDirecto
 
 def resume_and_die(workspace: Workspace, run: RunDirectory, where: Break) -> None:
     """Resume in a forked server that is killed where `where` says."""
-    child = os.fork()
-    if child == 0:
-        try:
-            where(pytest.MonkeyPatch(), die)
-            resume_run(Workspace.open(workspace.path), run.run_id)
-        finally:
-            os._exit(70)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
+    call_and_die(lambda patch: where(patch, die), lambda: resume_run(Workspace.open(workspace.path), run.run_id))
 
 
 def next_server(workspace: Workspace) -> None:
