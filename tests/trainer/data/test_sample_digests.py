@@ -47,6 +47,10 @@ def picture(values: torch.Tensor) -> Image.Image:
     return Image.open(file)
 
 
+def scan(values: torch.Tensor) -> Scan:
+    return Scan(values, 1)
+
+
 def ragged(values: torch.Tensor) -> Any:
     held = np.empty(2, dtype=object)
     held[:] = [values.numpy(), "two"]
@@ -54,7 +58,7 @@ def ragged(values: torch.Tensor) -> Any:
 
 
 @pytest.mark.requirement("REPRO-4")
-@pytest.mark.parametrize("hold", [picture, lambda v: Scan(v, 1), Plain, Slotted, ragged], ids=str)
+@pytest.mark.parametrize("hold", [picture, scan, Plain, Slotted, ragged], ids=lambda hold: hold.__name__)
 def test_it_is_the_same_for_equal_content_and_another_for_one_changed_value(hold: Callable[..., Any]) -> None:
     values = torch.arange(5000) % 200
     changed = values.clone()
