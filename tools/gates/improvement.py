@@ -79,18 +79,21 @@ def compare(
     }
 
 
-def look_number(studies: list[dict[str, Any]], study_id: str, seeds: list[int]) -> int:
+def look_number(
+    studies: list[dict[str, Any]], study_id: str, seeds: list[int], best: dict[str, Any] | None = None
+) -> int:
     """Return which confirmation of its configuration the study's is, by the ledger's entries on studies, in order.
 
-    Studies of one configuration are confirmed on the same seeds, which nobody chooses.
+    Studies of one configuration are confirmed on the same seeds, which nobody chooses. One that found the same best
+    configuration, on as many seeds, compares the same runs: that is no look of its own.
     """
-    looked: list[str] = []
+    own, looked = digest_json([seeds, best]), set()
     for body in studies:
         if body["study_id"] == study_id and body.get("confirmation"):
             break
         if (body.get("confirmation") or {}).get("seeds", [])[:1] == seeds[:1]:
-            looked.append(body["study_id"])
-    return len(set(looked)) + 1
+            looked.add(digest_json([body["confirmation"]["seeds"], body["confirmation"].get("best_parameters")]))
+    return len(looked - {own}) + 1
 
 
 def resolution(values: list[float], samples: int) -> float:
@@ -129,7 +132,7 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
     direction = str(evidence.project.goal["direction"])
     samples = validation_samples(evidence.smoke.part("data")) if evidence.smoke else 0
     studies = [body for _, body in evidence.entries("study")]
-    look = look_number(studies, evidence.study.id if evidence.study else "", seeds)
+    look = look_number(studies, evidence.study.id if evidence.study else "", seeds, confirmation["best_parameters"])
     measured = compare(values["baseline"], values["best"], direction, samples=samples, look=look)
     return {**measured, **values, "seeds": seeds}, []
 

@@ -28,14 +28,16 @@ def permit(session: Session, workspace: Workspace, project: Project, kind: RunKi
     """
     evidence = Evidence(session, workspace, project.name)
     where = standing(evidence)
-    if kind not in PERMITTED[where.phase]:
-        raise _refusal(evidence, where, kind)
-    if where.is_finished and kind in {RunKind.FINAL, RunKind.EXPORT}:
+    looks = kind in {RunKind.FINAL, RunKind.EXPORT}
+    if where.is_finished and (looks or kind not in PERMITTED[where.phase]):
+        why = "look at the test split again" if looks else "belong to an earlier phase"
         raise GateRefusedError(
-            f"All gates of {project.name} have passed; a further {kind.value} run would look at the test split again.",
+            f"All gates of {project.name} have passed; a further {kind.value} run would {why}.",
             remedy=f"Use final_model/, or change something: configure(project={project.name!r}, changes={{…}}).",
             document="phases/finalization/workflow.md",
         )
+    if kind not in PERMITTED[where.phase]:
+        raise _refusal(evidence, where, kind)
     decisions = accepted_decisions(evidence)
     rests_on = {
         phase.value: sequence for phase, (sequence, _) in decisions.items() if phase.number < where.phase.number

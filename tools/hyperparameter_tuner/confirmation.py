@@ -55,7 +55,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
     samples = validation_samples(data)
     with workspace.session() as session:
         bodies = [body for _, body in ledger.entries(session, study.project, "study")]
-    look = look_number(bodies, study_id, seeds)
+    look = look_number(bodies, study_id, seeds, best.parameters)
     return {
         **study.objective,
         "seeds": seeds,

@@ -99,11 +99,12 @@ def _origin(evidence: Evidence, report: GateReport) -> str:
         if confirmation.get("validated")
         else "none claimed"
     )
+    confidence = f" ({100 * confirmation['confidence']:.4g} % interval over seeds)" if confirmation else ""
     rows = [
         ("model", f"{resolved.get('model_class')}, {resolved.get('parameters')} parameters"),
         ("data", f"{data.get('source')}, fingerprint {data.get('fingerprint')}"),
         ("final run", f"{final.id}, seed {final.row.seed}"),
-        ("improvement over the baseline (95 % interval over seeds)", gain),
+        (f"improvement over the baseline{confidence}", gain),
         ("replay", _replayed(evidence, report)),
         ("weights digest", final.summary.get("weights_digest")),
         ("training time", f"{float(final.summary.get('train_seconds', 0.0)):.1f} s"),
@@ -149,7 +150,9 @@ def _onnx_use(evidence: Evidence) -> str:
     if record.get("feature_names"):
         lines.append(f"Columns, in this order: {', '.join(record['feature_names'])}.")
     if record.get("onnx_includes_preprocessing"):
-        lines.append("Give raw values: standardisation is inside model.onnx (for model.safetensors see resolved.json).")
+        is_image = evidence.final is not None and evidence.final.part("data").get("source") == "images"
+        given = "pixels divided by 255, channels first" if is_image else "raw values"
+        lines.append(f"Give {given}: standardisation is inside model.onnx (for model.safetensors see resolved.json).")
     if record.get("class_names"):
         lines.append(f"Outputs, one score a class: {', '.join(record['class_names'])}.")
     code = (

@@ -160,7 +160,7 @@ class DeploymentSection(Section):
         default_factory=lambda: ["safetensors", "onnx"]  # type: ignore[arg-type]
     )
     onnx_tolerance: PositiveFloat = 1e-4
-    """Largest absolute difference allowed between the ONNX file's outputs and the model's."""
+    """Largest difference between the ONNX file's outputs and the model's, times the largest output where above 1."""
 
 
 class TrainingConfig(Section):

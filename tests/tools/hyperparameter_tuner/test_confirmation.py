@@ -50,8 +50,11 @@ def test_whoever_looks_again_needs_a_wider_interval() -> None:
 
 @pytest.mark.requirement("PHASE-5")
 def test_looks_are_counted_by_the_seeds_that_a_configuration_has() -> None:
-    def study(name: str, seeds: list[int] | None) -> dict[str, Any]:
-        return {"study_id": name, "confirmation": {"seeds": seeds} if seeds else None}
+    def study(name: str, seeds: list[int] | None, rate: float = 0.1) -> dict[str, Any]:
+        found = {"seeds": seeds, "best_parameters": {"optimizer.learning_rate": rate}}
+        return {"study_id": name, "confirmation": found if seeds else None}
+
+    rate = {"optimizer.learning_rate": 0.1}
 
     told = [
         study("other configuration", [7, 8, 9]),
@@ -60,10 +63,11 @@ def test_looks_are_counted_by_the_seeds_that_a_configuration_has() -> None:
         study("failed", None),
         study("second", [1, 2, 3, 4, 5, 6]),
     ]
-    assert look_number(told, "first", [1, 2, 3]) == 1
-    assert look_number(told, "second", [1, 2, 3, 4, 5, 6]) == 2
-    assert look_number(told, "at work", [1, 2, 3]) == 3
-    assert look_number([], "at work", [1, 2, 3]) == 1
+    assert look_number(told, "first", [1, 2, 3], rate) == 1
+    assert look_number(told, "second", [1, 2, 3, 4, 5, 6], rate) == 2
+    assert look_number(told, "at work", [1, 2, 3], {"optimizer.learning_rate": 0.2}) == 3
+    assert look_number(told, "at work", [1, 2, 3], rate) == 2, "the same runs once more are no further look"
+    assert look_number([], "at work", [1, 2, 3], rate) == 1
 
 
 @pytest.mark.requirement("PHASE-5")

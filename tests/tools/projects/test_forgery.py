@@ -156,6 +156,16 @@ def test_after_the_last_gate_the_test_split_is_not_looked_at_again(at: At, kind:
         start_run(at("finished"), NAME, kind)
 
 
+@pytest.mark.requirement("PHASE-7", "GATE-2")
+@pytest.mark.parametrize("kind", [RunKind.BASELINE, RunKind.ABLATION])
+def test_a_finished_project_says_that_it_is_finished_to_whoever_wants_an_earlier_phases_run(
+    at: At, kind: RunKind
+) -> None:
+    with pytest.raises(GateRefusedError, match="All gates of flowers have passed") as met:
+        start_run(at("finished"), NAME, kind)
+    assert "configure(project='flowers'" in met.value.remedy
+
+
 @pytest.mark.requirement("GATE-4")
 def test_a_burst_of_starts_does_not_slip_past_the_limit_on_runs_at_once(at: At) -> None:
     from trainwright.tools.training_orchestrator import wait_for_run
