@@ -243,8 +243,10 @@ class Calls(RuleBasedStateMachine):
         error = None
         if known is None:
             error = None if model.phase == "optimization" else "GateRefusedError"
-            if error is None and (len(model.living) >= 2 or used + SEARCH["trials"] > LIMITS["trials"]):
+            if error is None and used + SEARCH["trials"] > LIMITS["trials"]:
                 error = "LimitReachedError"
+            if error is None and len(model.living) >= LIMITS["runs_at_once"]:
+                return  # its trials wait for room, and here nobody would end a run meanwhile
         view = self.expect("study", error, lambda: start_study(self.server(number), NAME, search=SEARCH))
         if view is not None and known is None:
             self.add_study(view, files)
