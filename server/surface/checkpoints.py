@@ -10,7 +10,8 @@ from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
-from trainwright.server.surface.arguments import IdempotencyKey, Project, RunId
+from trainwright.server.surface.arguments import IdempotencyKey, NewestRun, Project, RunId
+from trainwright.server.surface.naming import run_of
 from trainwright.server.surface.runs import told
 from trainwright.server.wording import counted
 
@@ -18,14 +19,15 @@ from trainwright.server.wording import counted
 @agent_tool("tools.checkpoint_manager:CheckpointList", title="List checkpoints", read_only=True)
 def list_checkpoints(
     context: Context[Any, Any],
-    run_id: RunId,
+    run_id: NewestRun = None,
     verify: Annotated[bool, Field(description="Also compare every file with its digest")] = False,
 ) -> CallToolResult:
     """The checkpoints of a run with step, epoch, size, digest and whether they are best or last. With verify, names
     every file that was changed or is missing."""
     from trainwright.tools import checkpoint_manager
 
-    answer = checkpoint_manager.list_checkpoints(workspace_of(context), run_id, verify=verify)
+    workspace = workspace_of(context)
+    answer = checkpoint_manager.list_checkpoints(workspace, run_of(workspace, run_id), verify=verify)
     checked = f"; {len(answer.problems)} problems" if verify else ""
     return reply(
         answer, f"Run {answer.run_id}: {counted(len(answer.checkpoints), 'checkpoint')}{checked}.", said={"run_id"}
@@ -43,7 +45,7 @@ def export_model(
     test split, in the background. Refuses outside finalization and runs that are not completed."""
     from trainwright.tools import checkpoint_manager
 
-    view = checkpoint_manager.export_model(
-        workspace_of(context), project, run_id=run_id, idempotency_key=idempotency_key
-    )
+    workspace = workspace_of(context)
+    run = run_of(workspace, run_id, project) if run_id else None
+    view = checkpoint_manager.export_model(workspace, project, run_id=run, idempotency_key=idempotency_key)
     return told(view)

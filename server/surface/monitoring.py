@@ -13,6 +13,7 @@ from pydantic import Field
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, content_only, reply
 from trainwright.server.surface.arguments import Project, RunId
+from trainwright.server.surface.naming import run_of
 from trainwright.server.wording import counted
 
 
@@ -38,10 +39,11 @@ def diagnose_run(
             "diagnose_run needs a project or a run_id.",
             remedy="diagnose_run(project='…'); project_status() lists them.",
         )
+    run = run_of(workspace, run_id, project) if run_id else None
     if project is None:
         with workspace.session() as session:
-            project = get_run(session, str(run_id)).project
-    answer = projects.diagnose(workspace, project, run_id)
+            project = get_run(session, str(run)).project
+    answer = projects.diagnose(workspace, project, run)
     found = f"{answer.fit} fit, recommendation: {answer.recommendation}."
     said = {"run_id", "project", "kind", "state", "fit", "recommendation"}
     return reply(answer, f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}", said=said)
@@ -58,7 +60,8 @@ def plot_metrics(
     """See the learning curves of one run or several overlaid: a picture in the answer, and its file's path."""
     from trainwright.tools import projects
 
-    answer = projects.plot_metrics(workspace_of(context), run_ids, metric)
+    workspace = workspace_of(context)
+    answer = projects.plot_metrics(workspace, [run_of(workspace, run) for run in run_ids], metric)
     picture = base64.b64encode(Path(answer.path).read_bytes()).decode()
     image = ImageContent(type="image", data=picture, mime_type="image/png")
     return content_only(answer, f"{metric or 'Learning curves'} of {counted(len(answer.run_ids), 'run')}.", image)
@@ -71,5 +74,6 @@ def compare_runs(
     """Runs side by side: metrics at the best and last epoch, time, and only those configuration keys that differ."""
     from trainwright.tools import projects
 
-    answer = projects.compare_runs(workspace_of(context), run_ids)
+    workspace = workspace_of(context)
+    answer = projects.compare_runs(workspace, [run_of(workspace, run) for run in run_ids])
     return reply(answer, f"{counted(len(answer.runs), 'run')} compared.")

@@ -11,6 +11,7 @@ from pydantic import Field
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool
 from trainwright.server.surface.arguments import IdempotencyKey, Project, RunId
+from trainwright.server.surface.naming import run_of
 from trainwright.server.surface.runs import told
 
 
@@ -26,5 +27,7 @@ def verify_reproducibility(
     from trainwright.tools.training_orchestrator import start_run
     from trainwright.trainer.run import RunKind
 
-    view = start_run(workspace_of(context), project, RunKind.REPLAY, source_run=run_id, idempotency_key=idempotency_key)
+    workspace = workspace_of(context)
+    run = run_of(workspace, run_id, project) if run_id else None
+    view = start_run(workspace, project, RunKind.REPLAY, source_run=run, idempotency_key=idempotency_key)
     return told(view)

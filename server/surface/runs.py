@@ -12,7 +12,8 @@ from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
-from trainwright.server.surface.arguments import Changes, IdempotencyKey, Project, RunId, WaitSeconds
+from trainwright.server.surface.arguments import Changes, IdempotencyKey, NewestRun, Project, WaitSeconds
+from trainwright.server.surface.naming import TO_RESUME, run_of
 from trainwright.server.waiting import Progress, run_progress, waited
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def start_training(
 @agent_tool("tools.training_orchestrator:RunView", title="Look at a run", read_only=True)
 async def run_status(
     context: Context[Any, Any],
-    run_id: RunId,
+    run_id: NewestRun = None,
     wait_seconds: WaitSeconds = 0.0,
     after_step: Annotated[int | None, Field(ge=0, description="Return as soon as it is past this step")] = None,
 ) -> CallToolResult:
@@ -61,34 +62,38 @@ async def run_status(
     from trainwright.tools.training_orchestrator import wait_for_run
 
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
+    run = await anyio.to_thread.run_sync(run_of, workspace, run_id)
 
     def look(should_stop: Callable[[], bool]) -> RunView:
-        return wait_for_run(workspace, run_id, wait_seconds, after_step, should_stop=should_stop)
+        return wait_for_run(workspace, run, wait_seconds, after_step, should_stop=should_stop)
 
     def progress() -> Progress:
-        return run_progress(workspace, run_id)
+        return run_progress(workspace, run)
 
     view = await waited(context, look, progress)
     return told(view)
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Stop a run", destructive=True, idempotent=True)
-def stop_training(context: Context[Any, Any], project: Project, run_id: RunId) -> CallToolResult:
+def stop_training(context: Context[Any, Any], project: Project, run_id: NewestRun = None) -> CallToolResult:
     """Stop a run at the next step, with a checkpoint from which resume_training goes on. Refuses runs that have
     ended, and those of other projects."""
     from trainwright.tools import training_orchestrator
 
-    view = training_orchestrator.stop_run(workspace_of(context), run_id, project=project)
+    workspace = workspace_of(context)
+    view = training_orchestrator.stop_run(workspace, run_of(workspace, run_id, project), project=project)
     return told(view)
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Resume a run", idempotent=True)
-def resume_training(context: Context[Any, Any], project: Project, run_id: RunId) -> CallToolResult:
+def resume_training(context: Context[Any, Any], project: Project, run_id: NewestRun = None) -> CallToolResult:
     """Go on with a stopped or interrupted run from its newest whole checkpoint; it ends with the same weights as if
     it had never been interrupted. Refuses completed runs, closed phases, and runs of other projects."""
     from trainwright.tools import training_orchestrator
 
-    view = training_orchestrator.resume_run(workspace_of(context), run_id, project=project)
+    workspace = workspace_of(context)
+    run = run_of(workspace, run_id, project, prefer=TO_RESUME)
+    view = training_orchestrator.resume_run(workspace, run, project=project)
     return told(view)
 
 

@@ -13,6 +13,7 @@ from pydantic import Field
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import IdempotencyKey, Project, WaitSeconds
+from trainwright.server.surface.naming import study_of
 from trainwright.server.waiting import Progress, study_progress, waited
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def start_tuning(
 @agent_tool("tools.hyperparameter_tuner:StudyView", title="Look at a search", read_only=True)
 async def tuning_status(
     context: Context[Any, Any],
-    study_id: Annotated[str, Field(description="Study id")],
+    study_id: Annotated[str | None, Field(description="e.g. digits/study-1, digits; default: the newest")] = None,
     wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:
     """Trials done, best trial so far, and at the end whether the improvement over the baseline holds on repeated
@@ -54,12 +55,13 @@ async def tuning_status(
     from trainwright.tools.hyperparameter_tuner import study_status
 
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
+    study = await anyio.to_thread.run_sync(study_of, workspace, study_id)
 
     def look(should_stop: Callable[[], bool]) -> StudyView:
-        return study_status(workspace, study_id, wait_seconds, should_stop=should_stop)
+        return study_status(workspace, study, wait_seconds, should_stop=should_stop)
 
     def progress() -> Progress:
-        return study_progress(workspace, study_id)
+        return study_progress(workspace, study)
 
     view = await waited(context, look, progress)
     return told(view)
