@@ -15,7 +15,7 @@ from mcp.types import Annotations
 from trainwright.server import documents
 from trainwright.server.desk import workspace_of
 from trainwright.server.errors import as_tool_error, explain
-from trainwright.server.markdown import rounded
+from trainwright.server.facts import facts_of
 from trainwright.trainer.errors import ConfigurationError, NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def _run_json(context: Context[Any, Any], run_id: str) -> str:
 
     workspace = workspace_of(context)
     view = refresh_run(workspace, run_of(workspace, run_id))
-    facts = rounded(view.model_dump(mode="json", exclude_none=True))
-    return json.dumps(context.request_context.lifespan_context.with_handles(facts))
+    return json.dumps(context.request_context.lifespan_context.with_handles(facts_of(view)))
 
 
 def _worded(function: Callable[..., str], *arguments: Any) -> str:

@@ -21,7 +21,8 @@ from pydantic import ValidationError
 
 from trainwright.server.desk import Desk
 from trainwright.server.errors import argument_error, as_tool_error
-from trainwright.server.markdown import markdown, rounded
+from trainwright.server.facts import facts_of
+from trainwright.server.markdown import markdown
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import Answer
@@ -124,15 +125,16 @@ def agent_tool(
     return make
 
 
-def reply(answer: Answer, headline: str = "", *content: ContentBlock, said: Collection[str] = ()) -> CallToolResult:
+def reply(
+    answer: Answer, headline: str = "", *content: ContentBlock, said: Collection[str] = (), full: bool = False
+) -> CallToolResult:
     """Return the answer twice: as structured content, and as Markdown with the same facts.
-
-    Fields without a value are left out: absent means "none yet".
 
     Args:
         said: fields that the headline tells already.
+        full: everything, and not only what matters now.
     """
-    facts = rounded(answer.model_dump(mode="json", exclude_none=True))
+    facts = facts_of(answer, full=full)
     text = TextContent(type="text", text=markdown(facts, headline, frozenset(said)))
     return CallToolResult(content=[text, *content], structured_content=facts)
 

@@ -30,6 +30,7 @@ IdempotencyKey = Annotated[
     AfterValidator(_not_of_a_study),  # after the length, which pydantic then asks of texts and not of null
 ]
 WaitSeconds = Annotated[float, Field(ge=0, le=50, description="Wait this long at most; 0 answers at once")]
+Detail = Literal["concise", "full"]
 Template = Literal["baseline", "tuning", "production"]
 Phase = Literal["planning", "baseline", "diagnostics", "optimization", "finalization"]
 

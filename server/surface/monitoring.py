@@ -12,7 +12,7 @@ from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, content_only, reply
-from trainwright.server.surface.arguments import Project, RunId
+from trainwright.server.surface.arguments import Detail, Project, RunId
 from trainwright.server.surface.naming import run_of
 from trainwright.server.wording import counted
 
@@ -24,6 +24,7 @@ def diagnose_run(
         Project | None, Field(description="Alone: its baseline, with the report; before that, the run that failed")
     ] = None,
     run_id: Annotated[RunId | None, Field(description="Any run, also one that still goes on")] = None,
+    detail: Detail = "concise",
 ) -> CallToolResult:
     """Find what is wrong with a run and what would mend it: alerts with their document and ready configuration
     changes, the fit of the learning curves, and a recommendation: deploy, optimize or debug. With project alone it
@@ -46,7 +47,12 @@ def diagnose_run(
     answer = projects.diagnose(workspace, project, run)
     found = f"{answer.fit} fit, recommendation: {answer.recommendation}."
     said = {"run_id", "project", "kind", "state", "fit", "recommendation"}
-    return reply(answer, f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}", said=said)
+    return reply(
+        answer,
+        f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}",
+        said=said,
+        full=detail == "full",
+    )
 
 
 @agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True, structured=False)
