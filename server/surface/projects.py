@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import Context, ElicitationResult, Resolve
 from mcp.types import CallToolResult
@@ -13,6 +13,9 @@ from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import AskOwner, Changes, Goal, Phase, Project, Template
 from trainwright.server.surface.asking import OwnersAnswer, question, take_answer
 from trainwright.server.wording import counted
+
+if TYPE_CHECKING:
+    from trainwright.tools.projects import ProjectStatus
 
 MOST_PROJECTS = 20
 PLANNING = "phases/planning/workflow.md"
@@ -68,6 +71,7 @@ def configure(
     ask_owner: Annotated[
         AskOwner | None, Field(description="What only the workspace's owner may grant; asking again tells the answer")
     ] = None,
+    begin_release: Annotated[bool, Field(description="Work on a finished project: begins its next release")] = False,
     said: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
@@ -82,10 +86,20 @@ def configure(
         if ask_owner.delete_project:
             gone = projects.delete_project(workspace, project, reason=reason)
             return reply(gone, f"Project {project} is deleted, with {gone.runs} runs.")
-    answer = projects.configure(workspace, project, changes=changes, reason=reason, template=template, ask_owner=wishes)
+    answer = projects.configure(
+        workspace,
+        project,
+        changes=changes,
+        reason=reason,
+        template=template,
+        ask_owner=wishes,
+        begin_release=begin_release,
+    )
     lines = [f"{each.wish} is {each.state} ({each.request}): {each.how}" for each in answer.requests or []]
     if answer.changed or not lines:
         lines.insert(0, f"The configuration of {project} is kept as version {answer.version}.")
+    if answer.release_begun:
+        lines.append(f"Release {answer.release_begun} of {project} is begun, in planning; the release before it stays.")
     return reply(answer, "\n".join(lines))
 
 
@@ -107,8 +121,15 @@ def project_status(context: Context[Any, Any], project: Project | None = None) -
         begin = NextCall(tool="read_document", arguments={"path": PLANNING}, why="it shows how a project is made")
         answer = ProjectsAnswer(projects=listed, left_out=max(0, total - len(listed)), next=None if listed else begin)
         return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.")
-    stands = f"finished; {status.folder}/final_model" if status.finished else status.phase
+    stands = f"{_finished(status)}; {status.folder}/final_model" if status.finished else status.phase
     return reply(status, f"Project {project}: {stands}.")
+
+
+def _finished(status: ProjectStatus) -> str:
+    """Say when it was finished, and what has changed since: `finished on 2026-11-22 (release 1)`."""
+    on = f" on {status.finished_on}" if status.finished_on else ""
+    since = f"; since then: {'; '.join(status.remarks)}" if status.remarks else ""
+    return f"finished{on} (release {status.release}){since}"
 
 
 @agent_tool("tools.projects:GateAnswer", title="Pass a gate", idempotent=True)
