@@ -45,6 +45,11 @@ class AskOwner(BaseModel):
             max_length=120, description="An operation that a run refused, as it names it; missing_git; alike_samples"
         ),
     ] = None
+    accept: Annotated[
+        float | None, Field(description="Accept the result from this value of the goal's metric on, below the goal")
+    ] = None
+    goal: Annotated[dict[Literal["target"], float] | None, Field(description="A revised target")] = None
+    alert: Annotated[str | None, Field(max_length=60, description="Accept this open alert, by its id")] = None
     delete_project: Annotated[
         Literal[True] | None, Field(description="Delete the project, at the first call after the grant")
     ] = None

@@ -11,7 +11,7 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
-from trainwright.tools.owner.grants import DECISION, standing_grants
+from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
 from trainwright.trainer.config import config_digest, parse_config
@@ -188,6 +188,11 @@ class Evidence:
         path = self.folder / name
         return self.inspection.digest(path) if path.is_file() else None
 
+    @cached_property
+    def goal(self) -> dict[str, Any]:
+        """The goal that holds: {metric, direction, target}, the target as the owner has revised it."""
+        return goal_under(self.project.goal, self.grants)
+
     @property
     def goal_metric(self) -> str:
         """The metric that the project's goal names."""
@@ -270,14 +275,17 @@ class Evidence:
         """Return whether a value of the goal metric meets the project's target."""
         if value is None:
             return False
-        target = float(self.project.goal["target"])
-        return value >= target if self.project.goal["direction"] == "maximize" else value <= target
+        target = float(self.goal["target"])
+        return value >= target if self.goal["direction"] == "maximize" else value <= target
 
     @property
     def goal_text(self) -> str:
         """The goal in words: `validation accuracy >= 0.97`."""
-        sign = ">=" if self.project.goal["direction"] == "maximize" else "<="
-        return f"validation {self.goal_metric} {sign} {self.project.goal['target']}"
+        sign = ">=" if self.goal["direction"] == "maximize" else "<="
+        revised = (
+            f" (revised by the owner from {self.project.goal['target']})" if self.goal != self.project.goal else ""
+        )
+        return f"validation {self.goal_metric} {sign} {self.goal['target']}{revised}"
 
     @cached_property
     def final_values(self) -> dict[str, Any] | None:

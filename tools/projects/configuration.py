@@ -18,10 +18,12 @@ from trainwright.tools.owner import (
     Wish,
     ask,
     checked_wishes,
+    ending_wishes,
     exemption_wish,
     limit_wishes,
     view,
 )
+from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Project
 
 TEMPLATES = ("baseline", "tuning", "production")
 KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "returns", "code_root", "selection", "seed")
@@ -64,7 +67,8 @@ def configure(
     """Apply dotted changes and keep the result as a new version (no change, no version); ask the owner for the rest.
 
     Args:
-        ask_owner: {limits: {name: value}, exemption: operation}; asking again tells how it stands.
+        ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
+            alert: id}; asking again tells how it stands.
 
     Raises:
         NotFoundError: no such project.
@@ -84,7 +88,7 @@ def configure(
             for key in sorted(before.keys() | after.keys())
             if before.get(key) != after.get(key)
         }
-        wishes = _wishes(workspace, project, ask_owner or {})
+        wishes = _wishes(workspace, row, ask_owner or {})
         if changed:
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
@@ -105,19 +109,19 @@ def configure(
 def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reason: str = "") -> list[Request]:
     """Ask the owner, or find what was asked before. Raises as `configure` does."""
     with workspace.session() as session:
-        get_project(session, project)
-        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, project, ask_owner)]
+        row = get_project(session, project)
+        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, row, ask_owner)]
 
 
-def _wishes(workspace: Workspace, project: str, asked: dict[str, Any]) -> list[Wish]:
+def _wishes(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Wish]:
     """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
     limits = checked_wishes(workspace, asked.get("limits") or {})
     wishes = limit_wishes(limits)
     if asked.get("exemption"):
         wishes.append(exemption_wish(asked["exemption"]))
     if asked.get("delete_project"):
-        wishes.append(Wish(kind="deletion", name=project))
-    return wishes
+        wishes.append(Wish(kind="deletion", name=project.name))
+    return wishes + ending_wishes(project.goal, asked, [document.id for document in load_diagnostics()])
 
 
 def keep_version(session: Session, project: str, values: dict[str, Any], reason: str) -> ConfigVersion:
