@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
+import anyio.to_thread
 from mcp.server.mcpserver import Context, ElicitationResult, Resolve
 from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
-from trainwright.server.surface.arguments import AskOwner, Changes, Detail, Goal, Phase, Project, Template
+from trainwright.server.surface.arguments import AskOwner, Changes, Detail, Goal, Phase, Project, Template, WaitSeconds
 from trainwright.server.surface.asking import OwnersAnswer, question, take_answer
+from trainwright.server.waiting import Progress, waited
 from trainwright.server.wording import counted
 
+if TYPE_CHECKING:
+    from trainwright.tools.projects import Advance
+
 MOST_PROJECTS = 20
+LONGEST_WAIT_SECONDS = 50.0
 PLANNING = "phases/planning/workflow.md"
 
 
@@ -140,3 +148,26 @@ def pass_gate(
     if answer.now_in == "finished":
         said += f" The project is finished: {answer.folder}/final_model."
     return reply(answer, said, said={"project", "phase", "outcome"}, full=detail == "full")
+
+
+@agent_tool("tools.projects:Advance", title="Go on until a decision")
+async def advance(
+    context: Context[Any, Any], project: Project, wait_seconds: WaitSeconds = LONGEST_WAIT_SECONDS
+) -> CallToolResult:
+    """Follow the project's `next` calls for you: smoke, baseline, diagnosis, gates, final run, replay, export. Ends
+    where something is to be decided (a search, a change), at a failure, refusal or new alert, and when the wait is
+    over; what was started goes on."""
+    from trainwright.tools import projects
+
+    workspace = await anyio.to_thread.run_sync(workspace_of, context)
+    began, lines = time.monotonic(), ["beginning"]
+
+    def look(should_stop: Callable[[], bool]) -> Advance:
+        return projects.advance(workspace, project, wait_seconds, should_stop=should_stop, said=lines.append)
+
+    def progress() -> Progress:
+        return Progress(time.monotonic() - began, wait_seconds, lines[-1])
+
+    answer = await waited(context, look, progress)
+    headline = f"Project {project} is in {answer.phase}; ended by {answer.ended}."
+    return reply(answer, headline, said={"project", "phase", "ended"})
