@@ -24,6 +24,7 @@ from trainwright.tools.owner import (
     view,
 )
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
@@ -75,6 +76,9 @@ def configure(
         ConfigurationError: the result breaks the schema, or the wish makes no sense; nothing was changed.
         ConflictError: too many requests wait for the owner.
     """
+    with workspace.session() as session:
+        get_project(session, project)
+    refresh_project(workspace, project)
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values
