@@ -40,7 +40,7 @@ def _block(key: str, value: Any, indent: str = "") -> list[str]:
         return _mapping(key, value, indent)
     if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
         return _rows(key, value, indent)
-    if isinstance(value, list) and any(_is_long(item) for item in value):
+    if isinstance(value, list) and any(_is_sentence(item) for item in value):
         return [f"{indent}{key}:", *(line for item in value for line in _bulleted(str(item), indent))]
     return [f"{indent}{key}: {_inline(value)}"]
 
@@ -125,8 +125,9 @@ def _is_void(value: Any) -> bool:
     return value is None or value in ("", [], {})
 
 
-def _is_long(value: Any) -> bool:
-    return isinstance(value, str) and ("\n" in value or len(value) > LONGEST_INLINE // 2)
+def _is_sentence(value: Any) -> bool:
+    """Whether the value would run into its neighbours in a line."""
+    return isinstance(value, str) and ("\n" in value or ", " in value or len(value) > LONGEST_INLINE // 2)
 
 
 def _is_short(value: Any) -> bool:

@@ -22,7 +22,9 @@ async def test_an_argument_that_cannot_work_is_refused_by_configure_and_its_reme
             said = await agent.refusal("configure", project="iris", changes=changes)
             assert told in said
             assert f"Document: read_document(path='{document}')" in said
-            assert (await agent.get("project_status", project="iris"))["config_version"] == 1, "nothing was changed"
+            assert (await agent.get("project_status", project="iris", detail="full"))["config_version"] == 1, (
+                "nothing was changed"
+            )
             call = re.search(r"For example configure\(project='iris', changes=(\{.*\})\)\.", said)
             assert call is not None, said
         mended = ast.literal_eval(call[1].replace("true", "True"))
@@ -32,7 +34,7 @@ async def test_an_argument_that_cannot_work_is_refused_by_configure_and_its_reme
         assert answer["next"] == {
             **answer["next"],
             "tool": "start_training",
-            "arguments": {"project": "iris", "kind": "smoke"},
+            "arguments": {"project": "iris", "kind": "smoke", "wait_seconds": 50},
         }
 
 

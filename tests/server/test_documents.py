@@ -116,7 +116,8 @@ async def test_the_checklist_that_an_agent_reads_is_the_one_that_is_computed(in_
         for line in load_checklist(phase).checks:
             assert f"id: {line.id}" in text
         if phase is Phase.PLANNING:
-            status = await agent.project()
+            await agent.project()
+            status = await agent.get("project_status", project="iris", detail="full")
             assert [check["id"] for check in status["checks"]] == [line.id for line in load_checklist(phase).checks]
 
 

@@ -53,6 +53,8 @@ class Advance(Answer):
     ended: Ended
     """Why it went no further: finished, a decision, failure or refusal, a new alert, or the wait was over."""
     phase: str
+    final_model: str | None = None
+    """Its folder, once the project is finished."""
     reason: str | None = None
     """Of a refusal: what was refused, and what is required."""
     failure: FailureView | None = None
@@ -169,8 +171,12 @@ def _came_to(view: RunView) -> list[str]:
     for name, value in (view.result or {}).items():
         inner = value if isinstance(value, dict) else {"": value}
         figures = {key: one for key, one in inner.items() if isinstance(one, bool | int | float)}
-        told += [f"{name} {key} {one:.4g}" if key else f"{name} {one}" for key, one in figures.items()]
+        told += [f"{name} {key} {_figure(one)}".replace("  ", " ") for key, one in figures.items()]
     return told
+
+
+def _figure(value: bool | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:.4g}"
 
 
 def _new_alerts(way: _Way, view: RunView) -> bool:
@@ -246,6 +252,7 @@ def _answer(way: _Way, call: NextCall | None) -> Advance:
         steps=way.steps,
         ended=ended,
         phase=status.phase,
+        final_model=f"{status.folder}/final_model" if status.finished else None,
         reason=way.reason,
         failure=way.failure,
         alerts=way.alerts,

@@ -102,7 +102,7 @@ class RunView(Answer):
 
     def unsaid(self) -> dict[str, Any]:
         """What is as usual, and what an alert's message and document say in words."""
-        gone = {"sealed": True, "stage": not self.stage, "attempt": self.attempt <= 1, "step": not self.step}
+        gone = {"sealed": True, "stage": not self.stage, "attempt": self.attempt <= 1}
         gone |= {"epoch": not self.epoch, "seconds": not self.seconds, "stop_reason": self.stop_reason == "completed"}
         shown = {name: True for name in self.metrics if self.state.is_ended and name in OF_A_STEP}
         in_words = dict.fromkeys(("title", "signal", "measured", "threshold", "unit", "step", "epoch"), True)
