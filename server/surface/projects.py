@@ -112,15 +112,26 @@ def project_status(context: Context[Any, Any], project: Project | None = None) -
 
 
 @agent_tool("tools.projects:GateAnswer", title="Pass a gate", idempotent=True)
-def pass_gate(context: Context[Any, Any], project: Project, phase: Phase) -> CallToolResult:
+def pass_gate(
+    context: Context[Any, Any],
+    project: Project,
+    phase: Phase,
+    *,
+    conclude: Annotated[
+        bool,
+        Field(description="End optimization below the goal: after a search that ended in vain, or where none helps"),
+    ] = False,
+) -> CallToolResult:
     """Ask for the gate that ends a phase. The server computes every check from evidence it measured; nothing you say
     counts. Refuses with the failed checks, measured beside required, and the call that mends each."""
     from trainwright.tools import projects
 
-    answer = projects.pass_gate(workspace_of(context), project, phase)
+    answer = projects.pass_gate(workspace_of(context), project, phase, conclude=conclude)
     said = f"The gate of {phase} is {answer.outcome}."
     if answer.outcome == "skipped":
         said = f"The phase of {phase} is skipped: the baseline meets the goal."
+    if answer.goal:
+        said = f"{answer.goal}. {said}"
     if answer.now_in == "finished":
         said += f" The project is finished: {answer.folder}/final_model."
         missed = [check for check in answer.checks if check.status == "failed"]

@@ -9,8 +9,10 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
+from trainwright.tools.limits import count_trials, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
@@ -135,13 +137,18 @@ class Evidence:
 
     def __init__(
         self, session: Session, workspace: Workspace, project: str, *, before: int | None = None,
-        inspection: Inspection | None = None,
+        inspection: Inspection | None = None, concludes: bool = False,
     ) -> None:  # fmt: skip
-        """Read the ledger, up to the entry `before` if given. Raises NotFoundError, IntegrityError."""
+        """Read the ledger, up to the entry `before` if given. Raises NotFoundError, IntegrityError.
+
+        Args:
+            concludes: the agent chose to end optimization below the goal; a choice, and no evidence.
+        """
         self.session = session
         self.workspace = workspace
         self.project = get_project(session, project)
         self.before = before
+        self.concludes = concludes
         self._settings = workspace.settings  # another call of the same server may read them anew meanwhile
         self.inspection = inspection or Inspection(remembered_digest)
         self._surroundings: dict[str, list[str]] = {}
@@ -171,7 +178,20 @@ class Evidence:
     @cached_property
     def grants(self) -> list[Wish]:
         """What the owner has granted to the project and holds."""
-        return standing_grants((body for _, body in self.entries(DECISION)), self.settings)
+        return standing_grants(self.decisions, self.settings)
+
+    @property
+    def decisions(self) -> list[dict[str, Any]]:
+        """The owner's answers, in order."""
+        return [body for _, body in self.entries(DECISION)]
+
+    @cached_property
+    def trials_left(self) -> int:
+        """How many trials the limits of project and workspace leave."""
+        own, whole = count_trials(self.session, self.name), count_trials(self.session)
+        allowed = limits_under(self.settings, self.project.limits, self.grants).trials
+        left = (allowed - own.made - own.reserved, self.settings.workspace_limits.trials - whole.made - whole.reserved)
+        return max(0, min(left))
 
     def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
         """Return (sequence, body) of the project's ledger entries of a kind, in order."""
@@ -271,6 +291,11 @@ class Evidence:
         own = [body for body in bodies if self.study is not None and body["study_id"] == self.study.id]
         return dict(own[-1].get("confirmation") or {}) if own else {}
 
+    @cached_property
+    def improvement(self) -> tuple[dict[str, Any], list[str]]:
+        """The study's improvement over seeds, and what stands against measuring it (`measure_improvement`)."""
+        return measure_improvement(self)
+
     def reaches_goal(self, value: float | None) -> bool:
         """Return whether a value of the goal metric meets the project's target."""
         if value is None:
@@ -322,12 +347,3 @@ class Evidence:
             f"the {kind.value} run must be made anew" if exists else f"no {kind.value} run of this configuration exists"
         )
         return self.call("start_training", why, kind=kind.value)
-
-    def search(self, why: str) -> NextCall:
-        """Name the call that starts a study: with the configuration's own search, or one around its learning rate."""
-        if self.config.search is not None:
-            return self.call("start_tuning", why)
-        rate = self.config.optimizer.learning_rate
-        low, high = (float(f"{end:.3g}") for end in (rate / 10, rate * 10))
-        space = {"optimizer.learning_rate": {"type": "float", "low": low, "high": high, "log": True}}
-        return self.call("start_tuning", why, search={"trials": 10, "space": space})

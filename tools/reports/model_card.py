@@ -6,7 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.attempts import attempts, configurations
-from trainwright.tools.gates.improvement import measure_improvement
+from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.reports.markdown import checks_section, metric_label, table, written_at
 from trainwright.trainer.run import RunKind
 
@@ -30,16 +31,12 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
     found = evidence.export.part("export")
-    value = evidence.final.best_value(evidence.goal_metric)
     resolved = evidence.final.part("resolved")
-    goal_metric = metric_label(evidence.goal_metric, resolved)
-    verdict = "reached" if evidence.reaches_goal(value) else "NOT reached"
-    shown = "not measured" if value is None else f"{value:.6g}"
     parts = [
         f"# {evidence.name}",
+        f"**{verdict(evidence, Phase.FINALIZATION)}.**",
         written_at(),
         _quoted(evidence.project.intent or "No intent was given."),
-        f"Goal: {evidence.goal_text}. **{verdict}** (validation {goal_metric} {shown}).",
         _results(found, looks, resolved),
         _origin(evidence, report),
         _tried(evidence),
@@ -92,7 +89,7 @@ def _origin(evidence: Evidence, report: GateReport) -> str:
     final = evidence.final
     assert final is not None  # noqa: S101 - shown by the caller
     data, resolved = final.part("data"), final.part("resolved")
-    confirmation, _ = measure_improvement(evidence)
+    confirmation, _ = evidence.improvement
     gain = (
         f"{confirmation['improvement_mean']:+.4f} "
         f"[{confirmation['improvement_low']:+.4f}, {confirmation['improvement_high']:+.4f}]"
