@@ -11,7 +11,8 @@ from pydantic import Field
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import IdempotencyKey, Project, RunId
-from trainwright.server.surface.runs import headline
+from trainwright.server.surface.runs import told
+from trainwright.server.wording import counted
 
 
 @agent_tool("tools.checkpoint_manager:CheckpointList", title="List checkpoints", read_only=True)
@@ -25,8 +26,10 @@ def list_checkpoints(
     from trainwright.tools import checkpoint_manager
 
     answer = checkpoint_manager.list_checkpoints(workspace_of(context), run_id, verify=verify)
-    found = f"Run {run_id} has {len(answer.checkpoints)} checkpoints"
-    return reply(answer, f"{found}; {len(answer.problems)} problems." if verify else f"{found}.")
+    checked = f"; {len(answer.problems)} problems" if verify else ""
+    return reply(
+        answer, f"Run {answer.run_id}: {counted(len(answer.checkpoints), 'checkpoint')}{checked}.", said={"run_id"}
+    )
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Export the final model")
@@ -43,4 +46,4 @@ def export_model(
     view = checkpoint_manager.export_model(
         workspace_of(context), project, run_id=run_id, idempotency_key=idempotency_key
     )
-    return reply(view, headline(view))
+    return told(view)

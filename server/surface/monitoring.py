@@ -11,7 +11,7 @@ from mcp.types import CallToolResult, ImageContent
 from pydantic import Field
 
 from trainwright.server.desk import workspace_of
-from trainwright.server.strict import agent_tool, reply
+from trainwright.server.strict import agent_tool, content_only, reply
 from trainwright.server.surface.arguments import Project, RunId
 from trainwright.server.wording import counted
 
@@ -42,13 +42,12 @@ def diagnose_run(
         with workspace.session() as session:
             project = get_run(session, str(run_id)).project
     answer = projects.diagnose(workspace, project, run_id)
-    found = f"{answer.fit} fit, {counted(len(answer.alerts), 'alert')}, recommendation: {answer.recommendation}."
-    if answer.failure is not None:
-        found = f"{answer.kind}, {answer.state}: {answer.failure.message}\nRemedy: {answer.failure.remedy}"
-    return reply(answer, f"Run {answer.run_id}: {found}")
+    found = f"{answer.fit} fit, recommendation: {answer.recommendation}."
+    said = {"run_id", "project", "kind", "state", "fit", "recommendation"}
+    return reply(answer, f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}", said=said)
 
 
-@agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True)
+@agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True, structured=False)
 def plot_metrics(
     context: Context[Any, Any],
     run_ids: Annotated[list[str], Field(min_length=1, max_length=8)],
@@ -62,9 +61,7 @@ def plot_metrics(
     answer = projects.plot_metrics(workspace_of(context), run_ids, metric)
     picture = base64.b64encode(Path(answer.path).read_bytes()).decode()
     image = ImageContent(type="image", data=picture, mime_type="image/png")
-    return reply(
-        answer, f"{metric or 'Learning curves'} of {counted(len(answer.run_ids), 'run')}: {answer.path}", image
-    )
+    return content_only(answer, f"{metric or 'Learning curves'} of {counted(len(answer.run_ids), 'run')}.", image)
 
 
 @agent_tool("tools.projects:ComparisonAnswer", title="Compare runs", read_only=True)
@@ -75,7 +72,4 @@ def compare_runs(
     from trainwright.tools import projects
 
     answer = projects.compare_runs(workspace_of(context), run_ids)
-    differing = len(answer.differences)
-    return reply(
-        answer, f"{counted(len(answer.runs), 'run')}; {counted(differing, 'configuration key')} of them differ."
-    )
+    return reply(answer, f"{counted(len(answer.runs), 'run')} compared.")

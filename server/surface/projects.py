@@ -49,7 +49,7 @@ def create_project(
         config=config,
         limits=limits,
     )
-    return reply(status, f"Project {name} is in planning.")
+    return reply(status, f"Project {name} is in {status.phase}.", said={"project", "phase"})
 
 
 @agent_tool(
@@ -81,12 +81,10 @@ def configure(
         take_answer(context, project, ask_owner, reason, said)
         if ask_owner.delete_project:
             gone = projects.delete_project(workspace, project, reason=reason)
-            return reply(gone, f"Project {project} is deleted, with {gone.runs} runs.")
+            return reply(gone, f"Project {project} is deleted, with {gone.runs} runs.", said={"project", "runs"})
     answer = projects.configure(workspace, project, changes=changes, reason=reason, template=template, ask_owner=wishes)
-    lines = [f"{each.wish} is {each.state} ({each.request}): {each.how}" for each in answer.requests or []]
-    if answer.changed or not lines:
-        lines.insert(0, f"The configuration of {project} is kept as version {answer.version}.")
-    return reply(answer, "\n".join(lines))
+    kept = f"is kept as version {answer.version}" if answer.changed else f"stays at version {answer.version}"
+    return reply(answer, f"The configuration of {project} {kept}.", said={"project", "version"})
 
 
 @agent_tool(
@@ -107,8 +105,7 @@ def project_status(context: Context[Any, Any], project: Project | None = None) -
         begin = NextCall(tool="read_document", arguments={"path": PLANNING}, why="it shows how a project is made")
         answer = ProjectsAnswer(projects=listed, left_out=max(0, total - len(listed)), next=None if listed else begin)
         return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.")
-    stands = f"finished; {status.folder}/final_model" if status.finished else status.phase
-    return reply(status, f"Project {project}: {stands}.")
+    return reply(status, f"Project {project}: {'finished' if status.finished else status.phase}.", said={"project"})
 
 
 @agent_tool("tools.projects:GateAnswer", title="Pass a gate", idempotent=True)
@@ -127,13 +124,8 @@ def pass_gate(
     from trainwright.tools import projects
 
     answer = projects.pass_gate(workspace_of(context), project, phase, conclude=conclude)
-    said = f"The gate of {phase} is {answer.outcome}."
-    if answer.outcome == "skipped":
-        said = f"The phase of {phase} is skipped: the baseline meets the goal."
-    if answer.goal:
-        said = f"{answer.goal}. {said}"
+    said = f"{answer.goal}. " if answer.goal else ""
+    said += f"The gate of {answer.phase} is {answer.outcome}."
     if answer.now_in == "finished":
         said += f" The project is finished: {answer.folder}/final_model."
-        missed = [check for check in answer.checks if check.status == "failed"]
-        said += "".join(f"\nNot met: {check.id}: {check.measured}; wanted {check.required}." for check in missed)
-    return reply(answer, said)
+    return reply(answer, said, said={"project", "phase", "outcome", "goal"})

@@ -9,9 +9,9 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.desk import workspace_of
-from trainwright.server.strict import agent_tool, reply
+from trainwright.server.strict import agent_tool
 from trainwright.server.surface.arguments import IdempotencyKey, Project, RunId
-from trainwright.server.surface.runs import headline
+from trainwright.server.surface.runs import told
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Verify reproducibility")
@@ -27,4 +27,4 @@ def verify_reproducibility(
     from trainwright.trainer.run import RunKind
 
     view = start_run(workspace_of(context), project, RunKind.REPLAY, source_run=run_id, idempotency_key=idempotency_key)
-    return reply(view, headline(view))
+    return told(view)

@@ -14,7 +14,6 @@ from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import Changes, IdempotencyKey, Project, RunId, WaitSeconds
 from trainwright.server.waiting import Progress, run_progress, waited
-from trainwright.server.wording import number
 
 if TYPE_CHECKING:
     from trainwright.tools.training_orchestrator import RunView
@@ -47,7 +46,7 @@ def start_training(
         max_steps=max_steps,
         idempotency_key=idempotency_key,
     )
-    return reply(view, headline(view))
+    return told(view)
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Look at a run", read_only=True)
@@ -70,7 +69,7 @@ async def run_status(
         return run_progress(workspace, run_id)
 
     view = await waited(context, look, progress)
-    return reply(view, headline(view))
+    return told(view)
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Stop a run", destructive=True, idempotent=True)
@@ -80,7 +79,7 @@ def stop_training(context: Context[Any, Any], project: Project, run_id: RunId) -
     from trainwright.tools import training_orchestrator
 
     view = training_orchestrator.stop_run(workspace_of(context), run_id, project=project)
-    return reply(view, headline(view))
+    return told(view)
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Resume a run", idempotent=True)
@@ -90,28 +89,11 @@ def resume_training(context: Context[Any, Any], project: Project, run_id: RunId)
     from trainwright.tools import training_orchestrator
 
     view = training_orchestrator.resume_run(workspace_of(context), run_id, project=project)
-    return reply(view, headline(view))
+    return told(view)
 
 
-def _told(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_told(inner)}" for name, inner in value.items())
-    return number(value) if isinstance(value, float) else str(value)
-
-
-def headline(view: RunView) -> str:
-    """Return the run in one or two lines: state, progress, best value, result, alerts, failure."""
-    parts = [f"Run {view.run_id} ({view.kind}): {view.state}"]
-    if view.total_steps:
-        parts.append(f"step {view.step}/{view.total_steps}")
-    if view.stop_reason and view.stop_reason != "completed":
-        parts.append(f"ended by {view.stop_reason}")
-    if view.best:
-        parts.append(f"best {view.best['metric']} {number(view.best['value'])} at epoch {view.best['epoch']}")
-    if view.result:
-        parts += [f"{name} {_told(value)}" for name, value in view.result.items() if value not in (None, [])]
-    if view.alerts:
-        parts.append(f"alerts: {', '.join(alert.id for alert in view.alerts)}")
-    line = ", ".join(parts) + "."
-    failure = view.failure
-    return f"{line}\n{failure.category}: {failure.message}\nRemedy: {failure.remedy}" if failure else line
+def told(view: RunView) -> CallToolResult:
+    """Return the answer about a run."""
+    steps = f", step {view.step}/{view.total_steps}" if view.total_steps else ""
+    said = {"run_id", "kind", "state", "project", *(("step", "total_steps") if steps else ())}
+    return reply(view, f"Run {view.run_id} of {view.project} ({view.kind}): {view.state}{steps}.", said=said)

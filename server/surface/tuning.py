@@ -14,7 +14,6 @@ from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import IdempotencyKey, Project, WaitSeconds
 from trainwright.server.waiting import Progress, study_progress, waited
-from trainwright.server.wording import number
 
 if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner import StudyView
@@ -41,7 +40,7 @@ def start_tuning(
     view = hyperparameter_tuner.start_study(
         workspace_of(context), project, search=search, idempotency_key=idempotency_key
     )
-    return reply(view, headline(view))
+    return told(view)
 
 
 @agent_tool("tools.hyperparameter_tuner:StudyView", title="Look at a search", read_only=True)
@@ -63,16 +62,10 @@ async def tuning_status(
         return study_progress(workspace, study_id)
 
     view = await waited(context, look, progress)
-    return reply(view, headline(view))
+    return told(view)
 
 
-def headline(view: StudyView) -> str:
-    """Return the study in one line: state, trials, best value, and what the confirmation came to."""
-    parts = [f"Study {view.study_id}: {view.state}", f"{view.trials_done}/{view.trials_total} trials"]
-    if view.best:
-        parts.append(f"best {view.metric} {number(view.best.value)} with {view.best.parameters}")
-    if view.confirmation:
-        low, high = view.confirmation.get("improvement_low"), view.confirmation.get("improvement_high")
-        held = "holds" if view.confirmation.get("validated") else "does not hold"
-        parts.append(f"the improvement over the baseline {held} on repeated seeds ({number(low)} to {number(high)})")
-    return ", ".join(parts) + "."
+def told(view: StudyView) -> CallToolResult:
+    """Return the answer about a study."""
+    line = f"Study {view.study_id} of {view.project}: {view.state}, {view.trials_done}/{view.trials_total} trials."
+    return reply(view, line, said={"study_id", "project", "state", "trials_done", "trials_total"})
