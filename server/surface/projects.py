@@ -68,6 +68,7 @@ def configure(
     ask_owner: Annotated[
         AskOwner | None, Field(description="What only the workspace's owner may grant; asking again tells the answer")
     ] = None,
+    begin_release: Annotated[bool, Field(description="Work on a finished project: begins its next release")] = False,
     said: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
@@ -82,7 +83,15 @@ def configure(
         if ask_owner.delete_project:
             gone = projects.delete_project(workspace, project, reason=reason)
             return reply(gone, f"Project {project} is deleted, with {gone.runs} runs.", said={"project", "runs"})
-    answer = projects.configure(workspace, project, changes=changes, reason=reason, template=template, ask_owner=wishes)
+    answer = projects.configure(
+        workspace,
+        project,
+        changes=changes,
+        reason=reason,
+        template=template,
+        ask_owner=wishes,
+        begin_release=begin_release,
+    )
     kept = f"is kept as version {answer.version}" if answer.changed else f"stays at version {answer.version}"
     return reply(answer, f"The configuration of {project} {kept}.", said={"project", "version"})
 

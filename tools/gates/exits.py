@@ -72,9 +72,9 @@ def ending(evidence: Evidence, phase: Phase) -> dict[str, Any]:
     found: dict[str, Any] = {"goal": evidence.goal, "reached": value, "met": evidence.reaches_goal(value)}
     if evidence.goal != evidence.project.goal:
         found["original_target"] = evidence.project.goal["target"]
-        found["revised_by"] = granting(evidence.decisions, evidence.settings, "goal")
+        found["revised_by"] = granting(evidence.answers, evidence.settings, "goal")
     if not found["met"] and is_accepted(evidence, value):
-        found["accepted_by"] = granting(evidence.decisions, evidence.settings, "acceptance")
+        found["accepted_by"] = granting(evidence.answers, evidence.settings, "acceptance")
     if phase is Phase.OPTIMIZATION and exit_of(evidence) == "concluded":
         found["concluded"] = grounds(evidence)
     return found

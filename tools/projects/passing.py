@@ -14,6 +14,7 @@ from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.keeper import ENDING, GateReport, evaluate, record
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.gates.standing import Standing, standing
 from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.projects.status import CheckLineView
@@ -104,13 +105,10 @@ def _decide(
 
 
 def _provenance(workspace: Workspace, project: str) -> list[str]:
-    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds.
-
-    The gate need not be the last: an earlier one that was passed again is one of the decisions that it names.
-    """
+    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds."""
     try:
         return attest(workspace, project).artifacts
-    except ConflictError as error:  # a gate is stale by now: there is nothing to stand for
+    except ConflictError as error:  # the next release was begun meanwhile
         log.info("no provenance of %s: %s", project, error)
         return []
     except (TrainwrightError, OSError) as error:
@@ -126,14 +124,13 @@ def finish_provenance(workspace: Workspace) -> list[str]:
 
 
 def _lacks_provenance(session: Session, project: str) -> bool:
-    """Whether a final model stands for gates that passed after its provenance was written, or has none."""
+    """Whether the newest release has no provenance."""
     try:
-        passed = [(at, body["phase"]) for at, body in entries(session, project, "gate") if body["outcome"] != "refused"]
-        attested = [at for at, _ in entries(session, project, "attestation")]
+        finished = releases(entries(session, project, "gate"), (at for at, _ in entries(session, project, BEGUN)))
+        attested = {body["finalization"] for _, body in entries(session, project, "attestation")}
     except (ValueError, LookupError, TypeError):
         return False  # an entry was damaged: `verify` names it, and the server goes on
-    is_final = any(phase == Phase.FINALIZATION.value for _, phase in passed)
-    return is_final and passed[-1][0] > max(attested, default=0)
+    return bool(finished) and finished[-1].sequence not in attested
 
 
 def refusal_of(report: GateReport, project: str) -> GateRefusedError:
@@ -173,7 +170,9 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
 def _out_of_turn(evidence: Evidence, where: Standing, wanted: Phase) -> GateRefusedError:
     call = next_call(evidence.session, evidence.workspace, evidence.name)
     status = where.gate(wanted).status
-    if status not in {"stale", "open", "closed"}:
+    if where.is_finished:
+        message = f"The project {evidence.name} is {where.finished_text}: every gate has passed."
+    elif status not in {"stale", "open", "closed"}:
         said = "has passed" if status == "passed" else f"is {status}"
         message = f"The {wanted.value} gate {said} already; nothing it rested on has changed."
     else:

@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.attempts import attempts, configurations
-from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.reports.markdown import checks_section, metric_label, table, written_at
+from trainwright.tools.reports.reference import reference_line
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
         f"**{verdict(evidence, Phase.FINALIZATION)}.**",
         written_at(),
         _quoted(evidence.project.intent or "No intent was given."),
+        *filter(None, [reference_line(evidence, reached(evidence, Phase.FINALIZATION))]),
         _results(found, looks, resolved),
         _origin(evidence, report),
         _tried(evidence),
