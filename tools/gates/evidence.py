@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.finals import final_of
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.releases import BEGUN, Release, releases
 from trainwright.tools.gates.staleness import changes_of_surroundings
@@ -130,7 +131,9 @@ class RunEvidence:
             return NextCall(tool="verify_reproducibility", arguments=project, why=why)
         if self.row.kind == RunKind.EXPORT:
             return NextCall(tool="export_model", arguments=project, why=why)
-        return NextCall(tool="start_training", arguments={**project, "kind": self.row.kind}, why=why)
+        overlay = self.facts.started.get(self.id, {}).get("overlay")
+        again = {"kind": self.row.kind, **({"changes": overlay} if overlay else {})}
+        return NextCall(tool="start_training", arguments={**project, **again}, why=why)
 
 
 class Evidence:
@@ -343,10 +346,8 @@ class Evidence:
 
     @cached_property
     def final(self) -> RunEvidence | None:
-        """The final run of the final configuration."""
-        if self.final_values is None:
-            return None
-        return self.newest(RunKind.FINAL, config=config_digest(parse_config(self.final_values)))
+        """The run that leaves the house: a final run of the final configuration, or the baseline that is it already."""
+        return final_of(self)
 
     @cached_property
     def replay(self) -> RunEvidence | None:
