@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.overlay import accepts
-from trainwright.tools.gates.replays import compared
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def final_of(evidence: Evidence) -> RunEvidence | None:
-    """Return the newest final run of what optimization settled, completed ones first; without any, a proven baseline."""
+    """Return the newest final run of what optimization settled, completed ones first; without any, its baseline."""
     values = evidence.final_values
     if values is None:
         return None
@@ -39,14 +38,6 @@ def overlay_of_run(evidence: Evidence, run: RunEvidence) -> dict[str, Any]:
 def is_reused(evidence: Evidence) -> bool:
     """Return whether the baseline stands as the final run."""
     return evidence.final is not None and evidence.final.row.kind == RunKind.BASELINE
-
-
-def stands_proven(evidence: Evidence) -> bool:
-    """Return whether there is nothing to train: the baseline stands as the final run, and no replay contradicts it."""
-    if not is_reused(evidence) or evidence.final is None or evidence.final.differences:
-        return False
-    replay = evidence.replay
-    return replay is None or not replay.is_complete or compared(evidence.final, replay).is_identical
 
 
 def accepted_result(evidence: Evidence) -> tuple[str, float | None]:

@@ -25,6 +25,7 @@ from trainwright.tools.owner import (
 )
 from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
@@ -83,6 +84,9 @@ def configure(
             requests wait for the owner.
     """
     asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
+    with workspace.session() as session:
+        get_project(session, project)
+    refresh_project(workspace, project)
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values

@@ -52,8 +52,8 @@ class GateAnswer(Answer):
     ledger_sequence: int
 
 
-def pass_gate(workspace: Workspace, project: str, phase: str, *, conclude: bool = False) -> GateAnswer:
-    """Ask for the gate that ends a phase.
+def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, conclude: bool = False) -> GateAnswer:
+    """Ask for the gate that ends a phase; without one, the present phase.
 
     Args:
         conclude: end optimization below the goal, where a search has ended in vain or none can help.
@@ -63,13 +63,7 @@ def pass_gate(workspace: Workspace, project: str, phase: str, *, conclude: bool 
         NotFoundError: no such project.
         ConfigurationError: no such phase, or another than optimization is to be concluded.
     """
-    wanted = _phase(phase)
-    if conclude and wanted is not Phase.OPTIMIZATION:
-        raise ConfigurationError(
-            f"`conclude` ends optimization below the goal; the {wanted.value} gate has no such exit.",
-            remedy=f"pass_gate(project={project!r}, phase={wanted.value!r})",
-            document="phases/WORKFLOW.md",
-        )
+    wanted = _phase(phase) if phase is not None else None
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
@@ -85,12 +79,19 @@ def pass_gate(workspace: Workspace, project: str, phase: str, *, conclude: bool 
 
 
 def _decide(
-    session: Session, workspace: Workspace, project: str, wanted: Phase, *, conclude: bool
+    session: Session, workspace: Workspace, project: str, wanted: Phase | None, *, conclude: bool
 ) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
     """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
     inspection = Inspection()  # a decision reads every file
     evidence = Evidence(session, workspace, project, inspection=inspection, concludes=conclude)
     where = standing(evidence)
+    wanted = wanted or where.phase
+    if conclude and wanted is not Phase.OPTIMIZATION:
+        raise ConfigurationError(
+            f"`conclude` ends optimization below the goal; the {wanted.value} gate has no such exit.",
+            remedy=f"pass_gate(project={project!r}, phase={wanted.value!r})",
+            document="phases/WORKFLOW.md",
+        )
     if where.is_finished or wanted is not where.phase:
         return _out_of_turn(evidence, where, wanted)
     report = evaluate(evidence, wanted)

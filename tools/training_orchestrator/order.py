@@ -71,7 +71,8 @@ def order(
         values = base if base is not None else permits.base_values(session, workspace, project, kind)
         _check_seed(project, kind, values, changes)
         if kind is RunKind.FINAL:
-            changes = _overlay(session, workspace, project, values, template, changes)
+            searched = _searched(session, workspace, project)
+            changes = overlay_of(values, project.name, template=template, changes=changes, searched=searched)
         call = f"start_training(project={project.name!r}, kind={kind.value!r}"
         config = parse_config(
             apply_changes(values, changes if seed is None else {**changes, "seed": seed}),
@@ -139,12 +140,9 @@ def _check_template(project: Project, kind: RunKind, template: str | None, chang
     )
 
 
-def _overlay(
-    session: Session, workspace: Workspace, project: Project, values: dict[str, Any], template: str | None,
-    changes: dict[str, Any],
-) -> dict[str, Any]:  # fmt: skip
-    searched = list(Evidence(session, workspace, project.name).confirmation.get("best_parameters") or {})
-    return overlay_of(values, project.name, template=template, changes=changes, searched=searched)
+def _searched(session: Session, workspace: Workspace, project: Project) -> list[str]:
+    """Return the keys that a search settled, which the template leaves as they are."""
+    return list(Evidence(session, workspace, project.name).confirmation.get("best_parameters") or {})
 
 
 def _source(session: Session, workspace: Workspace, project: Project, kind: RunKind, run_id: str | None) -> Run:

@@ -47,6 +47,8 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         final=run("final-1", value),
         config_digest="planned",
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.5}},
+        final_values=None,
+        facts=SimpleNamespace(started={}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
         start=lambda kind: NextCall(tool="start_training", arguments={"kind": kind}, why="again"),
     )
