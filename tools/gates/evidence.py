@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.phases import Phase
     from trainwright.tools.owner import Wish
     from trainwright.tools.workspace import Settings, Workspace
+    from trainwright.tools.workspace.settings import ProjectLimits
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import RunDirectory, RunStatus
 
@@ -192,10 +193,15 @@ class Evidence:
         return [body for _, body in self.entries(DECISION)]
 
     @cached_property
+    def limits(self) -> ProjectLimits:
+        """The project's limits, under the owner's settings and grants."""
+        return limits_under(self.settings, self.project.limits, self.grants)
+
+    @cached_property
     def trials_left(self) -> int:
         """How many trials the limits of project and workspace leave."""
         own, whole = count_trials(self.session, self.name), count_trials(self.session)
-        allowed = limits_under(self.settings, self.project.limits, self.grants).trials
+        allowed = self.limits.trials
         left = (allowed - own.made - own.reserved, self.settings.workspace_limits.trials - whole.made - whole.reserved)
         return max(0, min(left))
 
