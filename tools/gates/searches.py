@@ -187,11 +187,11 @@ def _exit(evidence: Evidence) -> str:
 def _ask(evidence: Evidence) -> str:
     assert evidence.baseline is not None, "nothing is searched for before it"  # noqa: S101
     value = evidence.baseline.best_value(evidence.goal_metric)
-    accept = "{'accept': …}" if value is None else f"{{'accept': {_floor(evidence, value)}}}"
+    accept = "{'accept': …}" if value is None else f"{{'accept': {floor_of(evidence, value)}}}"
     return f"configure(project={evidence.name!r}, ask_owner={accept} or {{'goal': {{'target': …}}}})"
 
 
-def _floor(evidence: Evidence, value: float) -> float:
+def floor_of(evidence: Evidence, value: float) -> float:
     """Return the value in four digits, on the side that the value itself meets."""
     rounded = float(f"{value:.4g}")
     sign = 1.0 if evidence.goal["direction"] == "maximize" else -1.0

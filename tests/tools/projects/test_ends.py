@@ -17,7 +17,7 @@ from trainwright.tools.ledger import entries
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.owner import Grantor, decide
 from trainwright.tools.projects import ProjectStatus
-from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.errors import ConfigurationError, GateRefusedError
 from trainwright.trainer.run import RunKind
@@ -196,8 +196,6 @@ def test_the_owner_accepts_a_result_below_the_goal_or_revises_it(at: Stage) -> N
             with pytest.raises(GateRefusedError, match="no study on this configuration"):
                 projects.pass_gate(workspace, NAME, "optimization")
             continue
-        with workspace.session() as session:
-            session.begin_nested()
         if outcome == "accepted":
             assert next_of(workspace).arguments == {"project": NAME, "phase": "optimization"}
             passed = projects.pass_gate(workspace, NAME, "optimization")
@@ -221,3 +219,43 @@ def test_a_goal_met_or_a_conclusion_that_was_written_in_is_found(at: Stage) -> N
     rewrite_decision(workspace, "optimization", lambda body: body["circumstances"].update(concludes=False))
     told = "; ".join(verify_workspace(workspace.path).problems)
     assert "optimization.improvement_validated" in told, json.dumps(told)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("PIPE-3", "PHASE-10", "GATE-2")
+def test_a_project_below_its_own_bound_needs_the_owner_who_is_named_in_the_card(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "world")
+    bounds = {"evaluation_gate": {"minimum": {"accuracy": 0.99, "f1": 0.5}, "maximum": {"test/loss": 100.0}}}
+    goal = GOAL | {"target": 0.3}
+    projects.create_project(workspace, NAME, intent="", goal=goal, config=CONFIG | bounds)
+    train(workspace, RunKind.SMOKE)
+    with pytest.raises(GateRefusedError, match="bounds_measured: measured not computed: f1"):
+        projects.pass_gate(workspace, NAME, "planning")
+    call = next_of(workspace)
+    kept = {"minimum": {"accuracy": 0.99}, "maximum": {"test/loss": 100.0}, "max_drift": None}
+    assert (call.tool, call.arguments["changes"]) == ("configure", {"evaluation_gate": kept})
+    projects.configure(workspace, NAME, changes=call.arguments["changes"])
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        train(workspace, kind)
+        projects.pass_gate(workspace, NAME, phase)
+    projects.diagnose(workspace, NAME)
+    projects.pass_gate(workspace, NAME, "diagnostics")
+    projects.pass_gate(workspace, NAME, "optimization")
+    for start in (replay_run(workspace, NAME), None):
+        view = start or start_run(workspace, NAME, RunKind.EXPORT)
+        while not wait_for_run(workspace, view.run_id).is_ended:
+            pass
+    with pytest.raises(GateRefusedError, match=r"bounds_kept: measured accuracy 0\.\d+, test/loss [\d.]+; required"):
+        projects.pass_gate(workspace, NAME, "finalization")
+    call = next_of(workspace)
+    assert "accept" in call.arguments["ask_owner"], call
+    answer = projects.configure(workspace, **call.arguments)
+    assert answer.requests
+    decide(workspace, answer.requests[0].request, granted=True, by=OWNER)
+    finished = projects.pass_gate(workspace, NAME, "finalization")
+    assert finished.now_in == "finished"
+    card = (workspace.project_folder(NAME) / "final_model" / "README.md").read_text()
+    assert "accepted by the owner below accuracy" in card
+    assert "granted by ada at a terminal" in card
+    assert verify_workspace(workspace.path).problems == []
+    workspace.close()

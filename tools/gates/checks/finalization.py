@@ -135,9 +135,9 @@ def goal_reached(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("finalization.drift_bounded")
 def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
     """The final run holds what the accepted configuration reached, within the allowed drift (PIPE-3)."""
-    metric, allowed = evidence.goal_metric, line.threshold or 0.0
+    metric, allowed = evidence.goal_metric, _allowed_drift(evidence, line)
     source, reference = accepted_result(evidence)
-    required = f"worse than the {source} by at most {100 * allowed:.0f} %"
+    required = f"worse than the {source} by at most {100 * allowed:g} %"
     if evidence.final is None or evidence.baseline is None:
         return failed("no final run to compare with a baseline", required, evidence.start(RunKind.FINAL))
     value = evidence.final.best_value(metric)
@@ -147,6 +147,12 @@ def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
     measured = f"validation {metric} {value:.6g}, {source} {reference:.6g}: {100 * abs(found):.2f} % "
     remedy = _after_drift(evidence, [evidence.baseline.id, evidence.final.id])
     return judged(found <= allowed, measured + ("worse" if found > 0 else "better"), required, remedy)
+
+
+def _allowed_drift(evidence: Evidence, line: CheckLine) -> float:
+    """Return the project's own bound where its configuration sets one, else the checklist's."""
+    own = evidence.config.evaluation_gate.max_drift if evidence.config.evaluation_gate is not None else None
+    return own if own is not None else line.threshold or 0.0
 
 
 def _after_drift(evidence: Evidence, ids: list[str]) -> NextCall:
