@@ -100,8 +100,10 @@ def search_anew(evidence: Evidence, why: str) -> NextCall:
     """Name a study of its own, since the same search would only find the one that came to nothing; once."""
     if len(ended_studies(evidence)) >= ENOUGH_WITHIN_NOISE or evidence.trials_left < 1:
         return conclude(evidence, why)
-    told = next(body["search"] for body in reversed(studies_of(evidence).values()) if "search" in body)
-    search = SearchSection.model_validate(told)
+    told = [body["search"] for body in studies_of(evidence).values() if "search" in body]
+    if not told:
+        return first_search(evidence)
+    search = SearchSection.model_validate(told[-1])
     changes = {"seed": search.seed + 1, "trials": min(search.trials, evidence.trials_left)}
     wanted = search.model_copy(update=changes)
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)

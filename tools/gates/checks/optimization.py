@@ -111,9 +111,9 @@ def _study_next(evidence: Evidence, why: str = "") -> NextCall:
         arguments = {"study_id": under_way[-1], "wait_seconds": 50}
         return NextCall(tool="tuning_status", arguments=arguments, why="the study is under way")
     study = evidence.study
-    if study is None:
+    told = studies_of(evidence).get(study.id) if study is not None else None
+    if study is None or told is None:  # a row without an entry in the ledger is no study
         return first_search(evidence)
-    told = studies_of(evidence)[study.id]
     if study.state == "stopped":
         return resumed_search(evidence, told)
     if "same weights" in why:
