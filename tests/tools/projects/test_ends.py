@@ -259,3 +259,55 @@ def test_a_project_below_its_own_bound_needs_the_owner_who_is_named_in_the_card(
     assert "granted by ada at a terminal" in card
     assert verify_workspace(workspace.path).problems == []
     workspace.close()
+
+
+OWN_UPDATES = """
+import torch
+from torch import nn
+
+
+def build(config, context):
+    x = torch.randn(120, 4, generator=torch.Generator().manual_seed(context.data_seed))
+    model = nn.ModuleDict({"encoder": nn.Linear(4, 2), "decoder": nn.Linear(2, 4)})
+    optimizers = {name: torch.optim.Adam(part.parameters(), lr=0.01) for name, part in model.items()}
+
+    def validation_step(model, batch, context):
+        (x,) = batch
+        return {"loss": nn.functional.mse_loss(model["decoder"](model["encoder"](x)), x)}
+
+    def train_step(model, batch, context):
+        loss = validation_step(model, batch, context)["loss"]
+        for optimizer in optimizers.values():
+            optimizer.zero_grad()
+        loss.backward()
+        for optimizer in optimizers.values():
+            optimizer.step()
+        return {"loss": loss.detach()}
+
+    splits = {"train": torch.utils.data.TensorDataset(x[:90]), "validation": torch.utils.data.TensorDataset(x[90:])}
+    steps = {"train_step": train_step, "validation_step": validation_step, "optimizers": optimizers}
+    return {"model": model, **splits, **steps}
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-10", "GATE-7")
+def test_no_search_is_proposed_over_keys_that_the_run_makes_no_use_of(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(OWN_UPDATES)
+    workspace = Workspace.open(tmp_path / "world")
+    config = {"task": {"use": "two.py:build"}, "training": {"epochs": 3}, "logging": {"tensorboard": False}}
+    goal = {"metric": "loss", "direction": "minimize", "target": 0.001}
+    projects.create_project(workspace, NAME, intent="", goal=goal, config=config)
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        train(workspace, kind)
+        projects.pass_gate(workspace, NAME, phase)
+    projects.diagnose(workspace, NAME)
+    projects.pass_gate(workspace, NAME, "diagnostics")
+    call = next_of(workspace)
+    assert call.arguments == CONCLUDE
+    assert "the run makes no use of optimizer.learning_rate" in call.why
+    answer = projects.pass_gate(workspace, **call.arguments)
+    assert answer.outcome == "concluded"
+    assert "lower is better" in answer.goal
+    assert verify_workspace(workspace.path).problems == []
+    workspace.close()
