@@ -38,7 +38,9 @@ def overlay_of(
     refused = [key for key in wanted if not is_allowed(key)]
     if refused:
         raise _refusal(project, template, wanted, refused)
-    laid = {**(_from_template(searched) if template else {}), **wanted}
+    below = _from_template(searched) if template else {}
+    free = {key: value for key, value in below.items() if not any(key.startswith(f"{name}.") for name in wanted)}
+    laid = dict(sorted({**free, **wanted}.items()))  # a section before what is below it, as the ledger keeps it
     changed = apply_changes(accepted, laid)
     is_same = config_digest(parse_config(changed)) == config_digest(parse_config(accepted))
     return {} if is_same else laid
