@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.memory import ignored
 from trainwright.trainer.config import SearchSection
+from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -47,8 +49,7 @@ def ended_studies(evidence: Evidence) -> list[str]:
 def unused_keys(evidence: Evidence) -> list[str]:
     """Return the keys of the proposed search if the baseline made no use of any of them: it could change nothing."""
     space = _proposed(evidence)["space"]
-    ignored = (evidence.baseline.part("resolved").get("ignored_keys") or []) if evidence.baseline else []
-    unused = [key for key in space if any(f"{key}.".startswith(f"{name}.") for name in ignored)]
+    unused = ignored(evidence, list(space))
     return unused if len(unused) == len(space) else []
 
 
@@ -154,14 +155,32 @@ def seconds_a_trial(evidence: Evidence) -> float | None:
 
 
 def _proposed(evidence: Evidence) -> dict[str, Any]:
-    if evidence.config.search is not None:
-        return evidence.config.search.model_dump(mode="json", exclude_defaults=True) | {
-            "trials": evidence.config.search.trials
-        }
-    rate = evidence.config.optimizer.learning_rate
-    low, high = (float(f"{end:.3g}") for end in (rate / 10, rate * 10))
-    space = {"optimizer.learning_rate": {"type": "float", "low": low, "high": high, "log": True}}
-    return {"trials": FIRST_TRIALS, "space": space}
+    """Return the configuration's own search, or one around its rate; where the run ignores that, over the task's."""
+    search = evidence.config.search
+    if search is not None:
+        return search.model_dump(mode="json", exclude_defaults=True) | {"trials": search.trials}
+    usual = _usual_space(evidence)
+    own = _own_space(evidence) if ignored(evidence, list(usual)) else {}
+    return {"trials": FIRST_TRIALS, "space": own or usual}
+
+
+def _usual_space(evidence: Evidence) -> dict[str, Any]:
+    """Search around the learning rate; around the batch size where only the user's own optimizer knows the rate."""
+    held, batch = rate_of(evidence.config.optimizer), evidence.config.loader.batch_size
+    if held is None:
+        return {"loader.batch_size": {"type": "categorical", "choices": [(batch + 1) // 2, 2 * batch]}}
+    low, high = (float(f"{end:.3g}") for end in (held[1] / 10, held[1] * 10))
+    return {held[0]: {"type": "float", "low": low, "high": high, "log": True}}
+
+
+def _own_space(evidence: Evidence) -> dict[str, Any]:
+    """Search over the numbers that the user's own task takes."""
+    args = evidence.config.task.args if evidence.config.task is not None else {}
+    return {
+        f"task.args.{name}": {"type": "float", "low": value / 10, "high": value * 10, "log": True}
+        for name, value in args.items()
+        if isinstance(value, float) and value > 0 and not ignored(evidence, [f"task.args.{name}"])
+    }
 
 
 def _told(name: str, body: dict[str, Any]) -> str:
