@@ -1,7 +1,7 @@
 """The tools that agents see, one file per area, in the order in which a project meets them."""
 
 from trainwright.server.strict import StrictTool
-from trainwright.server.surface.checkpoints import export_model, list_checkpoints
+from trainwright.server.surface.checkpoints import export_model, list_checkpoints, prune_checkpoints
 from trainwright.server.surface.documents import read_document
 from trainwright.server.surface.monitoring import compare_runs, diagnose_run, plot_metrics
 from trainwright.server.surface.projects import configure, create_project, pass_gate, project_status
@@ -24,6 +24,7 @@ TOOLS: tuple[StrictTool, ...] = (
     start_tuning,
     tuning_status,
     list_checkpoints,
+    prune_checkpoints,
     verify_reproducibility,
     export_model,
     read_document,
