@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak cheats model-test bench-gate-kills format clean
+.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak cheats walks model-test bench-gate-kills format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +70,9 @@ bench-soak: install  ## Whether memory, files or processes grow over 2,000 epoch
 
 cheats: install  ## Play every cheat on a real server, and write what came of it into docs/security.md
 	$(BIN)/python tests/cheats
+
+walks: install  ## Honest projects of all kinds, played by `next` and remedies alone, from text and from data (QUICK=1, ONLY=name)
+	$(BIN)/python benchmarks/walks $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions: never half of one (QUICK=1)
 	$(BIN)/python benchmarks/gate_kills.py $(if $(QUICK),--kills 10)

@@ -1,4 +1,4 @@
-"""Writes what is derived from the tools: `tools/INDEX.md`, the published output schemas, and the locked surface.
+"""Writes what is derived from the tools: `tools/INDEX.md` and the locked surface.
 
 `python -m trainwright.server.index` says whether the files fit the code; with `--write` it writes them, which is
 how the public surface is changed on purpose.
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from trainwright.server.strict import OUTPUT_SCHEMAS, StrictTool
+from trainwright.server.strict import StrictTool
 from trainwright.server.surface import TOOLS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,7 +20,8 @@ HEADER = """\
 # Tools
 
 Generated from the code by `python -m trainwright.server.index --write`; a test compares it.
-Every answer is structured and carries `next`: the call that makes sense now. Unknown arguments are errors.
+Every answer carries `next`: the call that makes sense now. It comes as Markdown and, with the same facts, as structured
+content; documents and pictures come as content alone. Unknown arguments are errors.
 
 | tool | what it is for | hints |
 |---|---|---|
@@ -42,29 +43,11 @@ def main(arguments: list[str]) -> int:
 
 def derived_files() -> dict[Path, str]:
     """Return the path and text of every derived file; the locked surface only where there are tests."""
-    schemas = {tool.name: output_schema(tool) for tool in TOOLS}
-    files = {
-        ROOT / "tools" / "INDEX.md": index_text(),
-        ROOT / "server" / OUTPUT_SCHEMAS: json.dumps(schemas, indent=1) + "\n",
-    }
+    files = {ROOT / "tools" / "INDEX.md": index_text()}
     snapshots = ROOT / "tests" / "server" / "snapshots"
     if snapshots.parent.is_dir():
-        files[snapshots / "tools.json"] = json.dumps([_surface(tool, schemas) for tool in TOOLS], indent=1) + "\n"
+        files[snapshots / "tools.json"] = json.dumps([_surface(tool) for tool in TOOLS], indent=1) + "\n"
     return files
-
-
-def output_schema(tool: StrictTool) -> dict[str, Any]:
-    """Return the tool's output schema: `next`, and the names and types of the fields that every answer has.
-
-    The whole schemas would cost every client several thousand tokens; the answers are checked against their whole
-    models where they are made, and `tools/INDEX.md` names all their fields.
-    """
-    schemas = _answer_schemas(tool)
-    required = set.intersection(*(_required(schema) for schema in schemas))
-    first, definitions = schemas[0]["properties"], schemas[0].get("$defs", {})
-    names = [name for name in first if name in required]
-    properties = {name: _kind(first[name], definitions) for name in ["next", *names]}
-    return {"type": "object", "properties": properties, "required": names}
 
 
 def _answer_schemas(tool: StrictTool) -> list[dict[str, Any]]:
@@ -89,16 +72,17 @@ def _section(tool: StrictTool) -> str:
     return "\n".join([*lines, "", f"Answers: {', '.join(f'`{name}`' for name in fields)}."])
 
 
-def _surface(tool: StrictTool, schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _surface(tool: StrictTool) -> dict[str, Any]:
     """Return what a client sees of the tool."""
-    return {
+    seen = {
         "name": tool.name,
         "title": tool.title,
         "description": tool.description,
         "inputSchema": tool.parameters,
-        "outputSchema": schemas[tool.name],
+        "outputSchema": tool.output_schema,
         "annotations": tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {},
     }
+    return {name: part for name, part in seen.items() if part is not None}
 
 
 def _hints(tool: StrictTool) -> list[str]:
@@ -116,21 +100,6 @@ def _hints(tool: StrictTool) -> list[str]:
 def _model(answer: str) -> Any:
     module, _, name = answer.partition(":")
     return getattr(importlib.import_module(f"trainwright.{module}"), name)
-
-
-def _kind(node: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return only the JSON type of a property; a value that may be of several types is left open."""
-    options = [option for option in node.get("anyOf", [node]) if option.get("type") != "null"]
-    if len(options) != 1:
-        return {}
-    kind = definitions[options[0]["$ref"].rsplit("/", 1)[-1]] if "$ref" in options[0] else options[0]
-    return {"type": kind["type"]} if "type" in kind else {}
-
-
-def _required(schema: dict[str, Any]) -> set[str]:
-    """Return the fields that every answer has: without a default, and never null (null is left out)."""
-    nullable = {name for name, node in schema["properties"].items() if {"type": "null"} in node.get("anyOf", [])}
-    return set(schema.get("required", [])) - nullable
 
 
 if __name__ == "__main__":

@@ -6,33 +6,37 @@ result as indented text. An agent pays for all three, so the tools here are a su
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from functools import cache
-from importlib.resources import files
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import resolve_arguments
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
+from trainwright.server.desk import Desk
 from trainwright.server.errors import argument_error, as_tool_error
-from trainwright.server.wording import next_line
+from trainwright.server.facts import facts_of
+from trainwright.server.markdown import markdown
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import Answer
 
-OUTPUT_SCHEMAS = "output_schemas.json"
+OUTPUT_SCHEMA: dict[str, Any] = {"type": "object", "properties": {"next": {"type": "object"}}}
+"""What every structured answer has. The whole schemas would cost each client several thousand tokens: answers are
+checked against their models where they are made, and `tools/INDEX.md` names all their fields."""
 
 
 class StrictTool(Tool):
     """A tool that refuses arguments it does not know and turns every failure into a message with a remedy."""
 
     answers: tuple[str, ...] = ()
-    """`module:Model` of what it answers, resolved only when the published output schemas are written."""
+    """`module:Model` of what it answers, resolved only when `tools/INDEX.md` is written."""
 
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: ARG002
         """Check the arguments, run the function, and hand its CallToolResult on as it is.
@@ -52,20 +56,50 @@ class StrictTool(Tool):
             answers = await resolve_arguments(self.resolved_params, self.resolver_plans, values, context)
             if isinstance(answers, InputRequiredResult):  # the client shows the question to a person and calls again
                 return answers
-            return await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct | answers)
+            result = await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct | answers)
         except MCPError:
             raise
         except Exception as error:  # the one place where failures are worded for the agent
-            raise as_tool_error(error) from error
+            worded = as_tool_error(error)
+            raise ToolError(await _with_handles(context, str(worded))) from error
+        return await _named(context, result)
+
+
+async def _named(context: Context[Any, Any], result: CallToolResult) -> CallToolResult:
+    """Return the result with handles in place of the long ids of runs and studies, in both of its forms."""
+    texts = [block.text if isinstance(block, TextContent) else "" for block in result.content]
+    texts, facts = await _with_handles(context, [texts, result.structured_content])
+    content = [
+        block.model_copy(update={"text": text}) if isinstance(block, TextContent) else block
+        for block, text in zip(result.content, texts, strict=True)
+    ]
+    return result.model_copy(update={"content": content, "structured_content": facts})
+
+
+async def _with_handles(context: Context[Any, Any], value: Any) -> Any:
+    desk = context.request_context.lifespan_context
+    if not isinstance(desk, Desk):
+        return value
+    with suppress(
+        Exception
+    ):  # the answer stands; short names are a convenience, and what keeps them away is told by it
+        return await anyio.to_thread.run_sync(desk.with_handles, value)
+    return value
 
 
 def agent_tool(
-    *answers: str, title: str, read_only: bool = False, destructive: bool = False, idempotent: bool = False
+    *answers: str,
+    title: str,
+    read_only: bool = False,
+    destructive: bool = False,
+    idempotent: bool = False,
+    structured: bool = True,
 ) -> Callable[[Callable[..., Any]], StrictTool]:
     """Make a tool of a function: its docstring is the description, its signature the strict schema.
 
     Args:
         answers: `module:Model` of the answers it may give, below `trainwright`.
+        structured: whether it answers with structured content; no where the content is the matter (see content_only).
     """
 
     def make(function: Callable[..., Any]) -> StrictTool:
@@ -85,21 +119,32 @@ def agent_tool(
         arguments.model_rebuild(force=True)
         tool.parameters = shortened(arguments.model_json_schema(by_alias=True))
         tool.answers = answers
-        tool.fn_metadata.output_schema = output_schemas().get(tool.name)
+        tool.fn_metadata.output_schema = OUTPUT_SCHEMA if structured else None
         return tool
 
     return make
 
 
-def reply(answer: Answer, headline: str, *content: ContentBlock) -> CallToolResult:
-    """Return the answer as structured content, and as text only its headline and the next call.
+def reply(
+    answer: Answer, headline: str = "", *content: ContentBlock, said: Collection[str] = (), full: bool = False
+) -> CallToolResult:
+    """Return the answer twice: as structured content, and as Markdown with the same facts.
 
-    Fields without a value are left out: absent means "none yet".
+    Args:
+        said: fields that the headline tells already.
+        full: everything, and not only what matters now.
     """
-    return CallToolResult(
-        content=[TextContent(type="text", text=f"{headline}\n{next_line(answer.next)}".strip()), *content],
-        structured_content=answer.model_dump(mode="json", exclude_none=True),
-    )
+    facts = facts_of(answer, full=full)
+    text = TextContent(type="text", text=markdown(facts, headline, frozenset(said)))
+    return CallToolResult(content=[text, *content], structured_content=facts)
+
+
+def content_only(answer: Answer, headline: str, *content: ContentBlock, said: Collection[str] = ()) -> CallToolResult:
+    """Return an answer whose content is the matter: a document, a picture.
+
+    A client that reads structured content alone drops the content where there is any, so here there is none.
+    """
+    return reply(answer, headline, *content, said=said).model_copy(update={"structured_content": None})
 
 
 def shortened(schema: dict[str, Any]) -> dict[str, Any]:
@@ -126,14 +171,3 @@ def _short(node: Any, definitions: dict[str, Any], parent: str = "") -> Any:
 def _is_noise(key: str, value: Any) -> bool:
     """Whether the keyword says nothing that a reader does not assume anyway."""
     return key == "title" or (key == "default" and value is None) or (key == "additionalProperties" and value is True)
-
-
-@cache
-def output_schemas() -> dict[str, dict[str, Any]]:
-    """Return the published output schema of every tool.
-
-    They stand in a file written by `python -m trainwright.server.index --write`, because deriving them from the
-    answers' models means importing the database layer, which would cost a third of the start-up time.
-    """
-    file = files("trainwright") / "server" / OUTPUT_SCHEMAS
-    return json.loads(file.read_text()) if file.is_file() else {}

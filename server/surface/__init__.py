@@ -1,10 +1,11 @@
 """The tools that agents see, one file per area, in the order in which a project meets them."""
 
 from trainwright.server.strict import StrictTool
-from trainwright.server.surface.checkpoints import export_model, list_checkpoints, prune_checkpoints
+from trainwright.server.surface.checkpoints import export_model, list_checkpoints
 from trainwright.server.surface.documents import read_document
 from trainwright.server.surface.monitoring import compare_runs, diagnose_run, plot_metrics
 from trainwright.server.surface.projects import configure, create_project, pass_gate, project_status
+from trainwright.server.surface.pruning import prune_checkpoints
 from trainwright.server.surface.reproducibility import verify_reproducibility
 from trainwright.server.surface.runs import resume_training, run_status, start_training, stop_training
 from trainwright.server.surface.tuning import start_tuning, tuning_status

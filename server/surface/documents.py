@@ -7,10 +7,10 @@ from typing import Annotated
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from trainwright.server.strict import agent_tool, reply
+from trainwright.server.strict import agent_tool, content_only
 
 
-@agent_tool("server.surface.answers:DocumentAnswer", title="Read a document", read_only=True)
+@agent_tool("server.surface.answers:DocumentAnswer", title="Read a document", read_only=True, structured=False)
 def read_document(
     path: Annotated[str, Field(max_length=300, description="e.g. SKILL.md, phases/planning/checklist.md")] = "SKILL.md",
     offset: Annotated[int, Field(ge=0, description="Character to go on from")] = 0,
@@ -31,4 +31,5 @@ def read_document(
         next_offset=next_offset,
         next=more if next_offset is not None else None,
     )
-    return reply(answer, f"{documents.title_of(path)} ({offset} to {offset + len(text)} of {total} characters)")
+    headline = f"{documents.title_of(path)} ({path}, characters {offset} to {offset + len(text)} of {total})\n\n{text}"
+    return content_only(answer, headline, said=set(DocumentAnswer.model_fields))

@@ -42,6 +42,13 @@ class Agent:
         assert result.structured_content is not None
         return result.structured_content
 
+    async def read(self, tool: str, /, **arguments: Any) -> str:
+        """Call a tool that must succeed and whose content is the matter, and return its text."""
+        result = await self.call(tool, **arguments)
+        assert not result.is_error, text_of(result)
+        assert result.structured_content is None, "a client that reads structured content alone would drop the content"
+        return text_of(result)
+
     async def refusal(self, tool: str, /, **arguments: Any) -> str:
         """Call a tool that must refuse, check that the server lives on, and return what it said."""
         result = await self.call(tool, **arguments)

@@ -1,5 +1,7 @@
 """Documents as resources and through a tool: all of the skill, nothing beside it."""
 
+import re
+
 import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import PromptReference, ResourceTemplateReference
@@ -26,8 +28,7 @@ OUTSIDE = [
 async def test_an_empty_workspace_names_the_document_to_begin_with(in_memory):
     async with in_memory() as agent:
         begin = (await agent.get("project_status"))["next"]
-        page = await agent.get(begin["tool"], **begin["arguments"])
-        assert "create_project(" in page["text"]
+        assert "create_project(" in await agent.read(begin["tool"], **begin["arguments"])
         await agent.project()
         assert "next" not in await agent.get("project_status")
 
@@ -86,13 +87,12 @@ async def test_a_wrong_path_names_what_was_meant(in_memory, wrong, meant):
 async def test_pages_join_to_the_whole_document(in_memory):
     longest = max(document_paths(), key=lambda path: len((SKILL / path).read_text()))
     async with in_memory() as agent:
-        answer = await agent.get("read_document", path=longest)
-        text = answer["text"]
-        while "next" in answer:
-            assert answer["next"]["tool"] == "read_document"
-            answer = await agent.get("read_document", **answer["next"]["arguments"])
-            text += answer["text"]
-        assert text == (SKILL / longest).read_text()
+        pages = [await agent.read("read_document", path=longest)]
+        while more := re.search(r"\nNext: read_document\(path=.*, offset=(\d+)\) - the next page$", pages[-1]):
+            pages.append(await agent.read("read_document", path=longest, offset=int(more.group(1))))
+        assert len(pages) > 1
+        bodies = [page.partition("\n\n")[2].partition("\nNext: read_document(path=")[0] for page in pages]
+        assert "".join(bodies) == (SKILL / longest).read_text()
         assert "behind" in await agent.refusal("read_document", path=longest, offset=10**7)
 
 
@@ -112,7 +112,7 @@ async def test_every_document_is_a_resource_and_in_the_index(in_memory):
 @pytest.mark.parametrize("phase", list(Phase))
 async def test_the_checklist_that_an_agent_reads_is_the_one_that_is_computed(in_memory, phase):
     async with in_memory() as agent:
-        text = (await agent.get("read_document", path=phase.document))["text"]
+        text = await agent.read("read_document", path=phase.document)
         for line in load_checklist(phase).checks:
             assert f"id: {line.id}" in text
         if phase is Phase.PLANNING:
@@ -135,7 +135,7 @@ async def test_paths_names_and_ids_are_completed(in_memory):
         )
         prompt = PromptReference(type="ref/prompt", name="finalize_and_export")
         assert await completed(prompt, "project", "ir") == ["iris"]
-        runs = ResourceTemplateReference(type="ref/resource", uri="trainwright://runs/{run_id}/status")
+        runs = ResourceTemplateReference(type="ref/resource", uri="trainwright://runs/{+run_id}/status")
         assert await completed(runs, "run_id", "") == []
         assert await completed(prompt, "colour", "bl") == []
 

@@ -10,9 +10,10 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.releases import BEGUN, Release, releases
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
-from trainwright.tools.owner.grants import DECISION, standing_grants
+from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -128,6 +129,8 @@ class RunEvidence:
                 arguments=arguments,
                 why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
             )
+        if state.is_terminal and self._seal is None:  # it ended while nobody looked: looking files and seals it
+            return NextCall(tool="run_status", arguments={"run_id": self.id}, why="the run has ended, and is not filed")
         if state.is_ended:
             cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
@@ -199,6 +202,27 @@ class Evidence:
         """Return (sequence, body) of the project's ledger entries of a kind, in order."""
         return entries(self.session, self.name, kind, before=self.before)
 
+    @cached_property
+    def begun(self) -> list[int]:
+        """Ledger sequences at which work on a further release began, in order."""
+        return [sequence for sequence, _ in self.entries(BEGUN)]
+
+    @cached_property
+    def releases(self) -> list[Release]:
+        """What was finished so far, in order; the newest may be worked on since."""
+        return releases(self.entries("gate"), self.begun)
+
+    @property
+    def reference(self) -> Release | None:
+        """The release before the one that is worked on: what the new results are compared with."""
+        return next((release for release in self.releases if release.number == len(self.begun)), None)
+
+    @property
+    def decisions(self) -> list[tuple[int, dict[str, Any]]]:
+        """The gate decisions of the present release, as (ledger sequence, body) in order."""
+        start = self.begun[-1] if self.begun else 0
+        return [(sequence, body) for sequence, body in self.entries("gate") if sequence > start]
+
     def surroundings(self, run: RunEvidence) -> list[str]:
         """Return one sentence for every file of code or data, and package, that changed since the run saw them."""
         if run.id not in self._surroundings:
@@ -209,6 +233,11 @@ class Evidence:
         """Return the digest of a file in the project folder, or None when it is gone."""
         path = self.folder / name
         return self.inspection.digest(path) if path.is_file() else None
+
+    @cached_property
+    def goal(self) -> dict[str, Any]:
+        """The goal that holds: {metric, direction, target}, the target as the owner has revised it."""
+        return goal_under(self.project.goal, self.grants)
 
     @property
     def goal_metric(self) -> str:
@@ -292,19 +321,22 @@ class Evidence:
         """Return whether a value of the goal metric meets the project's target."""
         if value is None:
             return False
-        target = float(self.project.goal["target"])
-        return value >= target if self.project.goal["direction"] == "maximize" else value <= target
+        target = float(self.goal["target"])
+        return value >= target if self.goal["direction"] == "maximize" else value <= target
 
     @property
     def goal_text(self) -> str:
         """The goal in words: `validation accuracy >= 0.97`."""
-        sign = ">=" if self.project.goal["direction"] == "maximize" else "<="
-        return f"validation {self.goal_metric} {sign} {self.project.goal['target']}"
+        sign = ">=" if self.goal["direction"] == "maximize" else "<="
+        revised = (
+            f" (revised by the owner from {self.project.goal['target']})" if self.goal != self.project.goal else ""
+        )
+        return f"validation {self.goal_metric} {sign} {self.goal['target']}{revised}"
 
     @cached_property
     def final_values(self) -> dict[str, Any] | None:
         """The configuration fixed by the optimization gate, or None before it has passed."""
-        decided = [body for _, body in self.entries("gate") if body["phase"] == "optimization"]
+        decided = [body for _, body in self.decisions if body["phase"] == "optimization"]
         accepted = [body for body in decided if body["outcome"] != "refused"]
         return accepted[-1]["final_values"] if accepted else None
 

@@ -2,21 +2,33 @@
 
 from trainwright.tools.owner.asking import RequestView, ask, require_granted, view
 from trainwright.tools.owner.deciding import Grantor, decide
+from trainwright.tools.owner.grants import accepted_alerts, accepted_values, goal_under
 from trainwright.tools.owner.meaning import meaning
 from trainwright.tools.owner.requests import Request, exempted_operations, find_request, granted, requests_of, taken_up
-from trainwright.tools.owner.wishes import Wish, checked_wishes, exemption_wish, limit_wishes, root_wishes
+from trainwright.tools.owner.wishes import (
+    Wish,
+    checked_wishes,
+    ending_wishes,
+    exemption_wish,
+    limit_wishes,
+    root_wishes,
+)
 
 __all__ = [
     "Grantor",
     "Request",
     "RequestView",
     "Wish",
+    "accepted_alerts",
+    "accepted_values",
     "ask",
     "checked_wishes",
     "decide",
+    "ending_wishes",
     "exempted_operations",
     "exemption_wish",
     "find_request",
+    "goal_under",
     "granted",
     "limit_wishes",
     "meaning",

@@ -33,6 +33,22 @@ def operations(grants: Iterable[Wish]) -> list[str]:
     return sorted({wish.name for wish in grants if wish.kind == "exemption"} - NO_OPERATIONS)
 
 
+def accepted_alerts(grants: Iterable[Wish]) -> set[str]:
+    """Return the ids of the alerts that the owner accepts among grants."""
+    return {wish.name for wish in grants if wish.kind == "alert"}
+
+
+def accepted_values(grants: Iterable[Wish]) -> list[float]:
+    """Return the values of the goal's metric from which on the owner accepts the result, in order of the grants."""
+    return [wish.value for wish in grants if wish.kind == "acceptance" and wish.value is not None]
+
+
+def goal_under(goal: dict[str, Any], grants: Iterable[Wish]) -> dict[str, Any]:
+    """Return the goal that holds: the project's, with the target of the newest revision that the owner granted."""
+    targets = [wish.value for wish in grants if wish.kind == "goal" and wish.value is not None]
+    return {**goal, "target": targets[-1]} if targets else goal
+
+
 def holds(body: dict[str, Any], wish: Wish, settings: Settings) -> bool:
     """Return whether a decision grants its wish now.
 

@@ -24,10 +24,17 @@ OPERATION = (
     "Runs of this project may use this operation, though it has no deterministic implementation: training again may "
     "give other weights, and every report will say so."
 )
+ACCEPTANCE = (
+    "The project may end below its goal with this value of its metric or a better one. The card says at its head that "
+    "the goal was not reached, and that you accepted it."
+)
+GOAL = "The project's target becomes this value; metric and direction stay. Every report names both goals."
+ALERT = "The project may go on while this alert is open. The card says so, and that you accepted it."
 
 
 def meaning(wish: Wish) -> str:
     """Return what the grant of a wish allows."""
     if wish.kind == "exemption":
         return {MISSING_GIT: GIT, ALIKE_SAMPLES: ALIKE}.get(wish.name, OPERATION)
-    return {"limit": LIMIT, "code_root": CODE_ROOT, "deletion": DELETION}[wish.kind]
+    others = {"limit": LIMIT, "code_root": CODE_ROOT, "deletion": DELETION}
+    return (others | {"acceptance": ACCEPTANCE, "goal": GOAL, "alert": ALERT})[wish.kind]

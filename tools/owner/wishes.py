@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
+ENDS = "phases/WORKFLOW.md"
 OPERATION = re.compile(r"[\w:.<>~()= ]{1,120}", re.ASCII)
 MISSING_GIT = "missing_git"
 """The exemption of user code that stands in no git repository, where the owner demands one."""
@@ -29,11 +32,12 @@ class Wish(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: Literal["limit", "code_root", "exemption", "deletion"]
+    kind: Literal["limit", "code_root", "exemption", "deletion", "acceptance", "goal", "alert"]
     name: str
-    """The limit's name; the folder; the operation, or one of NO_OPERATIONS; the project."""
+    """The limit's name; the folder; the operation, or one of NO_OPERATIONS; the project; the goal's metric; the id of
+    an alert."""
     value: float | None = None
-    """The limit's new value."""
+    """The limit's new value; the least good value of the metric that is accepted; the goal's new target."""
 
     def __str__(self) -> str:
         """In a few words: `limit trials = 500`."""
@@ -76,6 +80,40 @@ def exemption_wish(name: str) -> Wish:
             document="reproducibility/determinism.md",
         )
     return Wish(kind="exemption", name=name)
+
+
+def ending_wishes(goal: dict[str, Any], asked: dict[str, Any], alerts: Iterable[str]) -> list[Wish]:
+    """Return the wishes by which a project may end below its goal, or with an open alert.
+
+    Args:
+        goal: the project's goal as it was created: metric, direction, target.
+        asked: accept (the least good value of the goal's metric), goal ({target}), alert (an id).
+        alerts: the ids of all alerts that there are.
+
+    Raises:
+        ConfigurationError: a value that is no finite number, or no id of an alert.
+    """
+    wishes = []
+    for kind, value in (("acceptance", asked.get("accept")), ("goal", (asked.get("goal") or {}).get("target"))):
+        if value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ConfigurationError(
+                f"{value!r} is no value of {goal['metric']}.",
+                remedy=f"Name a number: ask_owner={{'accept': {goal['target']}}} or {{'goal': {{'target': …}}}}.",
+                document=ENDS,
+            )
+        wishes.append(Wish.model_validate({"kind": kind, "name": str(goal["metric"]), "value": float(value)}))
+    if (alert := asked.get("alert")) is not None:
+        if alert not in alerts:
+            known = ", ".join(sorted(alerts))
+            raise ConfigurationError(
+                f"There is no alert {str(alert)[:60]!r}.{near_matches(str(alert)[:60], alerts)}",
+                remedy=f"Name one of {known}; project_status shows those that are open.",
+                document=ENDS,
+            )
+        wishes.append(Wish(kind="alert", name=alert))
+    return wishes
 
 
 def _explain_limit(problem: Any) -> str:

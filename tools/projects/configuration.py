@@ -18,10 +18,14 @@ from trainwright.tools.owner import (
     Wish,
     ask,
     checked_wishes,
+    ending_wishes,
     exemption_wish,
     limit_wishes,
     view,
 )
+from trainwright.tools.projects.releasing import begin, refuse_to_change
+from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Project
 
 TEMPLATES = ("baseline", "tuning", "production")
 KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "returns", "code_root", "selection", "seed")
@@ -48,6 +53,8 @@ class ConfigurationAnswer(Answer):
     phase: str
     reopened: list[str]
     """Gates that are stale by now, with the reason."""
+    release_begun: int | None = None
+    """The release that is worked on from now on; the one before it stays finished."""
     requests: list[RequestView] | None = None
     """What this call asked of the owner, and where it stands."""
 
@@ -60,17 +67,26 @@ def configure(
     reason: str = "",
     template: str | None = None,
     ask_owner: dict[str, Any] | None = None,
+    begin_release: bool = False,
 ) -> ConfigurationAnswer:
     """Apply dotted changes and keep the result as a new version (no change, no version); ask the owner for the rest.
 
     Args:
-        ask_owner: {limits: {name: value}, exemption: operation}; asking again tells how it stands.
+        ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
+            alert: id}; asking again tells how it stands.
+        begin_release: work on a finished project: its next release begins with planning. No effect on one that is
+            worked on, so that the call may be repeated.
 
     Raises:
         NotFoundError: no such project.
         ConfigurationError: the result breaks the schema, or the wish makes no sense; nothing was changed.
-        ConflictError: too many requests wait for the owner.
+        ConflictError: the project is finished, and the call would change it without beginning a release; or too many
+            requests wait for the owner.
     """
+    asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
+    with workspace.session() as session:
+        get_project(session, project)
+    refresh_project(workspace, project)
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values
@@ -84,7 +100,11 @@ def configure(
             for key in sorted(before.keys() | after.keys())
             if before.get(key) != after.get(key)
         }
-        wishes = _wishes(workspace, project, ask_owner or {})
+        wishes = _wishes(workspace, row, ask_owner or {})
+        where = standing(Evidence(session, workspace, project))
+        if where.release is not None and changed and not begin_release:
+            refuse_to_change(project, where, asked)
+        begun = begin(session, project, where, reason) if begin_release else None
         if changed:
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
@@ -96,6 +116,7 @@ def configure(
             digest=evidence.version.digest,
             changed=changed,
             phase=where.phase.value,
+            release_begun=begun,
             reopened=[f"{gate.phase.value}: {'; '.join(gate.reasons)}" for gate in where.gates if gate.reasons],
             requests=[view(request) for request in requests] or None,
             next=next_call(session, workspace, project),
@@ -105,19 +126,19 @@ def configure(
 def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reason: str = "") -> list[Request]:
     """Ask the owner, or find what was asked before. Raises as `configure` does."""
     with workspace.session() as session:
-        get_project(session, project)
-        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, project, ask_owner)]
+        row = get_project(session, project)
+        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, row, ask_owner)]
 
 
-def _wishes(workspace: Workspace, project: str, asked: dict[str, Any]) -> list[Wish]:
+def _wishes(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Wish]:
     """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
     limits = checked_wishes(workspace, asked.get("limits") or {})
     wishes = limit_wishes(limits)
     if asked.get("exemption"):
         wishes.append(exemption_wish(asked["exemption"]))
     if asked.get("delete_project"):
-        wishes.append(Wish(kind="deletion", name=project))
-    return wishes
+        wishes.append(Wish(kind="deletion", name=project.name))
+    return wishes + ending_wishes(project.goal, asked, [document.id for document in load_diagnostics()])
 
 
 def keep_version(session: Session, project: str, values: dict[str, Any], reason: str) -> ConfigVersion:

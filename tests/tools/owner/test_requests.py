@@ -10,9 +10,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.limits import effective_limits
-from trainwright.tools.owner import Grantor, Request, Wish, ask, decide, limit_wishes, requests_of, taken_up
+from trainwright.tools.owner import (
+    Grantor,
+    Request,
+    Wish,
+    accepted_alerts,
+    accepted_values,
+    ask,
+    decide,
+    limit_wishes,
+    requests_of,
+    taken_up,
+)
 from trainwright.tools.projects import configure, create_project, project_status
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
@@ -239,3 +251,41 @@ def test_code_outside_the_owners_folders_waits_for_the_grant_and_ends_with_it(
         start_run(workspace, "far", RunKind.SMOKE)
     with pytest.raises(GateRefusedError):
         start_run(workspace, "mine", RunKind.BASELINE)
+
+
+@pytest.mark.requirement("PHASE-10")
+def test_the_owner_may_accept_a_result_an_alert_or_another_target(workspace: Workspace) -> None:
+    wishes = {"accept": 0.81, "goal": {"target": 0.8}, "alert": "exploding_gradients"}
+    answer = configure(workspace, "mine", ask_owner=wishes, reason="good enough")
+    assert answer.requests is not None
+    named = [request.wish for request in answer.requests]
+    assert named == ["acceptance accuracy = 0.81", "goal accuracy = 0.8", "alert exploding_gradients"]
+    status = project_status(workspace, "mine")
+    assert not isinstance(status, list)
+    assert status.goal == "validation accuracy >= 0.9", "asking changes nothing"
+    for request in answer.requests:
+        decide(workspace, request.request, granted=True, by=OWNER)
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, "mine")
+        assert accepted_alerts(evidence.grants) == {"exploding_gradients"}
+        assert accepted_values(evidence.grants) == [0.81]
+        assert evidence.goal == GOAL | {"target": 0.8}
+        assert evidence.goal_text == "validation accuracy >= 0.8 (revised by the owner from 0.9)"
+        assert evidence.reaches_goal(0.85)
+        assert Evidence(session, workspace, "theirs").goal == GOAL
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("PHASE-10")
+@pytest.mark.parametrize(
+    ("wish", "remedy"),
+    [
+        ({"accept": float("nan")}, "'accept': 0.9"),
+        ({"goal": {"target": True}}, "'target'"),
+        ({"alert": "exploding_gradient"}, "exploding_gradients"),
+    ],
+)
+def test_what_cannot_be_accepted_is_refused_with_what_can(workspace: Workspace, wish: Any, remedy: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        configure(workspace, "mine", ask_owner=wish)
+    assert remedy in refused.value.remedy

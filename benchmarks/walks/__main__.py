@@ -1,0 +1,61 @@
+"""Honest projects, played by `next` and remedies alone, once from the text and once from the structured content.
+
+`make walks` plays them all on real servers, with real training, and prints as its last line one JSON object. A walk is
+stuck where no call is named before the project has ended, where 45 calls do not suffice, or where it ends otherwise
+than it may; a call in vain is one that was made before and answered alike although nothing had changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+from agent import FORMS
+from playing import figures, play
+from projects import walks
+from walk import Played
+
+
+def main() -> int:
+    """Play, print, and return the exit status: 0 when every walk has ended and no call was made in vain."""
+    asked = _arguments()
+    chosen = [walk for walk in walks() if (not asked.only or any(part in walk.name for part in asked.only.split(",")))]
+    chosen = [walk for walk in chosen if walk.is_quick or asked.only or not asked.quick]
+    left_out = {walk.name: why for walk in chosen if (why := walk.missing())}
+    forms = [asked.form] if asked.form else list(FORMS)
+    found: list[Played] = []
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(asked.processes, context) as pool:
+        jobs = [pool.submit(play, walk.name, form) for walk in chosen if walk.name not in left_out for form in forms]
+        for job in as_completed(jobs):
+            found.append(job.result())
+            _tell(found[-1], whole=asked.verbose or not found[-1].is_fine)
+    print(json.dumps({"left_out": left_out, **figures(found)}))
+    return 0 if found and all(played.is_fine for played in found) else 1
+
+
+def _tell(played: Played, *, whole: bool) -> None:
+    mark = "ok   " if played.is_fine else "FAIL "
+    again = f", {played.repeated} in vain" if played.repeated else ""
+    end = played.end if played.has_ended else f"stuck: {played.why}"
+    print(
+        f"{mark}{played.walk} ({played.form}): {end}, {played.calls} calls{again}, {played.seconds:.0f} s", flush=True
+    )
+    if whole:
+        print("\n".join(played.lines), flush=True)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="names, or parts of them, separated by commas")
+    parser.add_argument("--form", choices=FORMS, default="", help="one of the two; left out: both")
+    parser.add_argument("--quick", action="store_true", help="the short set")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--verbose", action="store_true", help="print every call of every walk")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,183 @@
+"""What happens to projects: processes are killed, disks fill up, files and packages change, folders move."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from agent import Call, text_of
+from mcp.types import CallToolResult
+from walk import Happening
+from world import ENDED, World
+
+Moment = Callable[[World, Call, CallToolResult], bool]
+DISK_BYTES = 12 * 1024**2
+LEFT_BYTES = 96 * 1024
+
+
+def after_start(kind: str) -> Moment:
+    """Hold when a run of the kind was just started."""
+    return lambda world, call, result: not result.is_error and call.arguments.get("kind") == kind
+
+
+def after_gate(phase: str) -> Moment:
+    """Hold when the gate of the phase has just passed."""
+
+    def moment(world: World, call: Call, result: CallToolResult) -> bool:
+        return call.tool == "pass_gate" and not result.is_error and (phase, 1) in world.gates()
+
+    return moment
+
+
+def when_said(*words: str) -> Moment:
+    """Hold when an answer holds one of the words."""
+    return lambda world, call, result: any(word in text_of(result) for word in words)
+
+
+def worker_killed(at_step: int = 12) -> Happening:
+    """The baseline's worker is killed in the middle of its work."""
+
+    def act(world: World) -> None:
+        run = world.runs("baseline")[-1][0]
+        status = world.wait_for(lambda: _status_past(world, run, at_step))
+        with suppress(ProcessLookupError):
+            os.kill(status["process"]["pid"], signal.SIGKILL)
+
+    return Happening("the worker is killed", after_start("baseline"), act)
+
+
+def server_killed(kind: str = "baseline") -> Happening:
+    """The server is killed while a run is at work; it ends while nobody looks, and a new agent begins."""
+
+    def act(world: World) -> None:
+        run = world.runs(kind)[-1][0]
+        world.wait_for(lambda: world.status_of(run).get("state") in ENDED)
+
+    return Happening(f"the server is killed, and the {kind} run ends alone", after_start(kind), act, new_session=True)
+
+
+def server_killed_in_export() -> Happening:
+    """The server is killed while the model is exported; the export ends while nobody looks."""
+
+    def act(world: World) -> None:
+        run = world.runs("export")[-1][0]
+        world.wait_for(lambda: world.status_of(run).get("state") in ENDED)
+
+    def moment(world: World, call: Call, result: CallToolResult) -> bool:  # noqa: ARG001 - as of all moments
+        return call.tool == "export_model" and not result.is_error
+
+    return Happening("the server is killed, and the export ends alone", moment, act, new_session=True)
+
+
+def look(world: World) -> None:
+    """Nothing that is said to the agent: it looks at the project once more."""
+
+
+def disk_filled() -> Happening:
+    """Somebody fills the disk while the baseline is at work."""
+
+    def act(world: World) -> None:
+        run = world.runs("baseline")[-1][0]
+        world.wait_for(lambda: _status_past(world, run, 2))
+        free = shutil.disk_usage(world.workspace).free
+        with suppress(OSError), (world.workspace / "of_somebody_else.bin").open("wb") as file:
+            file.write(b"\0" * max(0, free - LEFT_BYTES))
+
+    return Happening("the disk is full", after_start("baseline"), act)
+
+
+def disk_freed() -> Happening:
+    """The user frees the disk when told that it is full."""
+
+    def act(world: World) -> None:
+        (world.workspace / "of_somebody_else.bin").unlink(missing_ok=True)
+
+    return Happening(
+        "the disk is freed",
+        lambda world, call, result: (
+            (world.workspace / "of_somebody_else.bin").exists()
+            and any(word in text_of(result).lower() for word in ("disk", "no space", "storage"))
+        ),
+        act,
+    )
+
+
+def small_disk(world: World) -> None:
+    """Put the workspace onto a small disk of its own."""
+    options = f"size={DISK_BYTES}"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(world.workspace)], check=True)
+
+
+def disk_away(world: World) -> None:
+    """Take that disk away."""
+    subprocess.run(["umount", "-l", str(world.workspace)], check=False)
+
+
+def no_mounting() -> str:
+    """Say why no disk can be mounted here; empty where one can."""
+    return "" if os.geteuid() == 0 and sys.platform == "linux" else "only root may mount a small disk"
+
+
+def comment_changed(name: str, moment: Moment) -> Happening:
+    """The user writes a comment into a file."""
+
+    def act(world: World) -> None:
+        path = world.code / name
+        path.write_text("# a comment, and nothing else\n" + path.read_text())
+
+    return Happening(f"a comment is added to {name}", moment, act)
+
+
+def package_installed(moment: Moment) -> Happening:
+    """Somebody installs a package that the project does not use."""
+
+    def act(world: World) -> None:
+        about = next(world.base.glob("env/lib/python*/site-packages")) / "unrelated_thing-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: unrelated-thing\nVersion: 1.0\n")
+
+    return Happening("an unrelated package is installed", moment, act)
+
+
+def own_environment(world: World) -> None:
+    """Give the world an environment of its own, over the packages of this one."""
+    venv.create(world.base / "env", with_pip=False)
+    packages = next(world.base.glob("env/lib/python*/site-packages"))
+    paths = [path for path in sys.path if path.endswith(("site-packages", "/src"))]
+    (packages / "shared.pth").write_text("\n".join(dict.fromkeys(paths)) + "\n")
+    world.python = world.base / "env" / "bin" / "python"
+
+
+def folder_moved(moment: Moment) -> Happening:
+    """The user moves the folder of the code."""
+
+    def act(world: World) -> None:
+        new = world.base / "moved"
+        world.code.rename(new)
+        world.code = new
+
+    return Happening("the code's folder is moved", moment, act)
+
+
+def file_changed(name: str, change: Callable[[str], str], moment: Moment, called: str) -> Happening:
+    """The user changes a file, as the answer before asked."""
+
+    def act(world: World) -> None:
+        path = Path(world.code / name)
+        path.write_text(change(path.read_text()))
+
+    return Happening(called, moment, act)
+
+
+def _status_past(world: World, run: str, step: int) -> dict[str, object]:
+    status = world.status_of(run)
+    if status.get("state") in ENDED:
+        raise AssertionError(f"{run} ended before anything could happen to it")
+    return status if status.get("step", 0) >= step else {}

@@ -1,0 +1,129 @@
+"""The walks: honest projects of all kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import happenings as happen
+import own_code as code
+from walk import Walk
+
+ANY_END = ("released", "accepted", "concluded")
+FAST: dict[str, Any] = {"logging": {"tensorboard": False}}
+SEARCH: dict[str, Any] = {
+    "trials": 2,
+    "method": "random",
+    "space": {"optimizer.learning_rate": {"type": "float", "low": 0.003, "high": 0.05, "log": True}},
+}
+
+
+def goal(metric: str, target: float) -> dict[str, Any]:
+    """Return a goal; the direction follows from the metric."""
+    lower = metric in {"loss", "mae", "mse", "perplexity", "bits_per_byte"} or metric.endswith("_loss")
+    return {"metric": metric, "direction": "minimize" if lower else "maximize", "target": target}
+
+
+def config(model: Any, data: Any = None, *, rate: float = 0.01, epochs: int = 4, **more: Any) -> dict[str, Any]:
+    """Return a configuration over the baseline template."""
+    parts = {"task": {"use": model}} if data is None else {"model": model, "data": data}
+    return {**parts, "optimizer": {"learning_rate": rate}, "training": {"epochs": epochs}, **FAST, **more}
+
+
+def mlp(data: str | dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Return a configuration of a small network."""
+    return config({"use": "mlp", "args": {"hidden": [16]}}, {"use": data} if isinstance(data, str) else data, **more)
+
+
+def csv(path: str, **split: float) -> dict[str, Any]:
+    """Return a data section of a table."""
+    return {"use": "csv", "args": {"path": path, "target": "kind"}, "split": split or {"validation": 0.2, "test": 0.2}}
+
+
+def built_in() -> list[Walk]:
+    """Return walks over what comes with the program."""
+    language = {"use": "text", "args": {"path": "words.txt", "tokenizer": "bytes", "block_size": 32}}
+    gpt = {"use": "gpt", "args": {"layers": 1, "heads": 2, "width": 16}}
+    return [
+        Walk("iris", goal("accuracy", 0.6), mlp("iris", rate=0.03), is_quick=True),
+        Walk("digits", goal("accuracy", 0.7), config({"use": "cnn", "args": {"channels": [4, 8]}}, {"use": "digits"})),
+        Walk("wine", goal("f1", 0.6), mlp("wine", rate=0.03)),
+        Walk("breast-cancer", goal("auc", 0.8), mlp("breast_cancer")),
+        Walk(
+            "diabetes", goal("r2", 0.2), mlp("diabetes", rate=0.05, epochs=20, loss="mse"), end=ANY_END
+        ),
+        Walk(
+            "language", goal("bits_per_byte", 5.0), config(gpt, language, loss="next_token"),
+            {"words.txt": code.sentences(60)},
+        ),
+        Walk(
+            "table", goal("accuracy", 0.6), mlp(csv("points.csv"), rate=0.03), {"points.csv": code.table(150)},
+        ),
+    ]  # fmt: skip
+
+
+def goals() -> list[Walk]:
+    """Return walks whose goal is not met at once, or never."""
+    hard = mlp(csv("points.csv"), rate=0.0005, epochs=3, search=SEARCH)
+    return [
+        Walk("unmet", goal("accuracy", 0.7), hard, {"points.csv": code.table(150)}, end=ANY_END),
+        Walk("impossible", goal("accuracy", 0.999), hard, {"points.csv": code.table(150, noise=0.8)}, end=ANY_END),
+        Walk("tiny", goal("accuracy", 0.5), mlp(csv("points.csv", validation=0.1, test=0.1), rate=0.03),
+             {"points.csv": code.table(70)}),
+    ]  # fmt: skip
+
+
+def own() -> list[Walk]:
+    """Return walks of the user's own parts."""
+    return [
+        Walk("own-step", goal("loss", 1.2), config("own.py:build", epochs=4), {"own.py": code.STEP}, end=ANY_END),
+        Walk("own-train-step", goal("loss", 0.2), config("own.py:build", epochs=3), {"own.py": code.TRAIN_STEP},
+             end=ANY_END),
+        Walk("gan", goal("loss", 2.0), config("own.py:build", epochs=6), {"own.py": code.GAN}, end=ANY_END),
+        Walk("carried-state", goal("loss", 0.4), config("own.py:build", epochs=6), {"own.py": code.CARRIED},
+             end=ANY_END),
+        Walk("stream", goal("accuracy", 0.7), config("own.py:build", epochs=4), {"own.py": code.STREAM}),
+        Walk("own-optimizer", goal("accuracy", 0.6), mlp(
+            "iris", epochs=8, optimizer={"use": "own.py:make", "args": {"rate": 0.05}}),
+            {"own.py": code.OPTIMIZER}),
+        Walk("several-losses", goal("kind_accuracy", 0.5), mlp(
+            {"use": "own.py:samples"},
+            objective={"name": "multi_task", "tasks": {
+                "kind": {"outputs": 3, "metrics": ["accuracy"]}, "size": {"loss": "mse", "outputs": 1}}}),
+            {"own.py": code.SEVERAL}),
+        Walk("lora", goal("accuracy", 0.55), config(
+            {"use": "transformers", "args": {"config": {
+                "model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+                "intermediate_size": 32, "max_position_embeddings": 64, "vocab_size": 300}}},
+            {"use": "csv", "args": {"path": "reviews.csv", "text": "review", "target": "rating", "max_length": 48},
+             "split": {"validation": 0.2, "test": 0.2}},
+            rate=0.02, epochs=6, metrics=["accuracy"], adapter={"rank": 4, "alpha": 8.0}),
+            {"reviews.csv": code.reviews(160)}, end=ANY_END),
+    ]  # fmt: skip
+
+
+def happening() -> list[Walk]:
+    """Return walks to which something happens."""
+    slow = config("own.py:build", epochs=6)
+    easy = goal("accuracy", 0.55)
+    net = config({"use": "net.py:Net"}, {"use": "iris"}, rate=0.03)
+    return [
+        Walk("worker-killed", easy, slow, {"own.py": code.SLOW_TASK}, [happen.worker_killed()]),
+        Walk("server-killed", easy, slow, {"own.py": code.SLOW_TASK}, [happen.server_killed()]),
+        Walk("server-killed-at-export", goal("accuracy", 0.6), mlp("iris", rate=0.03), {},
+             [happen.server_killed_in_export()]),
+        Walk("disk-full", easy, slow, {"own.py": code.SLOW_TASK}, [happen.disk_filled(), happen.disk_freed()],
+             prepare=happen.small_disk, clean=happen.disk_away, missing=happen.no_mounting),
+        Walk("comment", goal("accuracy", 0.6), net, {"net.py": code.NET},
+             [happen.comment_changed("net.py", happen.after_gate("diagnostics"))]),
+        Walk("package", goal("accuracy", 0.6), mlp("iris", rate=0.03), {},
+             [happen.package_installed(happen.after_gate("diagnostics"))], prepare=happen.own_environment),
+        Walk("folder-moved", goal("accuracy", 0.6), net, {"net.py": code.NET},
+             [happen.folder_moved(happen.after_gate("finalization"))], afterwards=[happen.look]),
+    ]  # fmt: skip
+
+
+def walks() -> list[Walk]:
+    """Return all walks, each by its own name."""
+    found = [*built_in(), *goals(), *own(), *happening()]
+    assert len({walk.name for walk in found}) == len(found), "a name twice"
+    return found

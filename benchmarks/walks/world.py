@@ -1,0 +1,135 @@
+"""A folder with the user's files, a workspace beside it, and a real server process on it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+from mcp import StdioServerParameters
+from mcp.client import Client
+from mcp.types import CallToolResult
+
+SERVER = "trainwright.server.cli"
+LONGEST_WAIT_SECONDS = 240.0
+ENDED = frozenset({"completed", "failed", "stopped", "interrupted"})
+
+
+class World:
+    """What a walk takes place in. Everything but the tools is here for happenings and for the judge alone."""
+
+    def __init__(self, base: Path, name: str) -> None:
+        self.base = base
+        self.name = name
+        self.code = base / "code"
+        self.workspace = base / "workspace"
+        self.python = Path(sys.executable)
+        self.happened: list[str] = []
+        self._stack: AsyncExitStack | None = None
+        self._client: Client | None = None
+        self.code.mkdir(parents=True, exist_ok=True)
+        self.workspace.mkdir(exist_ok=True)
+
+    async def open(self) -> None:
+        """Start a server and speak with it over stdio."""
+        command = ["-P", "-m", SERVER, "serve", "--workspace", str(self.workspace)]
+        stack = AsyncExitStack()
+        log = stack.enter_context((self.base / "server.log").open("a"))
+        parameters = StdioServerParameters(command=str(self.python), args=command, env=dict(os.environ))
+        from mcp.client.stdio import stdio_client
+
+        self._client = await stack.enter_async_context(Client(stdio_client(parameters, errlog=log)))
+        self._stack = stack
+
+    async def close(self, *, kill: bool = False) -> None:
+        """Let the server go, or kill it."""
+        if kill:
+            for process in psutil.Process().children():
+                with suppress(psutil.Error):
+                    if SERVER in process.cmdline():
+                        process.send_signal(signal.SIGKILL)
+        if self._stack is not None:
+            with anyio.CancelScope(shield=True), suppress(Exception):
+                await self._stack.aclose()
+        self._stack = self._client = None
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
+        """Call a tool."""
+        assert self._client is not None, "the server is open"
+        return await self._client.call_tool(tool, arguments)
+
+    async def tools(self) -> set[str]:
+        """Return the names of the tools."""
+        assert self._client is not None, "the server is open"
+        return {tool.name for tool in (await self._client.list_tools()).tools}
+
+    def write(self, files: dict[str, str]) -> None:
+        """Write files into the user's folder."""
+        for name, text in files.items():
+            path = self.code / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+
+    def state(self) -> str:
+        """Return a digest of what runs depend on: the configuration that holds, the user's files, what happened."""
+        files = [path for path in sorted(self.code.rglob("*")) if path.is_file() and "__pycache__" not in path.parts]
+        digests = [[str(path.relative_to(self.code)), hashlib.sha256(path.read_bytes()).hexdigest()] for path in files]
+        content = [self.happened, self._configuration(), digests]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]
+
+    def runs(self, *kinds: str) -> list[tuple[str, str]]:
+        """Return (id, kind) of the project's runs in order, of these kinds if any are named."""
+        query = "SELECT id, kind FROM runs WHERE project = ? ORDER BY created_at"
+        return [row for row in self._rows(query) if not kinds or row[1] in kinds]
+
+    def gates(self) -> list[tuple[str, int]]:
+        """Return (phase, passed) of all decisions in order."""
+        return self._rows("SELECT phase, passed FROM gate_decisions WHERE project = ? ORDER BY ledger_sequence")
+
+    def status_of(self, run_id: str) -> dict[str, Any]:
+        """Return what a run's worker has written of itself last."""
+        with suppress(OSError, ValueError):
+            folder = self.workspace / "projects" / self.name / "runs" / run_id
+            return dict(json.loads((folder / "status.json").read_text()))
+        return {}
+
+    def wait_for(self, condition: Callable[[], Any]) -> Any:
+        """Wait until the condition holds and return what it gave. Raises TimeoutError."""
+        deadline = time.monotonic() + LONGEST_WAIT_SECONDS
+        while not (found := condition()):
+            if time.monotonic() > deadline:
+                raise TimeoutError("what was waited for did not come")
+            time.sleep(0.05)
+        return found
+
+    def end_runs(self) -> None:
+        """Kill what still works on runs of this world: nothing may be left behind."""
+        for process in psutil.process_iter(["pid", "cmdline"]):
+            with suppress(psutil.Error):
+                if any(str(self.base) in part for part in process.info["cmdline"] or []):
+                    process.kill()
+
+    def _configuration(self) -> str:
+        query = 'SELECT digest FROM config_versions WHERE project = ? ORDER BY "number" DESC LIMIT 1'
+        found = self._rows(query)
+        return found[0][0] if found else ""
+
+    def _rows(self, query: str) -> list[Any]:
+        path = self.workspace / "workspace.sqlite"
+        if not path.is_file():
+            return []
+        connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)
+        try:
+            return connection.execute(query, (self.name,)).fetchall()
+        finally:
+            connection.close()

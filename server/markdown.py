@@ -1,0 +1,136 @@
+"""Any answer as compact Markdown that carries every fact of it, for clients that pass on text alone.
+
+One renderer for all answers, so that a field which is added to an answer stands in its text without another line
+here: scalars side by side, rows of one shape as a table, everything else as nested lists.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from trainwright.server.facts import is_call
+from trainwright.server.wording import call_text
+
+LONGEST_INLINE = 160
+
+
+def markdown(facts: Mapping[str, Any], headline: str = "", said: frozenset[str] = frozenset()) -> str:
+    """Return the answer as text: its headline, its facts, and the next call as the last line.
+
+    Args:
+        facts: the structured answer, JSON values only.
+        said: fields that the headline tells already, as they stand in the answer.
+    """
+    shown = {key: value for key, value in facts.items() if key != "next" and key not in said and not _is_void(value)}
+    scalars = {key: value for key, value in shown.items() if _is_short(value)}
+    line = "; ".join(f"{key}: {_inline(value)}" for key, value in scalars.items())
+    lines = [headline, line, *(row for key, value in shown.items() if key not in scalars for row in _block(key, value))]
+    if isinstance(following := facts.get("next"), Mapping):
+        lines.append(f"Next: {_call(following)}")
+    return "\n".join(part for part in lines if part)
+
+
+def _block(key: str, value: Any, indent: str = "") -> list[str]:
+    """Return the lines of one field that does not fit beside others."""
+    if isinstance(value, str):
+        return _text(key, value, indent)
+    if isinstance(value, Mapping) and not is_call(value):
+        return _mapping(key, value, indent)
+    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        return _rows(key, value, indent)
+    if isinstance(value, list) and any(_is_long(item) for item in value):
+        return [f"{indent}{key}:", *(line for item in value for line in _bulleted(str(item), indent))]
+    return [f"{indent}{key}: {_inline(value)}"]
+
+
+def _mapping(key: str, value: Mapping[str, Any], indent: str) -> list[str]:
+    inline = f"{indent}{key}: {_inline(value, bare=True)}"
+    if len(inline) <= LONGEST_INLINE and "\n" not in inline:
+        return [inline]
+    inner = {name: item for name, item in value.items() if not _is_void(item)}
+    together = {name: item for name, item in inner.items() if _is_short(item)}
+    first = f"{indent}{key}: " + "; ".join(f"{name} {_inline(item)}" for name, item in together.items())
+    others = (
+        line for name, item in inner.items() if name not in together for line in _block(name, item, indent + "  ")
+    )
+    return [first.rstrip(), *others]
+
+
+def _rows(key: str, items: list[Any], indent: str) -> list[str]:
+    """A table where all rows have one shape and plain values; otherwise a list."""
+    rows = [{name: item for name, item in row.items() if not _is_void(item)} for row in items if isinstance(row, dict)]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    is_plain = len(rows) == len(items) > 1 and all(_is_short(item) for row in rows for item in row.values())
+    if is_plain and sum(len(row) for row in rows) > len(names) * len(rows) * 0.7:
+        table = [[_inline(row[name]).replace("|", "/") if name in row else "-" for name in names] for row in rows]
+        return [f"{indent}{key}: | {' | '.join(names)}", *(f"{indent}- {' | '.join(cells)}" for cells in table)]
+    lines = [f"{indent}{key}:"]
+    for item in items:
+        if not isinstance(item, Mapping):
+            lines += _bulleted(_inline(item), indent)
+            continue
+        first, *more = markdown_item(item)
+        lines += [f"{indent}- {first}", *(f"{indent}  {line}" for line in more)]
+    return lines
+
+
+def markdown_item(item: Mapping[str, Any]) -> list[str]:
+    """Return the lines of one entry of a list: its short facts first, then the long ones."""
+    shown = {name: value for name, value in item.items() if not _is_void(value)}
+    short = {name: value for name, value in shown.items() if _is_short(value) or is_call(value)}
+    first = "; ".join(f"{name}: {_inline(value)}" for name, value in short.items())
+    return [first, *(line for name, value in shown.items() if name not in short for line in _block(name, value))]
+
+
+def _text(key: str, value: str, indent: str) -> list[str]:
+    first, *more = value.splitlines() or [""]
+    return (
+        [f"{indent}{key}: {first}"]
+        if not more
+        else [f"{indent}{key}:", *(f"{indent}  {line}" for line in [first, *more])]
+    )
+
+
+def _bulleted(text: str, indent: str) -> list[str]:
+    first, *more = text.splitlines() or [""]
+    return [f"{indent}- {first}", *(f"{indent}  {line}" for line in more)]
+
+
+def _inline(value: Any, *, bare: bool = False) -> str:
+    """Return a value within a line. `bare` leaves the braces of a mapping out."""
+    if isinstance(value, str):
+        return value
+    if is_call(value):
+        return _call(value)
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{name} {_inline(item)}" for name, item in value.items() if not _is_void(item))
+        return inner if bare else f"{{{inner}}}"
+    if isinstance(value, list):
+        return (
+            ", ".join(_inline(item) for item in value)
+            if all(isinstance(item, str) for item in value)
+            else (f"[{', '.join(_inline(item) for item in value)}]")
+        )
+    return json.dumps(value)
+
+
+def _call(call: Mapping[str, Any]) -> str:
+    why = f" - {call['why']}" if call.get("why") else ""
+    return f"{call_text(call['tool'], call.get('arguments') or {})}{why}"
+
+
+def _is_void(value: Any) -> bool:
+    return value is None or value in ("", [], {})
+
+
+def _is_long(value: Any) -> bool:
+    return isinstance(value, str) and ("\n" in value or len(value) > LONGEST_INLINE // 2)
+
+
+def _is_short(value: Any) -> bool:
+    """Whether the value stands beside others in one line."""
+    if isinstance(value, str):
+        return "\n" not in value and len(value) <= LONGEST_INLINE
+    return not isinstance(value, Mapping | list)
