@@ -18,6 +18,7 @@ from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.remembered import remembered_digest
 from trainwright.trainer.run import RunKind, RunState
@@ -370,10 +371,15 @@ class Evidence:
         return self.call("start_training", why, kind=kind.value)
 
     def search(self, why: str) -> NextCall:
-        """Name the call that starts a study: with the configuration's own search, or one around its learning rate."""
+        """Name the call that starts a study: with the configuration's own search, or one around its learning rate.
+
+        Around the batch size where only the user's own optimizer knows the rate.
+        """
         if self.config.search is not None:
             return self.call("start_tuning", why)
-        rate = self.config.optimizer.learning_rate
-        low, high = (float(f"{end:.3g}") for end in (rate / 10, rate * 10))
-        space = {"optimizer.learning_rate": {"type": "float", "low": low, "high": high, "log": True}}
+        held, batch = rate_of(self.config.optimizer), self.config.loader.batch_size
+        space: dict[str, Any] = {"loader.batch_size": {"type": "categorical", "choices": [(batch + 1) // 2, 2 * batch]}}
+        if held is not None:
+            low, high = (float(f"{end:.3g}") for end in (held[1] / 10, held[1] * 10))
+            space = {held[0]: {"type": "float", "low": low, "high": high, "log": True}}
         return self.call("start_tuning", why, search={"trials": 10, "space": space})

@@ -8,6 +8,11 @@ import numpy as np
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.staleness import inherited
+<<<<<<< HEAD
+=======
+from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.config.optimizers import rate_of
+>>>>>>> main
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -61,9 +66,10 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
 
 
 def _lower_rate(evidence: Evidence, run: RunEvidence) -> NextCall:
-    rate = float(f"{run.directory.specification().config.optimizer.learning_rate / 10:.3g}")
+    held = rate_of(run.directory.specification().config.optimizer)
     why = "diagnostics/nan_loss.md: the first cause to try; every gate anew"
-    return evidence.call("configure", why, changes={"optimizer.learning_rate": rate})
+    changes = {"training.clip_norm": 1.0} if held is None else {held[0]: float(f"{held[1] / 10:.3g}")}
+    return evidence.call("configure", why, changes=changes)
 
 
 def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
