@@ -8,11 +8,7 @@ import numpy as np
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.staleness import inherited
-<<<<<<< HEAD
-=======
-from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config.optimizers import rate_of
->>>>>>> main
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
