@@ -10,6 +10,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
+from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
 from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, mended_call, parse_config
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
@@ -150,6 +151,7 @@ def _source(session: Session, workspace: Workspace, project: Project, kind: RunK
     if row is not None and row.project == project.name and _may_be_source(session, workspace, kind, row):
         state = workspace.run_directory(project.name, row.id).status().state
         if state is RunState.COMPLETED:
+            _require_weights(workspace, row)
             return row
         raise ConflictError(
             f"Run {row.id} is {state.value}; only a completed run can be repeated or exported.",
@@ -169,6 +171,18 @@ def _may_be_source(session: Session, workspace: Workspace, kind: RunKind, row: R
         return row.kind not in {RunKind.EXPORT, RunKind.PROBE}
     final = Evidence(session, workspace, row.project).final
     return row.kind == RunKind.FINAL or (final is not None and final.id == row.id)
+
+
+def _require_weights(workspace: Workspace, run: Run) -> None:
+    """Raise ConflictError for a run whose weights were pruned: there is nothing to compare with, or to export."""
+    records = list_checkpoints(workspace.run_directory(run.project, run.id))
+    tagged = [record for record in records if {"best", "last"} & set(record.tags)]
+    if tagged and not all(has_weights(record.path) for record in tagged):
+        raise ConflictError(
+            f"The weights of run {run.id} were pruned; only a run that has them can be repeated or exported.",
+            remedy=f"project_status(project='{run.project}') lists the runs; the newest of each kind keep theirs.",
+            document="checkpointing/strategy.md",
+        )
 
 
 def _default_source(session: Session, workspace: Workspace, project: Project, kind: RunKind) -> Run | None:

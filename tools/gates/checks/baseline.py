@@ -10,7 +10,6 @@ import numpy as np
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.staleness import inherited
 from trainwright.tools.workspace.settings import ProjectLimits
-from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.run import RunKind
 
@@ -77,7 +76,7 @@ def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunK
     required = "best and last checkpoints saved, digests verified"
     if run is None:
         return failed("no run", required, evidence.start(kind))
-    tags = {tag for record in list_checkpoints(run.directory) for tag in record.tags}
+    tags = run.kept_tags
     whole = {"best", "last"} <= tags and not run.checkpoint_problems
     measured = f"tags {', '.join(sorted(tags)) or 'none'}; {len(run.checkpoint_problems)} problems"
     remedy = evidence.start(kind) if run.is_complete else run.next_call()
