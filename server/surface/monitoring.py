@@ -20,16 +20,13 @@ from trainwright.server.wording import counted
 @agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True)
 def diagnose_run(
     context: Context[Any, Any],
-    project: Annotated[
-        Project | None, Field(description="Alone: its baseline, with the report; before that, the run that failed")
-    ] = None,
+    project: Project | None = None,
     run_id: Annotated[RunId | None, Field(description="Any run, also one that still goes on")] = None,
     detail: Detail = "concise",
 ) -> CallToolResult:
     """Find what is wrong with a run and what would mend it: alerts with their document and ready configuration
     changes, the fit of the learning curves, and a recommendation: deploy, optimize or debug. With project alone it
-    writes diagnostic_report.md, which the diagnostics gate needs; before there is a baseline it tells of the run that
-    failed last, and refuses where none did."""
+    writes the baseline's diagnostic_report.md, which the diagnostics gate needs, or tells of the run that failed."""
     from trainwright.tools import projects
     from trainwright.tools.workspace.records import get_run
     from trainwright.trainer.errors import ConfigurationError

@@ -43,9 +43,8 @@ def create_project(
         Field(description="Own limits, e.g. run_wall_clock_seconds; above the owner's they are asked for"),
     ] = None,
 ) -> CallToolResult:
-    """Begin here: one project for one problem, in the planning phase. The goal is fixed from now on. Refuses a name
-    that is taken and a configuration that breaks the schema; limits above the owner's, and code outside the owner's
-    folders, wait for the owner's grant."""
+    """Begin here: one project for one problem. The goal is fixed from now on. Refuses a configuration that breaks the
+    schema; limits above the owner's, and code outside the owner's folders, wait for the owner's grant."""
     from trainwright.tools import projects
 
     status = projects.create_project(
@@ -80,8 +79,8 @@ def configure(
     said: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
-    unknown keys, wrong types and impossible combinations, and then changes nothing. With ask_owner it asks the owner
-    for a higher limit, an exemption or the project's deletion, and says how the owner grants it."""
+    what breaks the schema, and then changes nothing. With ask_owner it asks the owner for a higher limit, an exemption
+    or the project's deletion, and says how the owner grants it."""
     from trainwright.tools import projects
 
     wishes = ask_owner.model_dump(exclude_none=True) if ask_owner else None
