@@ -12,6 +12,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.desk import workspace_of
+from trainwright.server.files import links
 from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import AskOwner, Changes, Detail, Goal, Phase, Project, Template, WaitSeconds
 from trainwright.server.surface.asking import OwnersAnswer, question, take_answer
@@ -147,12 +148,14 @@ def pass_gate(
     counts. Refuses with the failed checks, measured beside required, and the call that mends each."""
     from trainwright.tools import projects
 
-    answer = projects.pass_gate(workspace_of(context), project, phase, conclude=conclude)
+    workspace = workspace_of(context)
+    answer = projects.pass_gate(workspace, project, phase, conclude=conclude)
     said = f"{answer.goal}. " if answer.goal else ""
     said += f"The gate of {answer.phase} is {answer.outcome}."
     if answer.now_in == "finished":
         said += f" The project is finished: {answer.folder}/final_model."
-    return reply(answer, said, said={"project", "phase", "outcome", "goal"}, full=detail == "full")
+    reports = links(workspace, project, [name for name in answer.artifacts if name.endswith(".md")])
+    return reply(answer, said, *reports, said={"project", "phase", "outcome", "goal"}, full=detail == "full")
 
 
 @agent_tool("tools.projects:Advance", title="Go on until a decision")
