@@ -9,7 +9,7 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
-from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, mended_call, parse_config
+from trainwright.trainer.config import TrainingConfig, config_digest, mended_call, merge_changes, parse_config
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -66,7 +66,7 @@ def order(
         _check_final(project, kind, changes)
         call = f"start_training(project={project.name!r}, kind={kind.value!r}"
         config = parse_config(
-            apply_changes(values, changes if seed is None else {**changes, "seed": seed}),
+            merge_changes(values, changes if seed is None else {**changes, "seed": seed}),
             mend=lambda mended: mended_call(mended, call, changes),
         )
         _check_alone(project, kind, config)
