@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
@@ -101,7 +102,9 @@ def configure(
         begin_release=begin_release,
     )
     kept = f"is kept as version {answer.version}" if answer.changed else f"stays at version {answer.version}"
-    return reply(answer, f"The configuration of {project} {kept}.", said={"project", "version"})
+    changed = "; ".join(f"{key} {json.dumps(old)} -> {json.dumps(new)}" for key, (old, new) in answer.changed.items())
+    told = f"The configuration of {project} {kept}{f': {changed}' if changed else ''}."
+    return reply(answer, told, said={"project", "version", "changed"})
 
 
 @agent_tool(
