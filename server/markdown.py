@@ -79,7 +79,8 @@ def _rows(key: str, items: list[Any], indent: str) -> list[str]:
 def markdown_item(item: Mapping[str, Any]) -> list[str]:
     """Return the lines of one entry of a list: its short facts first, then the long ones."""
     shown = {name: value for name, value in item.items() if not _is_void(value)}
-    short = {name: value for name, value in shown.items() if _is_short(value) or is_call(value)}
+    calls = {name: value for name, value in shown.items() if is_call(value)}
+    short = {name: value for name, value in shown.items() if _is_short(value)} | calls
     first = "; ".join(f"{name}: {_inline(value)}" for name, value in short.items())
     return [first, *(line for name, value in shown.items() if name not in short for line in _block(name, value))]
 

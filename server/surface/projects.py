@@ -125,8 +125,9 @@ def project_status(
         listed = [item.model_dump(mode="json", exclude_none=True) for item in status]
         total = projects.count_projects(workspace)
         begin = NextCall(tool="read_document", arguments={"path": PLANNING}, why="it shows how a project is made")
-        answer = ProjectsAnswer(projects=listed, left_out=max(0, total - len(listed)), next=None if listed else begin)
-        return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.")
+        left_out = max(0, total - len(listed))
+        answer = ProjectsAnswer(projects=listed, total=total, left_out=left_out, next=None if listed else begin)
+        return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.", said={"total"})
     return reply(
         status,
         f"Project {project}: {'finished' if status.finished else status.phase}.",
@@ -181,4 +182,5 @@ async def advance(
 
     answer = await waited(context, look, progress)
     headline = f"Project {project} is in {answer.phase}; ended by {answer.ended}."
-    return reply(answer, headline, said={"project", "phase", "ended"})
+    card = links(workspace, project, ["final_model/README.md"] if answer.final_model else [])
+    return reply(answer, headline, *card, said={"project", "phase", "ended"})

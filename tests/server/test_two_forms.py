@@ -169,7 +169,7 @@ def test_every_tool_has_been_asked(session):
 def test_what_is_structured_stands_in_the_text(session):
     for answered in session.answers:
         text = even(answered.text)
-        for leaf in leaves(answered.result.structured_content):
+        for leaf in leaves(answered.result.structured_content or {}):
             shown = leaf if isinstance(leaf, str) else json.dumps(leaf)
             if not isinstance(leaf, bool):
                 assert even(shown) in text, f"{answered.tool}: {shown!r} is not in\n{answered.text}"
