@@ -49,15 +49,15 @@ class GateAnswer(Answer):
     ledger_sequence: int
 
 
-def pass_gate(workspace: Workspace, project: str, phase: str) -> GateAnswer:
-    """Ask for the gate that ends a phase.
+def pass_gate(workspace: Workspace, project: str, phase: str | None = None) -> GateAnswer:
+    """Ask for the gate that ends a phase; without one, the present phase.
 
     Raises:
         GateRefusedError: a check failed, or the phase is not the present one. The refusal is recorded too.
         NotFoundError: no such project.
         ConfigurationError: no such phase.
     """
-    wanted = _phase(phase)
+    wanted = _phase(phase) if phase is not None else None
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
@@ -73,11 +73,12 @@ def pass_gate(workspace: Workspace, project: str, phase: str) -> GateAnswer:
 
 
 def _decide(
-    session: Session, workspace: Workspace, project: str, wanted: Phase
+    session: Session, workspace: Workspace, project: str, wanted: Phase | None
 ) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
     """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
     evidence = Evidence(session, workspace, project, inspection=Inspection())  # a decision reads every file
     where = standing(evidence)
+    wanted = wanted or where.phase
     if where.is_finished or wanted is not where.phase:
         return _out_of_turn(evidence, where, wanted)
     report = evaluate(evidence, wanted)
