@@ -83,6 +83,11 @@ class RunEvidence:
         """Return one evidence file as a mapping; empty when the worker has not written it."""
         return self.directory.evidence(name) or {}
 
+    @property
+    def imported(self) -> list[str]:
+        """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
+        return list(self.part("imported").get("packages", []))
+
     @cached_property
     def differences(self) -> list[str]:
         """What was changed since the run was sealed; damaged checkpoints included."""

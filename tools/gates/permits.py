@@ -11,6 +11,7 @@ from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
 from trainwright.tools.gates.standing import Standing, accepted_decisions, standing
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.reproducibility.packages import digest_of_versions
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -58,7 +59,20 @@ def base_values(session: Session, workspace: Workspace, project: Project, kind: 
 def expected_digests(session: Session, workspace: Workspace, project: Project) -> dict[str, str]:
     """Return what planning fixed (`data`, `code`, `environment`); empty before the gate has passed."""
     rested_on = _planning(session, workspace, project)
-    return {name: rested_on[name] for name in ("data", "code", "environment") if rested_on.get(name)}
+    fixed = {name: rested_on[name] for name in ("data", "code", "environment") if rested_on.get(name)}
+    smoke = Evidence(session, workspace, project.name).run(rested_on.get("smoke_run", ""))
+    if smoke is not None and (meaning := smoke.part("code").get("meaning")):
+        fixed["code"] = meaning
+    if smoke is not None and smoke.imported:
+        fixed["environment"] = digest_of_versions(smoke.part("environment").get("packages", {}), smoke.imported)
+    return fixed
+
+
+def expected_packages(session: Session, workspace: Workspace, project: Project) -> list[str]:
+    """Return the packages whose versions planning fixed: those that its smoke run imported; empty: all."""
+    rested_on = _planning(session, workspace, project)
+    smoke = Evidence(session, workspace, project.name).run(rested_on.get("smoke_run", ""))
+    return smoke.imported if smoke is not None else []
 
 
 def settled_returns(session: Session, workspace: Workspace, project: Project) -> str | None:

@@ -196,6 +196,7 @@ def _write(
         exemptions=owner.exempted_operations(session, workspace, project.name),
         source_run=str(source) if source else None,
         expected=permits.expected_digests(session, workspace, project),
+        expected_packages=permits.expected_packages(session, workspace, project),
         returns=what.config.returns or permits.settled_returns(session, workspace, project),
         permit=permit,
     )
