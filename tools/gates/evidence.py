@@ -153,7 +153,8 @@ class Evidence:
         self._surroundings: dict[str, list[str]] = {}
         self.facts = ProjectFacts(session, project, before=before)
         cut = cut_off(session, workspace, project) if before is None else []
-        refuse_edits(cut + self.facts.project_differences(self.project))
+        present = self.facts if before is None else ProjectFacts(session, project)
+        refuse_edits(cut + present.project_differences(self.project))
 
     @property
     def name(self) -> str:

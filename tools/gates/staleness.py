@@ -43,13 +43,18 @@ def changes_around(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
 def changes_of_surroundings(code_root: str, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:
     """Return one sentence for all that changed since the run saw it: files of code or data, packages, the engine."""
     root = Path(code_root)
+    files = file_changes(root, run, read)
+    if files and not root.is_dir():
+        files = [f"code root: {root} is not there; changes={{'code_root': …}} names the folder where it is now"]
+    packages = _package_changes(run.part("environment").get("packages", {}), run.imported)
+    return [*files, *packages, *_engine_changes(run.part("code").get("engine_digest"))]
+
+
+def file_changes(root: Path, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:
+    """Return one sentence for every file of code or data under the root that is not as the run saw it."""
     code = run.part("code")
-    return [
-        *_file_changes("code", code.get("files", {}), root, read, code.get("meanings", {})),
-        *_file_changes("data", run.part("data").get("files", {}), root, read),
-        *_package_changes(run.part("environment").get("packages", {}), run.imported),
-        *_engine_changes(code.get("engine_digest")),
-    ]
+    own = _file_changes("code", code.get("files", {}), root, read, code.get("meanings", {}))
+    return own + _file_changes("data", run.part("data").get("files", {}), root, read)
 
 
 def changes_without_effect(code_root: str, run: RunEvidence) -> list[str]:

@@ -67,7 +67,7 @@ def follow(workspace: Workspace, run: Run) -> Observation:
     """Look at one run, hold it to its limits, and bring its (detached) row up to date with the database."""
     directory = workspace.run_directory(run.project, run.id)
     seen = observe(directory)
-    if run.sealed and seen.state.is_ended:
+    if workspace.is_archived or (run.sealed and seen.state.is_ended):
         return seen  # otherwise another server has resumed it since the row was read
     _hold_to_limits(directory, seen)
     if seen.is_settled:

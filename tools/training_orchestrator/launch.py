@@ -219,7 +219,8 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
     if not root.is_dir() or any(wish not in granted for wish in needed):
         raise ConfigurationError(
             f"The project's code_root {root.name!r} is not a folder inside the allowed code roots any more.",
-            remedy="Bring the folder back; the workspace's owner allows roots in settings.yaml.",
+            remedy=f"Bring the folder back, or name where it is now: configure(project={project.name!r}, "
+            "changes={'code_root': …}); the workspace's owner allows roots in settings.yaml.",
         )
 
 

@@ -308,7 +308,7 @@ def test_how_code_is_written_is_a_remark_and_what_it_does_makes_planning_stale(a
     workspace = at("planned")
     path = workspace.path.parent / "code" / "flower_model.py"
     text = path.read_text()
-    path.write_text(f'"""What flowers are told apart by."""\n{text}'.replace("(4, width)", "( 4,  width )  # petals"))
+    path.write_text(f'"""What flowers are told apart by."""\n{text}# petals\n'.replace("(4, width)", "( 4,  width )"))
     found = status(workspace)
     assert found.phase == "baseline"
     assert found.remarks == ["code: flower_model.py changed in comments, docstrings or formatting alone"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.leakage import beyond_chance
+from trainwright.tools.gates.moved import point_to_moved_root
 from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
@@ -83,7 +84,7 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
     came_to = f"{run.status.state.value}, {steps} steps" + (f": {failure.message[:200].rstrip('.')}" if failure else "")
     measured = "; ".join([came_to, *against[:2]])
     remedy = _again(evidence) if run.is_complete else run.next_call()
-    return judged(enough, measured, required, remedy)
+    return judged(enough, measured, required, point_to_moved_root(evidence, run) or remedy)
 
 
 @check("planning.seeds_probed")

@@ -30,6 +30,7 @@ from trainwright.tools.ledger.verification.rows import (
 from trainwright.tools.ledger.verification.signatures import attestation
 from trainwright.tools.ledger.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.presence import require_database
 from trainwright.tools.workspace.tables import LedgerEntry, Project
 from trainwright.trainer.errors import NotFoundError, TrainwrightError
 
@@ -95,6 +96,7 @@ def verify_workspace(
         ConfigurationError: the key is none.
         IntegrityError: the database cannot be read at all.
     """
+    require_database(path / "workspace.sqlite")
     if not (path / "workspace.sqlite").is_file():
         raise NotFoundError(f"{path} is not a workspace.", remedy="Name the folder that holds workspace.sqlite.")
     public = PublicKey.load(public_key) if public_key else None
