@@ -121,6 +121,8 @@ class RunEvidence:
                 arguments=arguments,
                 why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
             )
+        if state.is_terminal and self._seal is None:  # it ended while nobody looked: looking files and seals it
+            return NextCall(tool="run_status", arguments={"run_id": self.id}, why="the run has ended, and is not filed")
         if state.is_ended:
             cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])

@@ -26,6 +26,7 @@ from trainwright.tools.owner import (
 from trainwright.tools.projects.code_roots import KEY, move_code_root
 from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
@@ -86,6 +87,9 @@ def configure(
     asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
     moved = move_code_root(workspace, project, changes or {}, reason)
     changes = {key: value for key, value in (changes or {}).items() if key != KEY}
+    with workspace.session() as session:
+        get_project(session, project)
+    refresh_project(workspace, project)
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values

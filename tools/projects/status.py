@@ -17,6 +17,7 @@ from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.errors import ConfigurationError, TrainwrightError
@@ -113,6 +114,7 @@ def project_status(
     Raises NotFoundError.
     """
     if project is None:
+        refresh_workspace(workspace)
         with workspace.session() as session:
             newest = select(Project.name).order_by(Project.created_at.desc(), Project.name)
             names = list(session.scalars(newest.limit(most)))
