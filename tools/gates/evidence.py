@@ -9,8 +9,8 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
-from trainwright.tools.gates.releases import BEGUN, Release, releases
-from trainwright.tools.gates.staleness import changes_of_surroundings
+from trainwright.tools.gates.releases import BEGUN, CARRIED, Release, releases
+from trainwright.tools.gates.staleness import changes_of_surroundings, inherited
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
@@ -87,6 +87,12 @@ class RunEvidence:
     def imported(self) -> list[str]:
         """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
         return list(self.part("imported").get("packages", []))
+
+    @property
+    def is_short_replay(self) -> bool:
+        """Whether it was told to repeat no more than its source's first steps."""
+        order = self.directory.specification()
+        return self.row.kind == RunKind.REPLAY and order.permit.get("is_short") is True
 
     @cached_property
     def differences(self) -> list[str]:
@@ -208,10 +214,25 @@ class Evidence:
         return [(sequence, body) for sequence, body in self.entries("gate") if sequence > start]
 
     def surroundings(self, run: RunEvidence) -> list[str]:
-        """Return one sentence for every file of code or data, and package, that changed since the run saw them."""
+        """Return one sentence for every file of code or data, and package, that changed since the run saw them.
+
+        Of a smoke run whose plan was carried over: since the newest replay that did.
+        """
         if run.id not in self._surroundings:
-            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, run, self.inspection.digest)
+            seen = self.witnesses(run)[-1]
+            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, seen, self.inspection.digest)
         return self._surroundings[run.id]
+
+    def witnesses(self, smoke: RunEvidence) -> list[RunEvidence]:
+        """Return the runs that show under what a plan's evidence holds: its smoke run, and replays that carried it."""
+        carried = [body["replay"] for _, body in self.entries(CARRIED) if body["smoke_run"] == smoke.id]
+        return [smoke, *(run for run_id in carried if (run := self.run(run_id)) is not None)]
+
+    def other_than_planned(self, run: RunEvidence) -> list[str]:
+        """Return what a run saw differently from what planning rests on, or was carried over to."""
+        if self.smoke is None:
+            return ["the plan's smoke run"]
+        return min((inherited(run, witness) for witness in self.witnesses(self.smoke)), key=len)
 
     def artifact_digest(self, name: str) -> str | None:
         """Return the digest of a file in the project folder, or None when it is gone."""
@@ -268,6 +289,7 @@ class Evidence:
             run_id
             for run_id, body in self.facts.started.items()
             if body["kind"] == kind.value
+            and not body.get("permit", {}).get("is_short")
             and body["study"] is None
             and (config is None or body["config_digest"] == config)
             and (source is None or body["source_run"] == source)

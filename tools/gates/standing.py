@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.publication import publish
-from trainwright.tools.gates.releases import Release
+from trainwright.tools.gates.releases import CARRIED, Release
 from trainwright.tools.gates.staleness import changes_since, changes_without_effect
 from trainwright.trainer.errors import TrainwrightError
 
@@ -140,4 +140,11 @@ def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str
 def _without_effect(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> list[str]:
     planned = decisions.get(Phase.PLANNING)
     smoke = evidence.run(planned[1]["rested_on"].get("smoke_run", "")) if planned else None
-    return changes_without_effect(evidence.project.code_root, smoke) if smoke is not None else []
+    if smoke is None:
+        return []
+    carried = [body for _, body in evidence.entries(CARRIED) if body["smoke_run"] == smoke.id]
+    told = [
+        f"carried over by {body['replay']}, {body['steps']} steps alike: {'; '.join(body['changes'])}"
+        for body in carried
+    ]
+    return told + changes_without_effect(evidence.project.code_root, evidence.witnesses(smoke)[-1])

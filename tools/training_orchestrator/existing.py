@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.replays import compared
-from trainwright.tools.gates.staleness import exemption_changes, inherited
+from trainwright.tools.gates.staleness import exemption_changes
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.config import config_digest
 from trainwright.trainer.run import RunKind
@@ -42,7 +42,12 @@ def existing_run(session: Session, workspace: Workspace, project: str, kind: Run
 def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bool:
     """Whether a gate needs another one: other evidence than planning's, or weights that did not come out again."""
     smoke = evidence.smoke
-    if kind in {RunKind.BASELINE, RunKind.FINAL} and smoke is not None and smoke.is_complete and inherited(run, smoke):
+    if (
+        kind in {RunKind.BASELINE, RunKind.FINAL}
+        and smoke is not None
+        and smoke.is_complete
+        and evidence.other_than_planned(run)
+    ):
         return True
     if kind is RunKind.REPLAY:
         source = evidence.run(run.row.source_run or "")

@@ -13,6 +13,7 @@ from trainwright.tools.gates.publication import publish
 from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.signing import PublicKey
 from trainwright.tools.ledger.verification.answers import verify_answers
+from trainwright.tools.ledger.verification.carried import verify_carried
 from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.diagnoses import verify_diagnoses
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
@@ -50,6 +51,7 @@ PARTS = {
     "configurations": verify_configurations,
     "decisions": verify_decisions,
     "releases": verify_releases,
+    "carried_over": verify_carried,
     "owner_requests": verify_answers,
     "studies": verify_studies,
     "sealed_runs": verify_runs,
