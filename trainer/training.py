@@ -86,7 +86,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
 
         heartbeat.stage("comparing")
         is_short = ordered.permit.get("is_short") is True
-        found = compare_beginning(run, ordered) if is_short else compare(run, ordered, session)
+        found = compare_beginning(run, ordered, session.progress.step) if is_short else compare(run, ordered, session)
         run.write_evidence("comparison", found)
     return reason
 

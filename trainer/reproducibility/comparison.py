@@ -71,10 +71,9 @@ def compare(run: RunDirectory, specification: RunSpecification, session: Session
     }
 
 
-def compare_beginning(run: RunDirectory, specification: RunSpecification) -> dict[str, Any]:
+def compare_beginning(run: RunDirectory, specification: RunSpecification, steps: int) -> dict[str, Any]:
     """Return the `comparison` evidence of a replay that repeated its source's first steps alone: what they recorded."""
     source = _source(specification)
-    steps = run.status().step
     first = first_difference(run, source, steps=steps)
     facts = fact_differences(run, source)
     return {
@@ -111,11 +110,7 @@ def first_difference(run: RunDirectory, source: RunDirectory, *, steps: int | No
     differing = []
     for key in ("train/loss", "train/gradient_norm", *(["validation/loss"] if steps is None else [])):
         ours, theirs = (
-            {
-                point.step: repr(point.value)
-                for point in each.metrics().series(key)
-                if point.step <= (steps or point.step)
-            }
+            {step: repr(value) for step, value, _ in each.metrics().series(key) if steps is None or step <= steps}
             for each in (run, source)
         )
         differing += [step for step in ours.keys() | theirs.keys() if ours.get(step) != theirs.get(step)]
