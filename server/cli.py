@@ -145,6 +145,9 @@ def verify(
         terminal.marked(
             "fail" if report.problems else "ok", f"checked {checked}: {counted(len(report.problems), 'problem')}"
         )
+        if report.of_other_versions:
+            told = counted(report.of_other_versions, "difference")
+            terminal.line(f"      {told} of versions: this one derives differently what another one recorded.")
         terminal.line(f"      {report.attested}")
         terminal.line(f"      The ledger ends with {report.head}.")
     if report.problems:

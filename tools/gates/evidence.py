@@ -291,11 +291,16 @@ class Evidence:
             if body["kind"] == kind.value
             and not body.get("permit", {}).get("is_short")
             and body["study"] is None
-            and (config is None or body["config_digest"] == config)
+            and (config is None or body["config_digest"] in self._same_as(config))
             and (source is None or body["source_run"] == source)
         ]
         found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
         return next((run for run in found if run.is_complete), found[0] if found else None)
+
+    def _same_as(self, digest: str) -> set[str]:
+        """Return the digests that stand for one configuration: an earlier version's schema gave it another."""
+        present = self.has_valid_config and digest == self.config_digest
+        return {digest, self.version.digest} if present else {digest}
 
     @cached_property
     def smoke(self) -> RunEvidence | None:
@@ -312,7 +317,8 @@ class Evidence:
         """The newest study on the configuration that holds; completed ones come first."""
         if not self.has_valid_config:
             return None
-        query = select(Study).where(Study.project == self.name, Study.base_config_digest == self.config_digest)
+        same = Study.base_config_digest.in_(self._same_as(self.config_digest))
+        query = select(Study).where(Study.project == self.name, same)
         found = list(self.session.scalars(query.order_by(Study.created_at.desc())))
         return next((study for study in found if study.state == "completed"), found[0] if found else None)
 

@@ -77,7 +77,7 @@ def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list
     """Return the keys by which the configuration that holds differs from the one a decision rested on."""
     if not evidence.has_valid_config:
         return ["configuration: an earlier release took it, and this one refuses it"]
-    if evidence.config_digest == rested_on["configuration"]:
+    if rested_on["configuration"] in {evidence.config_digest, evidence.version.digest}:
         return []
     old, new = flatten(rested_on.get("values", {})), flatten(_whole(evidence.version.values))
     keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]

@@ -83,6 +83,12 @@ class VerificationReport(BaseModel):
         """The differences that nothing explains."""
         return [finding.what for finding in self.findings if finding.counts]
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def of_other_versions(self) -> int:
+        """How much this version derives differently from the one that recorded it, without anything being loosened."""
+        return sum(finding.where == "version" for finding in self.findings)
+
 
 def verify_workspace(
     path: Path, public_key: Path | None = None, *, noted_head: str | None = None
