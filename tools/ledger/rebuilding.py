@@ -146,6 +146,8 @@ def _runs(path: Path, pairs: Pairs) -> Iterable[Run]:
                 created_at=_moment(body.get("created_at"), entry), **{name: body[name] for name in columns},
             )  # fmt: skip
             continue
+        if run_id not in rows:
+            continue  # the line of its start is lost
         row, is_sealed = rows[run_id], entry.kind == "run_sealed"
         row.state, row.sealed = (body["state"] if is_sealed else "created"), is_sealed
         row.ended_at = _moment(body.get("ended_at"), entry) if is_sealed else None
@@ -169,10 +171,12 @@ def _studies(pairs: Pairs) -> Iterable[Study | Trial]:
             values[entry.project, body["digest"]] = {k: v for k, v in body["values"].items() if k != "search"}
             continue
         study_id = body["study_id"]
+        if study_id not in rows and "search" not in body:
+            continue  # the line of its start is lost
         if study_id not in rows:
             rows[study_id] = Study(
                 id=study_id, project=entry.project, created_at=_moment(body.get("created_at"), entry),
-                base_values=values[entry.project, body["base_config_digest"]],
+                base_values=values.get((entry.project, body["base_config_digest"]), {}),
                 **{name: body.get(name) for name in ("search", "objective", "base_config_digest", "idempotency_key")},
             )  # fmt: skip
         row = rows[study_id]
