@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.plan import is_short_replay, other_than_planned
 from trainwright.tools.gates.releases import CARRIED
 from trainwright.tools.ledger import append
 from trainwright.trainer.run import RunKind
@@ -80,7 +81,7 @@ def shortcomings(evidence: Evidence, smoke: RunEvidence, source: RunEvidence, re
         return found
     if source.row.kind != RunKind.BASELINE or replay.row.source_run != source.id:
         found.append(f"run {replay.id} repeats no baseline")
-    if evidence.other_than_planned(source):
+    if other_than_planned(evidence, source):
         found.append(f"run {source.id} was not made under the plan")
     if replay.part("data").get("fingerprint") != smoke.part("data").get("fingerprint"):
         found.append("the data is another")
@@ -109,13 +110,13 @@ def _baseline(evidence: Evidence) -> RunEvidence | None:
     run = evidence.baseline
     if run is None or evidence.smoke is None or not run.is_complete or run.differences:
         return None
-    return None if evidence.other_than_planned(run) else run
+    return None if other_than_planned(evidence, run) else run
 
 
 def _short_replays(evidence: Evidence, source: RunEvidence) -> list[RunEvidence]:
     started = evidence.facts.started.items()
     ids = [run_id for run_id, body in started if (body["kind"], body["source_run"]) == (RunKind.REPLAY, source.id)]
-    return [run for run_id in ids if (run := evidence.run(run_id)) is not None and run.is_short_replay]
+    return [run for run_id in ids if (run := evidence.run(run_id)) is not None and is_short_replay(run)]
 
 
 def _may_not_matter(change: str) -> bool:

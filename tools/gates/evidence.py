@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,10 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.finals import final_of
 from trainwright.tools.gates.improvement import measure_improvement
-from trainwright.tools.gates.releases import BEGUN, CARRIED, Release, releases
-from trainwright.tools.gates.staleness import changes_of_surroundings, inherited
+from trainwright.tools.gates.plan import witnesses
+from trainwright.tools.gates.releases import BEGUN, Release, releases
+from trainwright.tools.gates.run_next import next_of
+from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.limits import count_trials, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
@@ -39,9 +40,6 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory, RunStatus
 
 
-MOST_ATTEMPTS = 3
-"""A run that was interrupted so often is not resumed once more: something in it ends the process."""
-MOST_CHARACTERS = 300
 LEAST_FREE_BYTES = 64 * 2**20
 """Of the disk, beside two checkpoints: before a run that met a full disk is resumed."""
 
@@ -96,12 +94,6 @@ class RunEvidence:
         """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
         return list(self.part("imported").get("packages", []))
 
-    @property
-    def is_short_replay(self) -> bool:
-        """Whether it was told to repeat no more than its source's first steps."""
-        order = self.directory.specification()
-        return self.row.kind == RunKind.REPLAY and order.permit.get("is_short") is True
-
     @cached_property
     def differences(self) -> list[str]:
         """What was changed since the run was sealed; damaged checkpoints included."""
@@ -129,47 +121,7 @@ class RunEvidence:
 
     def next_call(self) -> NextCall:
         """Return what brings this run to its end, or the call that starts another after its cause is mended."""
-        state, status = self.status.state, self.status
-        resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
-        if resumable:
-            own = {"project": self.row.project, "run_id": self.id}
-            return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
-        if state is RunState.FAILED and status.failure is not None and status.failure.category == "storage":
-            return self._after_full_disk()
-        if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
-            arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
-            arguments["reason"] = f"{self.id}: {status.failure.category}"
-            return NextCall(
-                tool="configure",
-                arguments=arguments,
-                why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
-            )
-        if state.is_terminal and self._seal is None:  # it ended while nobody looked: looking files and seals it
-            return NextCall(tool="run_status", arguments={"run_id": self.id}, why="the run has ended, and is not filed")
-        if state.is_ended:
-            cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
-            return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
-        arguments = {"run_id": self.id, "wait_seconds": 50}
-        return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
-
-    def _after_full_disk(self) -> NextCall:
-        """Name what frees the disk; once there is room for a checkpoint, the run goes on."""
-        sizes = [record.bytes for record in list_checkpoints(self.directory)]
-        if shutil.disk_usage(self.directory.path).free >= LEAST_FREE_BYTES + 2 * max(sizes, default=0):
-            own = {"project": self.row.project, "run_id": self.id}
-            return NextCall(tool="resume_training", arguments=own, why="the disk was full, and has room again")
-        why = "the disk is full: it shows which weights can go; then resume_training goes on with the run"
-        return NextCall(tool="prune_checkpoints", arguments={"project": self.row.project}, why=why)
-
-    def _again(self, why: str) -> NextCall:
-        project = {"project": self.row.project}
-        if self.row.kind == RunKind.REPLAY:
-            return NextCall(tool="verify_reproducibility", arguments=project, why=why)
-        if self.row.kind == RunKind.EXPORT:
-            return NextCall(tool="export_model", arguments=project, why=why)
-        overlay = self.facts.started.get(self.id, {}).get("overlay")
-        again = {"kind": self.row.kind, **({"changes": overlay} if overlay else {})}
-        return NextCall(tool="start_training", arguments={**project, **again}, why=why)
+        return next_of(self)
 
 
 class Evidence:
@@ -270,27 +222,9 @@ class Evidence:
         Of a smoke run whose plan was carried over: since the newest replay that did.
         """
         if run.id not in self._surroundings:
-            seen = self.witnesses(run)[-1]
+            seen = witnesses(self, run)[-1]
             self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, seen, self.inspection.digest)
         return self._surroundings[run.id]
-
-    def witnesses(self, smoke: RunEvidence) -> list[RunEvidence]:
-        """Return the runs that show under what a plan's evidence holds: its smoke run, and replays that carried it."""
-        carried = [body["replay"] for _, body in self.entries(CARRIED) if body["smoke_run"] == smoke.id]
-        return [smoke, *(run for run_id in carried if (run := self.run(run_id)) is not None)]
-
-    def holds_now(self, run: RunEvidence) -> bool:
-        """Return whether a run saw what is present, or what a plan that was carried over to the present rests on."""
-        if not self.surroundings(run):
-            return True
-        carried = self.smoke is not None and len(self.witnesses(self.smoke)) > 1 and not self.surroundings(self.smoke)
-        return carried and not self.other_than_planned(run)
-
-    def other_than_planned(self, run: RunEvidence) -> list[str]:
-        """Return what a run saw differently from what planning rests on, or was carried over to."""
-        if self.smoke is None:
-            return ["the plan's smoke run"]
-        return min((inherited(run, witness) for witness in self.witnesses(self.smoke)), key=len)
 
     def artifact_digest(self, name: str) -> str | None:
         """Return the digest of a file in the project folder, or None when it is gone."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.finals import is_reused
+from trainwright.tools.gates.plan import holds_now, other_than_planned
 from trainwright.tools.gates.replays import compared
 from trainwright.tools.gates.staleness import exemption_changes
 from trainwright.tools.owner.grants import operations
@@ -58,7 +59,7 @@ def complete_run(
         run = evidence.final if evidence.final is not None and evidence.final.row.config_digest == config else None
     if run is None or not run.is_complete or run.directory.specification().max_steps != max_steps:
         return None
-    is_other = run.differences or not evidence.holds_now(run) or exemption_changes(run, operations(evidence.grants))
+    is_other = run.differences or not holds_now(evidence, run) or exemption_changes(run, operations(evidence.grants))
     return None if is_other or _must_be_repeated(evidence, run, kind) else run
 
 
@@ -182,7 +183,7 @@ _JUDGES: dict[str, Callable[[Evidence, dict[str, Any]], str]] = {
 def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bool:
     """Whether a gate needs another one: other evidence than planning's, or weights that did not come out again."""
     planned = evidence.smoke is not None and evidence.smoke.is_complete
-    if kind in {RunKind.BASELINE, RunKind.FINAL} and planned and evidence.other_than_planned(run):
+    if kind in {RunKind.BASELINE, RunKind.FINAL} and planned and other_than_planned(evidence, run):
         return True
     if kind is RunKind.REPLAY:
         source = evidence.run(run.row.source_run or "")

@@ -10,6 +10,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import proposal
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
+from trainwright.tools.gates.plan import witnesses
 from trainwright.tools.gates.standing import Standing, accepted_decisions, standing
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.errors import GateRefusedError
@@ -88,7 +89,7 @@ def expected_packages(session: Session, workspace: Workspace, project: Project) 
 def _witness(evidence: Evidence, rested_on: dict[str, Any]) -> RunEvidence | None:
     """Return the run that shows what planning fixes: its smoke run, or the newest replay that carried it over."""
     smoke = evidence.run(rested_on.get("smoke_run", ""))
-    return None if smoke is None else evidence.witnesses(smoke)[-1]
+    return None if smoke is None else witnesses(evidence, smoke)[-1]
 
 
 def settled_returns(session: Session, workspace: Workspace, project: Project) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.plan import witnesses
 from trainwright.tools.gates.publication import publish
 from trainwright.tools.gates.releases import CARRIED, Release
 from trainwright.tools.gates.staleness import changes_since, changes_without_effect
@@ -147,4 +148,4 @@ def _without_effect(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[s
         f"carried over by {body['replay']}, {body['steps']} steps alike: {'; '.join(body['changes'])}"
         for body in carried
     ]
-    return told + changes_without_effect(evidence.project.code_root, evidence.witnesses(smoke)[-1])
+    return told + changes_without_effect(evidence.project.code_root, witnesses(evidence, smoke)[-1])

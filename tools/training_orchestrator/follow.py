@@ -18,6 +18,7 @@ from trainwright.tools import ledger, limits
 from trainwright.tools.gates.carrying import record_carry_over
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.plan import is_short_replay
 from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.stop import signal_worker
@@ -129,7 +130,7 @@ def _carry_over(session: Session, workspace: Workspace, row: Run) -> None:
         session.flush()
         evidence = Evidence(session, workspace, row.project)
         replay = evidence.run(row.id)
-        if replay is not None and replay.is_short_replay:
+        if replay is not None and is_short_replay(replay):
             record_carry_over(evidence, replay)
     except TrainwrightError as error:  # the run is sealed all the same
         log.info("nothing is carried over by %s: %s", row.id, error)
