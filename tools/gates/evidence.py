@@ -40,10 +40,6 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory, RunStatus
 
 
-LEAST_FREE_BYTES = 64 * 2**20
-"""Of the disk, beside two checkpoints: before a run that met a full disk is resumed."""
-
-
 def refuse_edits(differences: list[str]) -> None:
     """Raise IntegrityError when the database tells something otherwise than the ledger."""
     if differences:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
+from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 MOST_ATTEMPTS = 3
 """A run that was interrupted so often is not resumed once more: something in it ends the process."""
 MOST_CHARACTERS = 300
+LEAST_FREE_BYTES = 64 * 2**20
+"""Of the disk, beside two checkpoints: before a run that met a full disk is resumed."""
 
 
 def next_of(run: RunEvidence) -> NextCall:
