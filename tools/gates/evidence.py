@@ -332,12 +332,19 @@ class Evidence:
 
     @cached_property
     def study(self) -> Study | None:
-        """The newest study on the configuration that holds; completed ones come first."""
+        """The newest study on the configuration that holds; validated ones come first, then completed ones."""
         if not self.has_valid_config:
             return None
         query = select(Study).where(Study.project == self.name, Study.base_config_digest == self.config_digest)
-        found = list(self.session.scalars(query.order_by(Study.created_at.desc())))
-        return next((study for study in found if study.state == "completed"), found[0] if found else None)
+        return self._that_counts(list(self.session.scalars(query.order_by(Study.created_at.desc()))))
+
+    def _that_counts(self, newest_first: list[Study]) -> Study | None:
+        """Return the newest study that was validated, so that a later search in vain takes nothing back."""
+        bodies = [body for _, body in self.entries("study")]
+        held = {body["study_id"] for body in bodies if (body.get("confirmation") or {}).get("validated") is True}
+        completed = [study for study in newest_first if study.state == "completed"]
+        validated = [study for study in completed if study.id in held]
+        return next(iter(validated or completed or newest_first), None)
 
     @cached_property
     def confirmation(self) -> dict[str, Any]:
