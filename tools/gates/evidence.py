@@ -10,10 +10,10 @@ from sqlalchemy import select
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.finals import final_of
-from trainwright.tools.gates.improvement import measure_improvement
+from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
+from trainwright.tools.gates.onward import onward
 from trainwright.tools.gates.plan import witnesses
 from trainwright.tools.gates.releases import BEGUN, Release, releases
-from trainwright.tools.gates.run_next import next_of
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.limits import count_trials, limits_under
@@ -115,9 +115,14 @@ class RunEvidence:
         value = (self.summary.get("best") or {}).get("metrics", {}).get(metric)
         return float(value) if isinstance(value, int | float) else None
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the digests of the ended run stand in the ledger."""
+        return self._seal is not None
+
     def next_call(self) -> NextCall:
         """Return what brings this run to its end, or the call that starts another after its cause is mended."""
-        return next_of(self)
+        return onward(self)
 
 
 class Evidence:
@@ -302,13 +307,13 @@ class Evidence:
 
     @cached_property
     def study(self) -> Study | None:
-        """The newest study on the configuration that holds; completed ones come first."""
+        """The newest study on the configuration that holds; validated ones come first, then completed ones."""
         if not self.has_valid_config:
             return None
         same = Study.base_config_digest.in_(self._same_as(self.config_digest))
         query = select(Study).where(Study.project == self.name, same)
-        found = list(self.session.scalars(query.order_by(Study.created_at.desc())))
-        return next((study for study in found if study.state == "completed"), found[0] if found else None)
+        newest_first = list(self.session.scalars(query.order_by(Study.created_at.desc())))
+        return study_that_counts(newest_first, self.entries("study"))
 
     @cached_property
     def confirmation(self) -> dict[str, Any]:
@@ -333,10 +338,9 @@ class Evidence:
     def goal_text(self) -> str:
         """The goal in words: `validation accuracy >= 0.97`."""
         sign = ">=" if self.goal["direction"] == "maximize" else "<="
-        revised = (
-            f" (revised by the owner from {self.project.goal['target']})" if self.goal != self.project.goal else ""
-        )
-        return f"validation {self.goal_metric} {sign} {self.goal['target']}{revised}"
+        whole = f"validation {self.goal_metric} {sign} {self.goal['target']}"
+        first = self.project.goal["target"]
+        return whole if self.goal["target"] == first else f"{whole} (revised by the owner from {first})"
 
     @cached_property
     def final_values(self) -> dict[str, Any] | None:

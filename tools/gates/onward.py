@@ -1,4 +1,4 @@
-"""What to do about one run: look, resume it, mend the cause of its failure, or start another."""
+"""What brings a run to its end, or follows one that came to none."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LEAST_FREE_BYTES = 64 * 2**20
 """Of the disk, beside two checkpoints: before a run that met a full disk is resumed."""
 
 
-def next_of(run: RunEvidence) -> NextCall:
-    """Return what brings this run to its end, or the call that starts another after its cause is mended."""
+def onward(run: RunEvidence) -> NextCall:
+    """Return what brings a run to its end, or the call that starts another after its cause is mended."""
     state, status = run.status.state, run.status
     resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
     if resumable:
@@ -36,7 +36,7 @@ def next_of(run: RunEvidence) -> NextCall:
             arguments=arguments,
             why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
         )
-    if state.is_terminal and run.sealed is None:  # it ended while nobody looked: looking files and seals it
+    if state.is_terminal and not run.is_sealed:  # it ended while nobody looked: looking files and seals it
         return NextCall(tool="run_status", arguments={"run_id": run.id}, why="the run has ended, and is not filed")
     if state.is_ended:
         cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
