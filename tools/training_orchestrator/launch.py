@@ -197,6 +197,7 @@ def _write(
         source_run=str(source) if source else None,
         expected=permits.expected_digests(session, workspace, project),
         returns=what.config.returns or permits.settled_returns(session, workspace, project),
+        first_looks=str(workspace.path / "cache" / "first_looks"),
         permit=permit,
     )
     path = workspace.run_directory(project.name, run.id).path
