@@ -1,4 +1,4 @@
-"""`trainwright`: serve, doctor, status, verify, attest, keys, approve, demo."""
+"""`trainwright`: serve, doctor, status, verify, attest, prune, keys, approve, demo."""
 
 from __future__ import annotations
 
@@ -145,9 +145,36 @@ def verify(
         terminal.marked(
             "fail" if report.problems else "ok", f"checked {checked}: {counted(len(report.problems), 'problem')}"
         )
+        if report.of_other_versions:
+            told = counted(report.of_other_versions, "difference")
+            terminal.line(f"      {told} of versions: this one derives differently what another one recorded.")
         terminal.line(f"      {report.attested}")
         terminal.line(f"      The ledger ends with {report.head}.")
     if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def rebuild(
+    workspace: Annotated[Path | None, typer.Argument(help="Workspace folder; default as everywhere")] = None,
+    option: WorkspaceOption = None,
+) -> None:
+    """Make a lost database anew from the plain ledgers beside the projects; exit with 1 when any of them is damaged."""
+    from trainwright.server.terminal import Terminal
+    from trainwright.server.wording import counted
+    from trainwright.tools.ledger.rebuilding import rebuild_workspace
+
+    path = workspace_path(workspace or option)
+    made = rebuild_workspace(path)
+    terminal = Terminal()
+    for problem in made.problems:
+        terminal.marked("fail", problem)
+    told = f"{made.entries} entries of the ledger, {counted(made.runs, 'run')}"
+    terminal.marked("fail" if made.problems else "ok", f"rebuilt {', '.join(made.projects) or 'no project'}: {told}")
+    if made.moved:
+        terminal.line(f"      The old database is now {', '.join(made.moved)}.")
+    terminal.line(f"      trainwright verify {path} compares all of it with the runs' records.")
+    if made.problems:
         raise typer.Exit(1)
 
 
@@ -173,6 +200,26 @@ def attest(
         opened.close()
     signed = f"signed by key {done.key}" if done.key else "not signed; see `trainwright keys new`"
     Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}; beside it {', '.join(done.artifacts[1:])}")
+
+
+@app.command()
+def prune(
+    projects: Annotated[list[str] | None, typer.Argument(help="Projects; default: all of the workspace")] = None,
+    *,
+    workspace: WorkspaceOption = None,
+    keep_last: Annotated[int | None, typer.Option(min=0, help="Newest checkpoints of each run to keep.")] = None,
+    keep_best: Annotated[int | None, typer.Option(min=0, help="Best checkpoints of each run to keep.")] = None,
+    keep_every: Annotated[int | None, typer.Option(min=1, help="Keep those of every so many epochs.")] = None,
+    budget_mib: Annotated[int | None, typer.Option(min=0, help="Delete no further than this.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it the plan is only shown.")] = False,
+) -> None:
+    """Give disk back: delete weights of trials and superseded runs. Without --yes it only shows what would go."""
+    from trainwright.server.prune import prune_projects
+
+    wanted = {"keep_last": keep_last, "keep_best": keep_best, "keep_every_n_epochs": keep_every}
+    budget = None if budget_mib is None else budget_mib * 2**20
+    given = {name: value for name, value in {**wanted, "budget_bytes": budget}.items() if value is not None}
+    prune_projects(_existing(workspace_path(workspace)), projects or [], given, delete=yes)
 
 
 @keys.command()
@@ -223,8 +270,10 @@ def _sign_with(key: Path | None) -> None:
 
 
 def _existing(path: Path) -> Path:
+    from trainwright.tools.workspace.presence import require_database
     from trainwright.trainer.errors import NotFoundError
 
+    require_database(path / "workspace.sqlite")
     if not (path / "workspace.sqlite").is_file():
         raise NotFoundError(
             f"There is no workspace at {path}.",

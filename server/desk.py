@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +34,7 @@ class Desk:
 
     def workspace(self) -> Workspace:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
+        from trainwright.tools.checkpoint_manager import finish_pruning
         from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.owner import taken_up
         from trainwright.tools.projects import finish_deletions, finish_provenance
@@ -42,13 +44,27 @@ class Desk:
         with self._lock:
             if self._workspace is None:
                 self._workspace = Workspace.open(self.path)
+                if self._workspace.is_archived:  # nothing is finished there, and nothing logged
+                    return self._workspace
                 self._log = _log_to(self._workspace.path / "logs" / "server.log")
                 copy_all_forward(self._workspace)
                 remove_abandoned(self._workspace)
                 put_back_all(self._workspace)
                 finish_provenance(self._workspace)
                 finish_deletions(self._workspace)
-            return taken_up(self._workspace.refreshed())
+                finish_pruning(self._workspace)
+            workspace = self._workspace.refreshed()
+            return workspace if workspace.is_archived else taken_up(workspace)
+
+    def with_handles(self, value: Any) -> Any:
+        """Return JSON values with every long id of a run or study replaced by its handle."""
+        from trainwright.tools.workspace.handles import LONG_ID, handles, with_handles
+
+        texts = list(_texts(value))
+        if self._workspace is None or not any(LONG_ID.search(text) for text in texts):
+            return value
+        with self._workspace.snapshot() as session:
+            return with_handles(value, handles(session, texts))
 
     def begin(self) -> None:
         """Import the operations in the background, soon after the first requests of a client have been answered.
@@ -76,6 +92,14 @@ class Desk:
                 logging.getLogger("trainwright").removeHandler(self._log)
                 self._log.close()
                 self._log = None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def workspace_of(context: Context[Any, Any]) -> Workspace:

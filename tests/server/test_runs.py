@@ -35,9 +35,11 @@ async def test_a_smoke_run_brings_the_evidence_that_opens_planning(in_memory, ir
     async with in_memory() as agent:
         first = await agent.project(config={**iris, "loader": {"prefetch_factor": 4}})
         assert first["next"]["tool"] == "start_training"
-        view = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
+        order = {"project": "iris", "kind": "smoke"}
+        assert first["next"]["arguments"] == {**order, "wait_seconds": 50}
+        view = await agent.get("start_training", **order, idempotency_key="smoke-1")
         assert view["next"]["tool"] == "run_status", "the worker has just begun to import torch"
-        again = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
+        again = await agent.get("start_training", **order, idempotency_key="smoke-1")
         assert again["run_id"] == view["run_id"], "the same key must not start a second run"
         done = await agent.ended(view["run_id"])
         assert done["state"] == "completed"
@@ -161,7 +163,7 @@ async def test_a_project_whose_smoke_run_failed_is_diagnosed_by_that_run(in_memo
         assert max(sizes) < 2**20
         answer = await agent.get("configure", **found["next"]["arguments"])
         assert answer["changed"]["model.args.hidden"] == [[2**20, 2**20], sizes]
-        assert answer["next"]["arguments"] == {"project": "iris", "kind": "smoke"}
+        assert answer["next"]["arguments"] == {"project": "iris", "kind": "smoke", "wait_seconds": 50}
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,18 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.finals import final_of
+from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
+from trainwright.tools.gates.onward import onward
+from trainwright.tools.gates.plan import witnesses
+from trainwright.tools.gates.releases import BEGUN, Release, releases
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
+from trainwright.tools.limits import count_trials, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
+from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.remembered import remembered_digest
@@ -28,13 +35,9 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.phases import Phase
     from trainwright.tools.owner import Wish
     from trainwright.tools.workspace import Settings, Workspace
+    from trainwright.tools.workspace.settings import ProjectLimits
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import RunDirectory, RunStatus
-
-
-MOST_ATTEMPTS = 3
-"""A run that was interrupted so often is not resumed once more: something in it ends the process."""
-MOST_CHARACTERS = 300
 
 
 def refuse_edits(differences: list[str]) -> None:
@@ -82,6 +85,11 @@ class RunEvidence:
         """Return one evidence file as a mapping; empty when the worker has not written it."""
         return self.directory.evidence(name) or {}
 
+    @property
+    def imported(self) -> list[str]:
+        """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
+        return list(self.part("imported").get("packages", []))
+
     @cached_property
     def differences(self) -> list[str]:
         """What was changed since the run was sealed; damaged checkpoints included."""
@@ -93,41 +101,28 @@ class RunEvidence:
     @cached_property
     def checkpoint_problems(self) -> list[str]:
         """Problems of the run's checkpoints, digests compared."""
-        return self._inspection.checkpoint_problems(self.directory, self.facts.run_keys[self.id])
+        own = self.facts.run_keys[self.id], self.facts.pruned[self.id]
+        return self._inspection.checkpoint_problems(self.directory, *own)
+
+    @cached_property
+    def kept_tags(self) -> set[str]:
+        """Tags (best, last, periodic) of the run's checkpoints whose weights are there."""
+        pruned = {name for name, stone in self.facts.pruned[self.id].items() if self.facts.is_past(stone.sequence)}
+        return {tag for record in list_checkpoints(self.directory) if record.name not in pruned for tag in record.tags}
 
     def best_value(self, metric: str) -> float | None:
         """Return a validation metric at the run's best epoch."""
         value = (self.summary.get("best") or {}).get("metrics", {}).get(metric)
         return float(value) if isinstance(value, int | float) else None
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the digests of the ended run stand in the ledger."""
+        return self._seal is not None
+
     def next_call(self) -> NextCall:
         """Return what brings this run to its end, or the call that starts another after its cause is mended."""
-        state, status = self.status.state, self.status
-        resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
-        if resumable:
-            own = {"project": self.row.project, "run_id": self.id}
-            return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
-        if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
-            arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
-            arguments["reason"] = f"{self.id}: {status.failure.category}"
-            return NextCall(
-                tool="configure",
-                arguments=arguments,
-                why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
-            )
-        if state.is_ended:
-            cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
-            return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
-        arguments = {"run_id": self.id, "wait_seconds": 50}
-        return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
-
-    def _again(self, why: str) -> NextCall:
-        project = {"project": self.row.project}
-        if self.row.kind == RunKind.REPLAY:
-            return NextCall(tool="verify_reproducibility", arguments=project, why=why)
-        if self.row.kind == RunKind.EXPORT:
-            return NextCall(tool="export_model", arguments=project, why=why)
-        return NextCall(tool="start_training", arguments={**project, "kind": self.row.kind}, why=why)
+        return onward(self)
 
 
 class Evidence:
@@ -135,19 +130,25 @@ class Evidence:
 
     def __init__(
         self, session: Session, workspace: Workspace, project: str, *, before: int | None = None,
-        inspection: Inspection | None = None,
+        inspection: Inspection | None = None, concludes: bool = False,
     ) -> None:  # fmt: skip
-        """Read the ledger, up to the entry `before` if given. Raises NotFoundError, IntegrityError."""
+        """Read the ledger, up to the entry `before` if given. Raises NotFoundError, IntegrityError.
+
+        Args:
+            concludes: the agent chose to end optimization below the goal; a choice, and no evidence.
+        """
         self.session = session
         self.workspace = workspace
         self.project = get_project(session, project)
         self.before = before
+        self.concludes = concludes
         self._settings = workspace.settings  # another call of the same server may read them anew meanwhile
         self.inspection = inspection or Inspection(remembered_digest)
         self._surroundings: dict[str, list[str]] = {}
         self.facts = ProjectFacts(session, project, before=before)
         cut = cut_off(session, workspace, project) if before is None else []
-        refuse_edits(cut + self.facts.project_differences(self.project))
+        present = self.facts if before is None else ProjectFacts(session, project)
+        refuse_edits(cut + present.project_differences(self.project))
 
     @property
     def name(self) -> str:
@@ -171,16 +172,59 @@ class Evidence:
     @cached_property
     def grants(self) -> list[Wish]:
         """What the owner has granted to the project and holds."""
-        return standing_grants((body for _, body in self.entries(DECISION)), self.settings)
+        return standing_grants(self.answers, self.settings)
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        """The owner's answers, in order."""
+        return [body for _, body in self.entries(DECISION)]
+
+    @cached_property
+    def limits(self) -> ProjectLimits:
+        """The project's limits, under the owner's settings and grants."""
+        return limits_under(self.settings, self.project.limits, self.grants)
+
+    @cached_property
+    def trials_left(self) -> int:
+        """How many trials the limits of project and workspace leave."""
+        own, whole = count_trials(self.session, self.name), count_trials(self.session)
+        allowed = self.limits.trials
+        left = (allowed - own.made - own.reserved, self.settings.workspace_limits.trials - whole.made - whole.reserved)
+        return max(0, min(left))
 
     def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
         """Return (sequence, body) of the project's ledger entries of a kind, in order."""
         return entries(self.session, self.name, kind, before=self.before)
 
+    @cached_property
+    def begun(self) -> list[int]:
+        """Ledger sequences at which work on a further release began, in order."""
+        return [sequence for sequence, _ in self.entries(BEGUN)]
+
+    @cached_property
+    def releases(self) -> list[Release]:
+        """What was finished so far, in order; the newest may be worked on since."""
+        return releases(self.entries("gate"), self.begun)
+
+    @property
+    def reference(self) -> Release | None:
+        """The release before the one that is worked on: what the new results are compared with."""
+        return next((release for release in self.releases if release.number == len(self.begun)), None)
+
+    @property
+    def decisions(self) -> list[tuple[int, dict[str, Any]]]:
+        """The gate decisions of the present release, as (ledger sequence, body) in order."""
+        start = self.begun[-1] if self.begun else 0
+        return [(sequence, body) for sequence, body in self.entries("gate") if sequence > start]
+
     def surroundings(self, run: RunEvidence) -> list[str]:
-        """Return one sentence for every file of code or data, and package, that changed since the run saw them."""
+        """Return one sentence for every file of code or data, and package, that changed since the run saw them.
+
+        Of a smoke run whose plan was carried over: since the newest replay that did.
+        """
         if run.id not in self._surroundings:
-            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, run, self.inspection.digest)
+            seen = witnesses(self, run)[-1]
+            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, seen, self.inspection.digest)
         return self._surroundings[run.id]
 
     def artifact_digest(self, name: str) -> str | None:
@@ -238,12 +282,18 @@ class Evidence:
             run_id
             for run_id, body in self.facts.started.items()
             if body["kind"] == kind.value
+            and not body.get("permit", {}).get("is_short")
             and body["study"] is None
-            and (config is None or body["config_digest"] == config)
+            and (config is None or body["config_digest"] in self._same_as(config))
             and (source is None or body["source_run"] == source)
         ]
         found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
         return next((run for run in found if run.is_complete), found[0] if found else None)
+
+    def _same_as(self, digest: str) -> set[str]:
+        """Return the digests that stand for one configuration: an earlier version's schema gave it another."""
+        present = self.has_valid_config and digest == self.config_digest
+        return {digest, self.version.digest} if present else {digest}
 
     @cached_property
     def smoke(self) -> RunEvidence | None:
@@ -257,12 +307,13 @@ class Evidence:
 
     @cached_property
     def study(self) -> Study | None:
-        """The newest study on the configuration that holds; completed ones come first."""
+        """The newest study on the configuration that holds; validated ones come first, then completed ones."""
         if not self.has_valid_config:
             return None
-        query = select(Study).where(Study.project == self.name, Study.base_config_digest == self.config_digest)
-        found = list(self.session.scalars(query.order_by(Study.created_at.desc())))
-        return next((study for study in found if study.state == "completed"), found[0] if found else None)
+        same = Study.base_config_digest.in_(self._same_as(self.config_digest))
+        query = select(Study).where(Study.project == self.name, same)
+        newest_first = list(self.session.scalars(query.order_by(Study.created_at.desc())))
+        return study_that_counts(newest_first, self.entries("study"))
 
     @cached_property
     def confirmation(self) -> dict[str, Any]:
@@ -270,6 +321,11 @@ class Evidence:
         bodies = [body for _, body in self.entries("study")]
         own = [body for body in bodies if self.study is not None and body["study_id"] == self.study.id]
         return dict(own[-1].get("confirmation") or {}) if own else {}
+
+    @cached_property
+    def improvement(self) -> tuple[dict[str, Any], list[str]]:
+        """The study's improvement over seeds, and what stands against measuring it (`measure_improvement`)."""
+        return measure_improvement(self)
 
     def reaches_goal(self, value: float | None) -> bool:
         """Return whether a value of the goal metric meets the project's target."""
@@ -282,24 +338,21 @@ class Evidence:
     def goal_text(self) -> str:
         """The goal in words: `validation accuracy >= 0.97`."""
         sign = ">=" if self.goal["direction"] == "maximize" else "<="
-        revised = (
-            f" (revised by the owner from {self.project.goal['target']})" if self.goal != self.project.goal else ""
-        )
-        return f"validation {self.goal_metric} {sign} {self.goal['target']}{revised}"
+        whole = f"validation {self.goal_metric} {sign} {self.goal['target']}"
+        first = self.project.goal["target"]
+        return whole if self.goal["target"] == first else f"{whole} (revised by the owner from {first})"
 
     @cached_property
     def final_values(self) -> dict[str, Any] | None:
         """The configuration fixed by the optimization gate, or None before it has passed."""
-        decided = [body for _, body in self.entries("gate") if body["phase"] == "optimization"]
+        decided = [body for _, body in self.decisions if body["phase"] == "optimization"]
         accepted = [body for body in decided if body["outcome"] != "refused"]
         return accepted[-1]["final_values"] if accepted else None
 
     @cached_property
     def final(self) -> RunEvidence | None:
-        """The final run of the final configuration."""
-        if self.final_values is None:
-            return None
-        return self.newest(RunKind.FINAL, config=config_digest(parse_config(self.final_values)))
+        """The run that leaves the house: a final run of the final configuration, or the baseline that is it already."""
+        return final_of(self)
 
     @cached_property
     def replay(self) -> RunEvidence | None:
@@ -322,12 +375,3 @@ class Evidence:
             f"the {kind.value} run must be made anew" if exists else f"no {kind.value} run of this configuration exists"
         )
         return self.call("start_training", why, kind=kind.value)
-
-    def search(self, why: str) -> NextCall:
-        """Name the call that starts a study: with the configuration's own search, or one around its learning rate."""
-        if self.config.search is not None:
-            return self.call("start_tuning", why)
-        rate = self.config.optimizer.learning_rate
-        low, high = (float(f"{end:.3g}") for end in (rate / 10, rate * 10))
-        space = {"optimizer.learning_rate": {"type": "float", "low": low, "high": high, "log": True}}
-        return self.call("start_tuning", why, search={"trials": 10, "space": space})

@@ -23,15 +23,19 @@ from trainwright.tools.owner import (
     limit_wishes,
     view,
 )
+from trainwright.tools.projects.code_roots import KEY, move_code_root
+from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
+from trainwright.trainer.config import config_digest, flatten, load_yaml, mended_call, merge_changes, parse_config
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.standing import Standing
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
 
@@ -50,7 +54,9 @@ class ConfigurationAnswer(Answer):
     """Dotted key to [old, new]."""
     phase: str
     reopened: list[str]
-    """Gates that are stale by now, with the reason."""
+    """Gates that had passed and are to be passed again, in order; the first with what has changed."""
+    release_begun: int | None = None
+    """The release that is worked on from now on; the one before it stays finished."""
     requests: list[RequestView] | None = None
     """What this call asked of the owner, and where it stands."""
 
@@ -63,24 +69,34 @@ def configure(
     reason: str = "",
     template: str | None = None,
     ask_owner: dict[str, Any] | None = None,
+    begin_release: bool = False,
 ) -> ConfigurationAnswer:
-    """Apply dotted changes and keep the result as a new version (no change, no version); ask the owner for the rest.
+    """Apply changes and keep the result as a new version (no change, no version); ask the owner for the rest.
 
     Args:
+        changes: dotted keys or sections, which merge; None removes. With another `use` or `name` the old args go.
         ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
             alert: id}; asking again tells how it stands.
+        begin_release: work on a finished project: its next release begins with planning. No effect on one that is
+            worked on, so that the call may be repeated.
 
     Raises:
         NotFoundError: no such project.
         ConfigurationError: the result breaks the schema, or the wish makes no sense; nothing was changed.
-        ConflictError: too many requests wait for the owner.
+        ConflictError: the project is finished, and the call would change it without beginning a release; or too many
+            requests wait for the owner.
     """
+    asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
+    moved = move_code_root(workspace, project, changes or {}, reason)
+    changes = {key: value for key, value in (changes or {}).items() if key != KEY}
+    with workspace.session() as session:
+        get_project(session, project)
+    refresh_project(workspace, project)
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values
         start = _from_template(old, template) if template else old
-        new = apply_changes(start, changes or {})
-        _refuse_other_root(old, new)
+        new = merge_changes(start, changes or {})
         parse_config(new, mend=lambda mended: mended_call(mended, f"configure(project={project!r}", changes or {}))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
@@ -89,21 +105,37 @@ def configure(
             if before.get(key) != after.get(key)
         }
         wishes = _wishes(workspace, row, ask_owner or {})
+        where = standing(Evidence(session, workspace, project))
+        if where.release is not None and changed and not begin_release:
+            refuse_to_change(project, where, asked)
+        begun = begin(session, project, where, reason) if begin_release else None
         if changed:
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
         evidence = Evidence(session, workspace, project)
-        where = standing(evidence)
+        before_it, where = where, standing(evidence)
         return ConfigurationAnswer(
             project=project,
             version=evidence.version.number,
             digest=evidence.version.digest,
-            changed=changed,
+            changed=changed | moved,
             phase=where.phase.value,
-            reopened=[f"{gate.phase.value}: {'; '.join(gate.reasons)}" for gate in where.gates if gate.reasons],
+            release_begun=begun,
+            reopened=_reopened(before_it, where),
             requests=[view(request) for request in requests] or None,
             next=next_call(session, workspace, project),
         )
+
+
+def _reopened(before: Standing, now: Standing) -> list[str]:
+    """Return the gates that had passed and have not by now; and what made the first of those stale."""
+    told = []
+    for gate in now.gates:
+        if gate.reasons:
+            told.append(f"{gate.phase.value}: {'; '.join(gate.reasons)}")
+        elif gate.status in {"open", "closed"} and before.gate(gate.phase).status in {"passed", "skipped"}:
+            told.append(gate.phase.value)
+    return told
 
 
 def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reason: str = "") -> list[Request]:
@@ -147,14 +179,6 @@ def template_values(template: str) -> dict[str, Any]:
 
 def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
     return template_values(template) | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
-
-
-def _refuse_other_root(old: dict[str, Any], new: dict[str, Any]) -> None:
-    if old.get("code_root", ".") != new.get("code_root", "."):
-        raise ConfigurationError(
-            f"code_root is fixed when a project is made ({old.get('code_root', '.')!r}).",
-            remedy="Make a new project with create_project(config={'code_root': …}).",
-        )
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:

@@ -10,9 +10,11 @@ from sqlalchemy import select
 from trainwright.tools.answers import Answer
 from trainwright.tools.checkpoint_manager import register_model
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import GateReport, evaluate, record
-from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.keeper import ENDING, GateReport, evaluate, record
+from trainwright.tools.gates.next_call import next_call, proposal
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.gates.standing import Standing, standing
 from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.projects.status import CheckLineView
@@ -38,7 +40,9 @@ class GateAnswer(Answer):
     phase: str
     """The phase whose gate this is."""
     outcome: str
-    """passed or skipped."""
+    """passed, skipped, accepted (by the owner) or concluded (below the goal)."""
+    goal: str = ""
+    """After optimization and finalization: how far the project came, `Goal not reached: 0.81 of 0.9 …`."""
     now_in: str
     """The phase that the project is in now, or `finished`."""
     checks: list[CheckLineView]
@@ -48,20 +52,23 @@ class GateAnswer(Answer):
     ledger_sequence: int
 
 
-def pass_gate(workspace: Workspace, project: str, phase: str) -> GateAnswer:
-    """Ask for the gate that ends a phase.
+def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, conclude: bool = False) -> GateAnswer:
+    """Ask for the gate that ends a phase; without one, the present phase.
+
+    Args:
+        conclude: end optimization below the goal, where a search has ended in vain or none can help.
 
     Raises:
         GateRefusedError: a check failed, or the phase is not the present one. The refusal is recorded too.
         NotFoundError: no such project.
-        ConfigurationError: no such phase.
+        ConfigurationError: no such phase, or another than optimization is to be concluded.
     """
-    wanted = _phase(phase)
+    wanted = _phase(phase) if phase is not None else None
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
     with workspace.session() as session:
-        decided = _decide(session, workspace, project, wanted)
+        decided = _decide(session, workspace, project, wanted, conclude=conclude)
     if isinstance(decided, GateRefusedError):
         raise decided
     with workspace.session() as session:  # the decision is committed: `standing` publishes its artifacts now
@@ -72,17 +79,25 @@ def pass_gate(workspace: Workspace, project: str, phase: str) -> GateAnswer:
 
 
 def _decide(
-    session: Session, workspace: Workspace, project: str, wanted: Phase
+    session: Session, workspace: Workspace, project: str, wanted: Phase | None, *, conclude: bool
 ) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
     """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
-    evidence = Evidence(session, workspace, project, inspection=Inspection())  # a decision reads every file
+    inspection = Inspection()  # a decision reads every file
+    evidence = Evidence(session, workspace, project, inspection=inspection, concludes=conclude)
     where = standing(evidence)
+    wanted = wanted or where.phase
+    if conclude and wanted is not Phase.OPTIMIZATION:
+        raise ConfigurationError(
+            f"`conclude` ends optimization below the goal; the {wanted.value} gate has no such exit.",
+            remedy=f"pass_gate(project={project!r}, phase={wanted.value!r})",
+            document="phases/WORKFLOW.md",
+        )
     if where.is_finished or wanted is not where.phase:
         return _out_of_turn(evidence, where, wanted)
     report = evaluate(evidence, wanted)
     if report.outcome == "refused":
         record(evidence, report, {})
-        return refusal_of(report, project)
+        return refusal_of(evidence, report)
     artifacts = draft_artifacts(evidence, report)
     sequence = record(evidence, report, artifacts)
     if wanted is Phase.FINALIZATION and evidence.export is not None:
@@ -91,13 +106,10 @@ def _decide(
 
 
 def _provenance(workspace: Workspace, project: str) -> list[str]:
-    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds.
-
-    The gate need not be the last: an earlier one that was passed again is one of the decisions that it names.
-    """
+    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds."""
     try:
         return attest(workspace, project).artifacts
-    except ConflictError as error:  # a gate is stale by now: there is nothing to stand for
+    except ConflictError as error:  # the next release was begun meanwhile
         log.info("no provenance of %s: %s", project, error)
         return []
     except (TrainwrightError, OSError) as error:
@@ -113,30 +125,29 @@ def finish_provenance(workspace: Workspace) -> list[str]:
 
 
 def _lacks_provenance(session: Session, project: str) -> bool:
-    """Whether a final model stands for gates that passed after its provenance was written, or has none."""
+    """Whether the newest release has no provenance."""
     try:
-        passed = [(at, body["phase"]) for at, body in entries(session, project, "gate") if body["outcome"] != "refused"]
-        attested = [at for at, _ in entries(session, project, "attestation")]
+        finished = releases(entries(session, project, "gate"), (at for at, _ in entries(session, project, BEGUN)))
+        attested = {body["finalization"] for _, body in entries(session, project, "attestation")}
     except (ValueError, LookupError, TypeError):
         return False  # an entry was damaged: `verify` names it, and the server goes on
-    is_final = any(phase == Phase.FINALIZATION.value for _, phase in passed)
-    return is_final and passed[-1][0] > max(attested, default=0)
+    return bool(finished) and finished[-1].sequence not in attested
 
 
-def refusal_of(report: GateReport, project: str) -> GateRefusedError:
+def refusal_of(evidence: Evidence, report: GateReport) -> GateRefusedError:
     """Turn a refused report into the error that an agent reads: each failed check with measured beside required."""
     lines = [f"{r.id}: measured {r.measured}; required {r.required}" for r in report.blocking]
-    first = report.blocking[0].next
+    call = proposal(evidence, report.phase, report.blocking)
     return GateRefusedError(
-        f"The {report.phase.value} gate of {project} stays closed. " + " | ".join(lines[:6]),
-        remedy=str(first) if first else f"project_status(project={project!r})",
+        f"The {report.phase.value} gate of {evidence.name} stays closed. " + " | ".join(lines[:6]),
+        remedy=str(call),
         document=report.phase.document,
         details={
             "phase": report.phase.value,
             "checks": [
                 r.model_dump(mode="json", include={"id", "measured", "required", "next"}) for r in report.blocking
             ],
-            "next": first.model_dump(mode="json") if first else None,
+            "next": call.model_dump(mode="json"),
         },
     )
 
@@ -147,6 +158,7 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
         project=evidence.name,
         phase=report.phase.value,
         outcome=report.outcome,
+        goal=verdict(evidence, report.phase) if report.phase in ENDING else "",
         now_in="finished" if where.is_finished else where.phase.value,
         checks=[CheckLineView(**r.model_dump(include=set(CheckLineView.model_fields))) for r in report.checks],
         artifacts=sorted(artifacts),
@@ -159,8 +171,11 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
 def _out_of_turn(evidence: Evidence, where: Standing, wanted: Phase) -> GateRefusedError:
     call = next_call(evidence.session, evidence.workspace, evidence.name)
     status = where.gate(wanted).status
-    if status in {"passed", "skipped"}:
-        message = f"The {wanted.value} gate has {status} already; nothing it rested on has changed."
+    if where.is_finished:
+        message = f"The project {evidence.name} is {where.finished_text}: every gate has passed."
+    elif status not in {"stale", "open", "closed"}:
+        said = "has passed" if status == "passed" else f"is {status}"
+        message = f"The {wanted.value} gate {said} already; nothing it rested on has changed."
     else:
         message = f"The {wanted.value} gate is closed: the project is in {where.phase.value}."
     return GateRefusedError(

@@ -15,6 +15,7 @@ from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import worker_environment
+from trainwright.tools.training_orchestrator.existing import existing_run
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.order import Order, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
@@ -33,9 +34,14 @@ if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
 
 WORKER = "trainwright.trainer.worker"
+STANDS = (
+    "The baseline stands as the final run: optimization settled on its configuration. To train longer: "
+    "start_training(kind='final', template='production')."
+)
 WITH_KEY = "--signed"
 """Tells the worker that its key comes by standard input."""
 LOG = "worker.log"
+COMPLETE = "It is complete for this configuration, data, code and packages; nothing was started."
 LONGEST_KEY = 128
 LONGEST_ID = 63
 
@@ -52,15 +58,19 @@ def start_run(
     study_id: str | None = None,
     source_run: str | None = None,
     max_steps: int | None = None,
+    template: str | None = None,
     label: str | None = None,
 ) -> RunView:
     """Order a run and return at once; a detached worker trains. The same order with the same key gives the same run.
 
+    Without a key, what is complete for the same configuration, data, code and packages is returned, and not done again.
+
     Args:
-        changes: dotted configuration keys to values, on top of `base`; not the seed.
+        changes: dotted configuration keys to values, on top of `base`; not the seed. Of a final run its overlay.
         base: values to start from instead of the project's configuration (a study's).
         seed: replaces the configuration's seed; for a study's repetitions, never an agent's choice.
         source_run: id of the run that a replay repeats or an export exports; found by itself when left out.
+        template: production, for a final run: its keys of the overlay's list, below `changes`.
 
     Raises:
         GateRefusedError, LimitReachedError: no permit; nothing was written.
@@ -71,6 +81,7 @@ def start_run(
     key = _checked_key(idempotency_key)
     refresh_workspace(workspace)
     written: RunDirectory | None = None
+    complete: Run | None = None
     run_key = RunKey.new()
     try:
         with workspace.session() as session:
@@ -78,7 +89,8 @@ def start_run(
             earlier = _earlier(session, project, key)
             if study_id is not None and earlier is None:
                 require_active(session, study_id)
-            allowed = permits.permit(session, workspace, row, kind) if earlier is None else {}
+            is_short = kind is RunKind.REPLAY and max_steps is not None
+            allowed = permits.permit(session, workspace, row, kind, is_short=is_short) if earlier is None else {}
             what = order(
                 session,
                 workspace,
@@ -89,10 +101,15 @@ def start_run(
                 seed=seed,
                 source_run=source_run,
                 max_steps=max_steps,
+                template=template,
             )
             require_launcher(workspace, kind, what.config)
+            if key is None and study_id is None:
+                complete = existing_run(session, workspace, project, kind, what)
             if earlier is not None:
                 run = _the_same(earlier, kind, what, study_id)
+            elif complete is not None:
+                run = complete
             else:
                 run = _row(row, kind, what, study_id=study_id, key=key, label=label)
                 share = limits.reserve(session, workspace, row, kind, what.config)
@@ -105,18 +122,26 @@ def start_run(
         raise
     if written is not None:
         launch_worker(written, Launch(attempt=1), run_key)
-    return view_run(workspace, run)
+    view = view_run(workspace, run)
+    if complete is None:
+        return view
+    is_other = run.kind != kind.value
+    return view.model_copy(update={"note": f"{COMPLETE} {STANDS}" if is_other else COMPLETE})
 
 
 def replay_run(
-    workspace: Workspace, project: str, *, run_id: str | None = None, idempotency_key: str | None = None
-) -> RunView:
+    workspace: Workspace, project: str, *, run_id: str | None = None, idempotency_key: str | None = None,
+    steps: int | None = None,
+) -> RunView:  # fmt: skip
     """Train a completed run again, to compare the weights tensor by tensor. Raises as `start_run` does.
 
     Args:
         run_id: the run to repeat; by default the final run, or before there is one the newest baseline.
+        steps: repeat the first steps alone and compare what they recorded: it may carry a stale plan's evidence over.
     """
-    return start_run(workspace, project, RunKind.REPLAY, source_run=run_id, idempotency_key=idempotency_key)
+    return start_run(
+        workspace, project, RunKind.REPLAY, source_run=run_id, idempotency_key=idempotency_key, max_steps=steps
+    )
 
 
 def launch_worker(directory: RunDirectory, launch: Launch, key: RunKey) -> Launch:
@@ -184,6 +209,7 @@ def _write(
     root = Path(project.code_root)
     _check_root(session, workspace, project, root)
     source = workspace.run_directory(project.name, what.source.id).path if what.source else None
+    expected = permits.expected_digests(session, workspace, project)
     specification = RunSpecification(
         run_id=run.id,
         project=project.name,
@@ -195,10 +221,12 @@ def _write(
         max_steps=what.max_steps,
         exemptions=owner.exempted_operations(session, workspace, project.name),
         source_run=str(source) if source else None,
-        expected=permits.expected_digests(session, workspace, project),
+        expected={name: digest for name, digest in expected.items() if name == "data" or not permit.get("is_short")},
+        expected_packages=permits.expected_packages(session, workspace, project),
         returns=what.config.returns or permits.settled_returns(session, workspace, project),
         first_looks=str(workspace.path / "cache" / "first_looks"),
         permit=permit,
+        overlay=what.overlay,
     )
     path = workspace.run_directory(project.name, run.id).path
     try:
@@ -219,7 +247,8 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
     if not root.is_dir() or any(wish not in granted for wish in needed):
         raise ConfigurationError(
             f"The project's code_root {root.name!r} is not a folder inside the allowed code roots any more.",
-            remedy="Bring the folder back; the workspace's owner allows roots in settings.yaml.",
+            remedy=f"Bring the folder back, or name where it is now: configure(project={project.name!r}, "
+            "changes={'code_root': …}); the workspace's owner allows roots in settings.yaml.",
         )
 
 
@@ -240,6 +269,7 @@ def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[st
         "specification": digest_file(directory.path / "run.json"),
         "run_key": public_key(directory, key),
         "permit": permit,
+        **({"overlay": overlay} if (overlay := directory.specification().overlay) else {}),
     }
     ledger.append(session, run.project, "run_started", body)
 

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -14,7 +15,7 @@ import yaml
 from trainwright.tools import projects
 from trainwright.tools.ledger import entries
 from trainwright.tools.ledger.verification import verify_workspace
-from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import parse_config
@@ -141,7 +142,9 @@ def test_one_small_answer_shows_checks_alerts_limits_and_what_to_do(at: At, stag
     assert found.limits
     assert (found.next is None) == found.finished
     runs = {alert.run_id for alert in found.alerts if alert.id == "no_effect"}
-    assert len(runs) == {"created": 0, "based": 2, "exported": 3, "finished": 3}[stage], "of smoke, baseline, final"
+    assert len(runs) == {"created": 0, "based": 2, "exported": 2, "finished": 2}[stage], (
+        "of smoke and baseline, which is final too"
+    )
     assert all("loader.prefetch_factor" in alert.message for alert in found.alerts if alert.id == "no_effect")
     assert len(found.model_dump_json()) / 4 < 2000, "tokens, at four characters each"
 
@@ -154,7 +157,7 @@ def test_following_next_alone_leads_from_phase_to_phase(at: At) -> None:
     assert status(at("trained")).next.arguments == {"project": NAME, "phase": "baseline"}
     assert status(at("based")).next.tool == "diagnose_run"
     assert status(at("diagnosed")).next.arguments == {"project": NAME, "phase": "optimization"}
-    assert status(at("tuned")).next.arguments == {"project": NAME, "kind": "final"}
+    assert status(at("tuned")).next.tool == "verify_reproducibility", "the baseline is the final run"
     assert status(at("exported")).next.arguments == {"project": NAME, "phase": "finalization"}
 
 
@@ -200,7 +203,7 @@ def test_optimization_is_skipped_with_its_evidence_when_the_baseline_meets_the_g
     workspace = at("tuned")
     assert status(workspace).gates["optimization"] == "skipped"
     text = (workspace.project_folder(NAME) / "tuning_results.md").read_text()
-    assert "Skipped: the baseline" in text
+    assert "The phase is skipped: the configuration of the baseline" in text
     with workspace.session() as session:
         body = entries(session, NAME, "gate")[-1][1]
     assert body["outcome"] == "skipped"
@@ -262,7 +265,7 @@ def test_a_changed_configuration_closes_the_phases_after_planning_and_a_revert_o
 def test_changed_code_or_data_makes_planning_stale_and_names_the_file(at: At, file: str, reason: str) -> None:
     workspace = at("based")
     path = workspace.path.parent / "code" / file
-    path.write_text(path.read_text() + "\n")
+    path.write_text(path.read_text() + ("WIDTH = 1\n" if file.endswith(".py") else "\n"))
     assert status(workspace).phase == "planning"
     found = status(workspace)
     assert reason in found.gates["planning"]
@@ -272,18 +275,52 @@ def test_changed_code_or_data_makes_planning_stale_and_names_the_file(at: At, fi
         projects.pass_gate(workspace, NAME, "planning")
 
 
+def install(folder: Path, name: str, version: str) -> None:
+    """Put a package's record there, as an installer would leave it."""
+    record = folder / f"{name}-{version}.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+
+
+def finish(workspace: Workspace, run_id: str) -> Any:
+    """Wait until a run has ended."""
+    while not (view := wait_for_run(workspace, run_id, 50)).is_ended:
+        pass
+    return view
+
+
 @pytest.mark.requirement("PHASE-8", "REPRO-3")
 def test_a_changed_package_makes_planning_stale_and_names_it(
     at: At, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace = at("based")
-    record = tmp_path / "surprise-9.9.dist-info"
-    record.mkdir()
-    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: surprise\nVersion: 9.9\n")
+    install(tmp_path, "surprise", "9.9")
     monkeypatch.syspath_prepend(tmp_path)
     found = status(workspace)
+    assert found.phase == "diagnostics", "no run imported it"
+    assert found.remarks == ["environment: surprise absent -> 9.9 (not imported)"]
+    install(tmp_path, "numpy", "9.9")
+    found = status(workspace)
     assert found.phase == "planning"
-    assert "environment: surprise absent -> 9.9" in found.gates["planning"]
+    assert re.search(r"environment: numpy \S+ -> 9\.9$", found.gates["planning"])
+
+
+@pytest.mark.requirement("PHASE-8", "REPRO-3")
+def test_how_code_is_written_is_a_remark_and_what_it_does_makes_planning_stale(at: At) -> None:
+    workspace = at("planned")
+    path = workspace.path.parent / "code" / "flower_model.py"
+    text = path.read_text()
+    path.write_text(f'"""What flowers are told apart by."""\n{text}# petals\n'.replace("(4, width)", "( 4,  width )"))
+    found = status(workspace)
+    assert found.phase == "baseline"
+    assert found.remarks == ["code: flower_model.py changed in comments, docstrings or formatting alone"]
+    run = finish(workspace, start_run(workspace, NAME, RunKind.BASELINE).run_id)
+    assert run.state == "completed", run.failure
+    answer = projects.pass_gate(workspace, NAME, "baseline")
+    assert {check.status for check in answer.checks if check.id == "baseline.same_evidence"} == {"passed"}
+    assert verify_workspace(workspace.path).findings == []
+    path.write_text(text.replace("ReLU", "GELU"))
+    assert "code: flower_model.py changed" in status(workspace).gates["planning"]
 
 
 @pytest.mark.requirement("GATE-1", "GATE-3")
@@ -360,7 +397,7 @@ def test_a_run_folder_made_by_hand_is_no_baseline(at: At) -> None:
 def test_a_whole_project_verifies_without_a_difference(at: At) -> None:
     report = verify_workspace(at("finished").path)
     assert report.problems == []
-    assert report.checked["sealed_runs"] == 5
+    assert report.checked["sealed_runs"] == 4, "smoke, baseline, which is final too, replay, export"
     assert report.checked["decisions"] == 5
     assert report.checked["artifacts"] >= 12
 
