@@ -36,5 +36,9 @@ def prune_checkpoints(
     )
     policy = wanted.at_least(workspace.settings.retention)
     answer = checkpoint_manager.prune(workspace, project, policy, confirm=confirm)
-    what = f"weights of {counted(answer.checkpoints, 'checkpoint')}, {answer.freed_bytes / 2**20:.1f} MiB"
-    return reply(answer, f"{'Deleted' if answer.deleted else 'Dry run, nothing is deleted yet'}: {what}.")
+    what = f"weights of {counted(answer.checkpoints, 'checkpoint')}, {answer.freed_bytes} bytes"
+    return reply(
+        answer,
+        f"{'Deleted' if answer.deleted else 'Dry run, nothing is deleted yet'}: {what}.",
+        said={"checkpoints", "freed_bytes"},
+    )
