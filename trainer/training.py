@@ -67,7 +67,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     sampler.start()
     heartbeat.set(state=RunState.RUNNING, stage="training")
     try:
-        with explained_shortage(session):
+        with explained_shortage(session), stop.between_steps():
             reason = train(session, observers)
     except DivergenceError as error:
         recorder.note_non_finite(session, error.details["step"], *_noted(error))
