@@ -27,3 +27,11 @@ class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     next: NextCall | None = None
+
+    def shown(self, *, full: bool = False) -> dict[str, Any]:
+        """The answer as JSON values; what says nothing now only when all is asked for. Absent means "none yet"."""
+        return self.model_dump(mode="json", exclude_none=True, exclude=None if full else self.unsaid())
+
+    def unsaid(self) -> dict[str, Any]:
+        """Fields that say nothing new, as pydantic's `exclude` takes them: name to True, or to what of it."""
+        return {}

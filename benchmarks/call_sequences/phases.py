@@ -13,6 +13,8 @@ PERMITTED = {
     "optimization": LOOKING | {"baseline", "replay", "trial", "ablation"},
     "finalization": {"smoke", "final", "replay", "export"},
 }
+KEPT = {"smoke", "baseline", "final", "replay", "export"}
+"""Kinds of which a complete run is given back, and not made again."""
 PROVENANCE = ("final_model.intoto.json", "ro-crate-metadata.json")
 """Written after the last gate: `verify` names their edits, and no gate rests on them."""
 REPORT = ("diagnostic_report.md", "plots/learning_curves.png", "plots/gradient_health.png")
@@ -161,9 +163,21 @@ class Model:
             return "GateRefusedError"
         if kind in {"replay", "export"} and self.source(kind) is None:
             return "ConflictError"
+        if self.existing(kind) is not None:
+            return None
         if len(self.living) >= MOST_RUNS_AT_ONCE:
             return "LimitReachedError"
         return None
+
+    def existing(self, kind: str) -> Run | None:
+        """Return the complete run that a start of this kind, where it is permitted, gives instead of another one."""
+        source = self.source(kind) if kind in {"replay", "export"} else None
+        own = self.final_configuration if kind == "final" else self.configuration
+        run = self.newest(kind, source.configuration if source else own, source and source.id)
+        if kind not in KEPT or run is None or not run.is_sound or run.files != self.files:
+            return None
+        smoke = self.smoke if kind in {"baseline", "final"} else None
+        return run if smoke is None or smoke.state != "completed" or smoke.files == run.files else None
 
     def source(self, kind: str) -> Run | None:
         """Return the run that a replay or an export would take, if it is completed."""

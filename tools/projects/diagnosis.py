@@ -18,7 +18,7 @@ from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.ledger import append, seal_differences
 from trainwright.tools.reports.grants import grants_section
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
-from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.training_orchestrator import followed_next, refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
 from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.errors import ConflictError, IntegrityError
@@ -89,11 +89,16 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
         folder = evidence.folder
     assessment = assess(run.directory, goal)
     plots = _write_report(workspace, run, goal, assessment) if is_baseline else []
+<<<<<<< HEAD
     with workspace.session() as session:
         call = next_call(session, workspace, project)
         evidence = Evidence(session, workspace, project)
         done = {alert.id: cures.tried(evidence, alert.id) for alert in assessment.alerts}
     return _answer(project, run, assessment, done).model_copy(
+=======
+    call = followed_next(workspace, project)
+    return _answer(project, run, assessment).model_copy(
+>>>>>>> main
         update={"report": str(folder / REPORT) if is_baseline else None, "plots": plots, "next": call}
     )
 

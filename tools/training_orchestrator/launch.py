@@ -15,6 +15,7 @@ from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import worker_environment
+from trainwright.tools.training_orchestrator.existing import existing_run
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.order import Order, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
@@ -36,6 +37,7 @@ WORKER = "trainwright.trainer.worker"
 WITH_KEY = "--signed"
 """Tells the worker that its key comes by standard input."""
 LOG = "worker.log"
+COMPLETE = "It is complete for this configuration, data, code and packages; nothing was started."
 LONGEST_KEY = 128
 LONGEST_ID = 63
 
@@ -56,6 +58,8 @@ def start_run(
 ) -> RunView:
     """Order a run and return at once; a detached worker trains. The same order with the same key gives the same run.
 
+    Without a key, what is complete for the same configuration, data, code and packages is returned, and not done again.
+
     Args:
         changes: dotted configuration keys to values, on top of `base`; not the seed.
         base: values to start from instead of the project's configuration (a study's).
@@ -71,6 +75,7 @@ def start_run(
     key = _checked_key(idempotency_key)
     refresh_workspace(workspace)
     written: RunDirectory | None = None
+    complete: Run | None = None
     run_key = RunKey.new()
     try:
         with workspace.session() as session:
@@ -91,8 +96,12 @@ def start_run(
                 max_steps=max_steps,
             )
             require_launcher(workspace, kind, what.config)
+            if key is None and study_id is None:
+                complete = existing_run(session, workspace, project, kind, what)
             if earlier is not None:
                 run = _the_same(earlier, kind, what, study_id)
+            elif complete is not None:
+                run = complete
             else:
                 run = _row(row, kind, what, study_id=study_id, key=key, label=label)
                 share = limits.reserve(session, workspace, row, kind, what.config)
@@ -105,7 +114,8 @@ def start_run(
         raise
     if written is not None:
         launch_worker(written, Launch(attempt=1), run_key)
-    return view_run(workspace, run)
+    view = view_run(workspace, run)
+    return view if complete is None else view.model_copy(update={"note": COMPLETE})
 
 
 def replay_run(

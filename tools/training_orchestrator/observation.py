@@ -86,8 +86,10 @@ def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) ->
     if launch.may_still_begin():
         return Observation(RunState.CREATED, status, launch)
     asked = _asked_for(directory)
-    reason = launch.error or (f"it was asked to stop ({asked}) before that" if asked else None) or (
-        "its process ended before it took up the run" if launch.process else "its server died before it could"
+    reason = (
+        launch.error
+        or (f"it was asked to stop ({asked}) before that" if asked else None)
+        or ("its process ended before it took up the run" if launch.process else "its server died before it could")
     )
     failure = Failure(
         category="interrupted",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
@@ -89,6 +88,8 @@ class RunView(Answer):
     """Wall-clock seconds of this attempt."""
     samples_per_second: float | None = None
     alerts: list[Alert] = Field(default_factory=list)
+    note: str | None = None
+    """Set where a start found this run complete, and started none."""
     sealed: bool = False
     """Whether the ended run's digests stand in the ledger."""
 
@@ -149,8 +150,9 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
         return suggested
     if view.state is RunState.FAILED:
         return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
-    with workspace.session() as session:
-        return next_call(session, workspace, run.project)
+    from trainwright.tools.training_orchestrator.follow import followed_next  # it stops overdue runs, and stops view
+
+    return followed_next(workspace, run.project)
 
 
 def failure_of(directory: RunDirectory, seen: Observation | None = None) -> FailureView | None:

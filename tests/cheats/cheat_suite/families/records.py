@@ -237,7 +237,7 @@ def better_test(scene: Scene) -> None:
     "run-removed",
     "Remove a run's folder, a failed attempt say",
     at="based",
-    rule="run smoke-.*(removed|no run.json|cannot be read|can no longer be read|gone)",
+    rule="run (flowers/)?smoke-.*(removed|no run.json|cannot be read|can no longer be read|gone)",
 )
 def run_removed(scene: Scene) -> None:
     shutil.rmtree(scene.run("smoke"))
