@@ -89,16 +89,11 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
         folder = evidence.folder
     assessment = assess(run.directory, goal)
     plots = _write_report(workspace, run, goal, assessment) if is_baseline else []
-<<<<<<< HEAD
+    call = followed_next(workspace, project)
     with workspace.session() as session:
-        call = next_call(session, workspace, project)
         evidence = Evidence(session, workspace, project)
         done = {alert.id: cures.tried(evidence, alert.id) for alert in assessment.alerts}
     return _answer(project, run, assessment, done).model_copy(
-=======
-    call = followed_next(workspace, project)
-    return _answer(project, run, assessment).model_copy(
->>>>>>> main
         update={"report": str(folder / REPORT) if is_baseline else None, "plots": plots, "next": call}
     )
 
