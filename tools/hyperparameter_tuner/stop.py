@@ -27,15 +27,25 @@ TRIES, POLL_SECONDS = 100, 0.1
 """How often to look for the process of a run that was ordered just before its study was stopped."""
 
 
-def stop_study(workspace: Workspace, study_id: str) -> StudyView:
+def stop_study(workspace: Workspace, study_id: str, *, project: str | None = None) -> StudyView:
     """Stop a study; `start_study` with the same search goes on with it.
+
+    The run that is under way is stopped with a checkpoint, and the study goes on with it.
+
+    Args:
+        project: the project that the study must belong to; any by default.
 
     Raises:
         NotFoundError: there is no such study.
-        ConflictError: it has ended.
+        ConflictError: it has ended, or is another project's.
     """
     with workspace.session() as session:
         study = get_study(session, study_id)
+        if project is not None and study.project != project:
+            raise ConflictError(
+                f"Study {study_id} belongs to project {study.project!r}, not to {project!r}.",
+                remedy=f"stop_training(project={study.project!r}, run_id={study_id!r}).",
+            )
         if study.state not in ACTIVE:
             raise ConflictError(
                 f"Study {study_id} is {study.state}; there is nothing to stop.",
