@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries,
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
+from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.remembered import remembered_digest
 from trainwright.trainer.run import RunKind, RunState
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 MOST_ATTEMPTS = 3
 """A run that was interrupted so often is not resumed once more: something in it ends the process."""
 MOST_CHARACTERS = 300
+LEAST_FREE_BYTES = 64 * 2**20
+"""Of the disk, beside two checkpoints: before a run that met a full disk is resumed."""
 
 
 def refuse_edits(differences: list[str]) -> None:
@@ -94,7 +99,14 @@ class RunEvidence:
     @cached_property
     def checkpoint_problems(self) -> list[str]:
         """Problems of the run's checkpoints, digests compared."""
-        return self._inspection.checkpoint_problems(self.directory, self.facts.run_keys[self.id])
+        own = self.facts.run_keys[self.id], self.facts.pruned[self.id]
+        return self._inspection.checkpoint_problems(self.directory, *own)
+
+    @cached_property
+    def kept_tags(self) -> set[str]:
+        """Tags (best, last, periodic) of the run's checkpoints whose weights are there."""
+        pruned = {name for name, stone in self.facts.pruned[self.id].items() if self.facts.is_past(stone.sequence)}
+        return {tag for record in list_checkpoints(self.directory) if record.name not in pruned for tag in record.tags}
 
     def best_value(self, metric: str) -> float | None:
         """Return a validation metric at the run's best epoch."""
@@ -108,6 +120,8 @@ class RunEvidence:
         if resumable:
             own = {"project": self.row.project, "run_id": self.id}
             return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
+        if state is RunState.FAILED and status.failure is not None and status.failure.category == "storage":
+            return self._after_full_disk()
         if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
             arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
             arguments["reason"] = f"{self.id}: {status.failure.category}"
@@ -123,6 +137,15 @@ class RunEvidence:
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
         arguments = {"run_id": self.id, "wait_seconds": 50}
         return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
+
+    def _after_full_disk(self) -> NextCall:
+        """Name what frees the disk; once there is room for a checkpoint, the run goes on."""
+        sizes = [record.bytes for record in list_checkpoints(self.directory)]
+        if shutil.disk_usage(self.directory.path).free >= LEAST_FREE_BYTES + 2 * max(sizes, default=0):
+            own = {"project": self.row.project, "run_id": self.id}
+            return NextCall(tool="resume_training", arguments=own, why="the disk was full, and has room again")
+        why = "the disk is full: it shows which weights can go; then resume_training goes on with the run"
+        return NextCall(tool="prune_checkpoints", arguments={"project": self.row.project}, why=why)
 
     def _again(self, why: str) -> NextCall:
         project = {"project": self.row.project}
@@ -348,10 +371,15 @@ class Evidence:
         return self.call("start_training", why, kind=kind.value)
 
     def search(self, why: str) -> NextCall:
-        """Name the call that starts a study: with the configuration's own search, or one around its learning rate."""
+        """Name the call that starts a study: with the configuration's own search, or one around its learning rate.
+
+        Around the batch size where only the user's own optimizer knows the rate.
+        """
         if self.config.search is not None:
             return self.call("start_tuning", why)
-        rate = self.config.optimizer.learning_rate
-        low, high = (float(f"{end:.3g}") for end in (rate / 10, rate * 10))
-        space = {"optimizer.learning_rate": {"type": "float", "low": low, "high": high, "log": True}}
+        held, batch = rate_of(self.config.optimizer), self.config.loader.batch_size
+        space: dict[str, Any] = {"loader.batch_size": {"type": "categorical", "choices": [(batch + 1) // 2, 2 * batch]}}
+        if held is not None:
+            low, high = (float(f"{end:.3g}") for end in (held[1] / 10, held[1] * 10))
+            space = {held[0]: {"type": "float", "low": low, "high": high, "log": True}}
         return self.call("start_tuning", why, search={"trials": 10, "space": space})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.answers import Answer
+from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.errors import ConflictError
@@ -58,12 +58,13 @@ def compare_runs(workspace: Workspace, run_ids: list[str]) -> ComparisonAnswer:
 
     project, directories = _directories(workspace, run_ids)
     found = compare(directories)
+    after = NextCall(tool="compare_runs", arguments={"run_ids": run_ids})
     return ComparisonAnswer(
         runs=[row.model_dump(exclude_none=True) for row in found.runs],
         differences=found.differences,
         identity_differences=found.identity_differences,
         notes=found.notes,
-        next=followed_next(workspace, project),
+        next=followed_next(workspace, project, after=after),
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 
 import trainwright
-from trainwright.tools.answers import Answer
+from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
@@ -89,7 +89,8 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
         folder = evidence.folder
     assessment = assess(run.directory, goal)
     plots = _write_report(workspace, run, goal, assessment) if is_baseline else []
-    call = followed_next(workspace, project)
+    after = NextCall(tool="diagnose_run", arguments={"project": project, "run_id": run.id})
+    call = followed_next(workspace, project, after=after)
     with workspace.session() as session:
         evidence = Evidence(session, workspace, project)
         done = {alert.id: cures.tried(evidence, alert.id) for alert in assessment.alerts}

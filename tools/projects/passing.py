@@ -11,7 +11,7 @@ from trainwright.tools.answers import Answer
 from trainwright.tools.checkpoint_manager import register_model
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import GateReport, evaluate, record
-from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.next_call import next_call, proposal
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.gates.standing import Standing, standing
@@ -84,7 +84,7 @@ def _decide(
     report = evaluate(evidence, wanted)
     if report.outcome == "refused":
         record(evidence, report, {})
-        return refusal_of(report, project)
+        return refusal_of(evidence, report)
     artifacts = draft_artifacts(evidence, report)
     sequence = record(evidence, report, artifacts)
     if wanted is Phase.FINALIZATION and evidence.export is not None:
@@ -121,20 +121,20 @@ def _lacks_provenance(session: Session, project: str) -> bool:
     return bool(finished) and finished[-1].sequence not in attested
 
 
-def refusal_of(report: GateReport, project: str) -> GateRefusedError:
+def refusal_of(evidence: Evidence, report: GateReport) -> GateRefusedError:
     """Turn a refused report into the error that an agent reads: each failed check with measured beside required."""
     lines = [f"{r.id}: measured {r.measured}; required {r.required}" for r in report.blocking]
-    first = report.blocking[0].next
+    call = proposal(evidence, report.phase, report.blocking)
     return GateRefusedError(
-        f"The {report.phase.value} gate of {project} stays closed. " + " | ".join(lines[:6]),
-        remedy=str(first) if first else f"project_status(project={project!r})",
+        f"The {report.phase.value} gate of {evidence.name} stays closed. " + " | ".join(lines[:6]),
+        remedy=str(call),
         document=report.phase.document,
         details={
             "phase": report.phase.value,
             "checks": [
                 r.model_dump(mode="json", include={"id", "measured", "required", "next"}) for r in report.blocking
             ],
-            "next": first.model_dump(mode="json") if first else None,
+            "next": call.model_dump(mode="json"),
         },
     )
 

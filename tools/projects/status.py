@@ -126,6 +126,12 @@ def project_status(
         return _status(session, workspace, project)
 
 
+def project_names(workspace: Workspace) -> list[str]:
+    """Return the names of all projects, sorted."""
+    with workspace.session() as session:
+        return list(session.scalars(select(Project.name).order_by(Project.name)))
+
+
 def count_projects(workspace: Workspace) -> int:
     """Return how many projects the workspace holds."""
     with workspace.session() as session:

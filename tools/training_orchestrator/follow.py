@@ -56,11 +56,15 @@ def refresh_workspace(workspace: Workspace) -> None:
             follow(workspace, run)
 
 
-def followed_next(workspace: Workspace, project: str) -> NextCall | None:
-    """Return the project's next call, computed once what its runs have come to is filed and sealed."""
+def followed_next(workspace: Workspace, project: str, *, after: NextCall | None = None) -> NextCall | None:
+    """Return the project's next call, computed once what its runs have come to is filed and sealed.
+
+    Args:
+        after: the call that is just being answered, where it changes nothing: it is not named again.
+    """
     refresh_project(workspace, project)
     with workspace.session() as session:
-        return next_call(session, workspace, project)
+        return next_call(session, workspace, project, after=after)
 
 
 def follow(workspace: Workspace, run: Run) -> Observation:

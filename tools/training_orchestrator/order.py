@@ -9,6 +9,7 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
+from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
 from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, mended_call, parse_config
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
@@ -136,6 +137,7 @@ def _source(session: Session, workspace: Workspace, project: Project, kind: RunK
     if row is not None and row.project == project.name and row.kind in allowed:
         state = workspace.run_directory(project.name, row.id).status().state
         if state is RunState.COMPLETED:
+            _require_weights(workspace, row)
             return row
         raise ConflictError(
             f"Run {row.id} is {state.value}; only a completed run can be repeated or exported.",
@@ -147,6 +149,18 @@ def _source(session: Session, workspace: Workspace, project: Project, kind: RunK
         f"For {kind.value} a completed {what} is needed. {wanted}",
         remedy=f"project_status(project='{project.name}') lists the runs; give one as source_run.",
     )
+
+
+def _require_weights(workspace: Workspace, run: Run) -> None:
+    """Raise ConflictError for a run whose weights were pruned: there is nothing to compare with, or to export."""
+    records = list_checkpoints(workspace.run_directory(run.project, run.id))
+    tagged = [record for record in records if {"best", "last"} & set(record.tags)]
+    if tagged and not all(has_weights(record.path) for record in tagged):
+        raise ConflictError(
+            f"The weights of run {run.id} were pruned; only a run that has them can be repeated or exported.",
+            remedy=f"project_status(project='{run.project}') lists the runs; the newest of each kind keep theirs.",
+            document="checkpointing/strategy.md",
+        )
 
 
 def _default_source(session: Session, workspace: Workspace, project: Project, kind: RunKind) -> Run | None:

@@ -8,6 +8,7 @@ from trainwright.trainer.config.averaging import SwaSection
 from trainwright.trainer.config.distributed import require_divisible
 from trainwright.trainer.config.mixing import HARD_TARGETS, MIXED_OBJECTIVES, OF_NUMBERS
 from trainwright.trainer.config.objectives import check_objective
+from trainwright.trainer.config.optimizers import CLOSURES
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
@@ -35,8 +36,23 @@ def _schedule_that_the_optimizer_can_follow(config: TrainingConfig) -> None:
             f"(it is {schedule.name}); the warmup still holds"
         )
     cycled = schedule.name == "one_cycle" and schedule.momentum_range is not None
-    if cycled and not hasattr(config.optimizer, "momentum") and not hasattr(config.optimizer, "betas"):
+    knows = any(hasattr(config.optimizer, key) for key in ("momentum", "betas", "use"))
+    if cycled and not knows:
         raise ValueError(f"schedule.momentum_range needs an optimizer with momentum or betas, not {optimizer}")
+
+
+def _losses_that_can_be_measured_again(config: TrainingConfig) -> None:
+    optimizer = config.optimizer.name
+    if optimizer in CLOSURES and config.training.precision == "fp16":
+        raise ValueError(
+            f"optimizer.name {optimizer} measures the loss several times in an update, and training.precision fp16 "
+            "scales it: set training.precision bf16"
+        )
+    if optimizer in CLOSURES and config.distributed.processes > 1:
+        raise ValueError(
+            f"optimizer.name {optimizer} measures the loss several times in an update, which processes cannot share: "
+            "set distributed.processes 1"
+        )
 
 
 def _warmup_that_ends(config: TrainingConfig) -> None:
@@ -108,6 +124,7 @@ def _unfreezing_happens(config: TrainingConfig) -> None:
 RULES = (
     _objective_that_fits,
     _schedule_that_the_optimizer_can_follow,
+    _losses_that_can_be_measured_again,
     _warmup_that_ends,
     _compiled_the_same_way_twice,
     _work_that_processes_can_share,

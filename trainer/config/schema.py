@@ -19,7 +19,8 @@ from trainwright.trainer.config.distributed import DistributedSection
 from trainwright.trainer.config.mixing import MixingSection
 from trainwright.trainer.config.names import require_known
 from trainwright.trainer.config.objectives import ObjectiveSection, SupervisedSection
-from trainwright.trainer.config.optimizers import AdamwSection, FreezingSection, OptimizerSection
+from trainwright.trainer.config.optimizers import AdamwSection, OptimizerSection
+from trainwright.trainer.config.parameters import FreezingSection
 from trainwright.trainer.config.performance import CompileSection, GradientCheckpointingSection, Precision
 from trainwright.trainer.config.schedules import CosineSection, ScheduleSection
 from trainwright.trainer.config.search import SearchSection

@@ -8,7 +8,8 @@ import numpy as np
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.staleness import inherited
-from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.tools.limits.allowed import limits_under
+from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
 
 LOSS_KEYS = ("train/loss", "validation/loss")
+MUCH_WAITING = 0.3
+SHORT_SECONDS = 60.0
+SMALL_PARAMETERS = 10_000_000
 ROOM = 0.9
 """Share of a time limit that a shortened run is planned to take."""
 
@@ -62,9 +66,10 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
 
 
 def _lower_rate(evidence: Evidence, run: RunEvidence) -> NextCall:
-    rate = float(f"{run.directory.specification().config.optimizer.learning_rate / 10:.3g}")
+    held = rate_of(run.directory.specification().config.optimizer)
     why = "diagnostics/nan_loss.md: the first cause to try; every gate anew"
-    return evidence.call("configure", why, changes={"optimizer.learning_rate": rate})
+    changes = {"training.clip_norm": 1.0} if held is None else {held[0]: float(f"{held[1] / 10:.3g}")}
+    return evidence.call("configure", why, changes=changes)
 
 
 def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
@@ -72,7 +77,7 @@ def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunK
     required = "best and last checkpoints saved, digests verified"
     if run is None:
         return failed("no run", required, evidence.start(kind))
-    tags = {tag for record in list_checkpoints(run.directory) for tag in record.tags}
+    tags = run.kept_tags
     whole = {"best", "last"} <= tags and not run.checkpoint_problems
     measured = f"tags {', '.join(sorted(tags)) or 'none'}; {len(run.checkpoint_problems)} problems"
     remedy = evidence.start(kind) if run.is_complete else run.next_call()
@@ -105,18 +110,37 @@ def baseline_checkpoints_verified(evidence: Evidence, line: CheckLine) -> Outcom
 
 @check("baseline.gpu_utilisation")
 def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The GPU was used; without one, processor use and waiting for data are recorded instead."""
+    """The GPUs of a run on GPUs were used; of one on the CPU, processor use and waiting for data are recorded instead.
+
+    Too little use is a warning with its reason; it closes the gate below the least that the project's limits ask for.
+    """
     required = f"mean GPU utilisation > {line.threshold:.0f} %"
     run = evidence.baseline
     if run is None:
         return failed("no run", required, evidence.start(RunKind.BASELINE))
-    gpu = run.summary.get("gpu_percent_mean")
+    gpu = run.summary.get("gpu_percent_mean") if run.part("resolved").get("device") != "cpu" else None
     if gpu is None:
         cpu, wait = run.summary.get("cpu_percent_mean"), run.summary.get("data_wait_fraction")
         shown = ("not sampled" if cpu is None else f"{cpu:.0f} %", "unknown" if wait is None else f"{100 * wait:.1f} %")
         return not_applicable(f"no GPU; CPU {shown[0]} of the allowed cores, waiting for data {shown[1]}", required)
-    remedy = evidence.call("diagnose_run", "see what keeps the GPU waiting", run_id=run.id)
-    return judged(gpu > (line.threshold or 0), f"{gpu:.0f} %", required, remedy)
+    used = f"{gpu:.0f} % over {run.summary.get('gpus_sampled', 1)} GPU(s)"
+    least = limits_under(evidence.settings, evidence.project.limits, evidence.grants).gpu_utilisation_percent
+    if gpu < least:
+        remedy = evidence.call("diagnose_run", "see what keeps the GPU waiting", run_id=run.id)
+        return failed(used, f"at least {least:.0f} %, by the project's limits", remedy)
+    return passed(used if gpu > (line.threshold or 0) else f"{used}: a warning, {_idle_because(run)}", required)
+
+
+def _idle_because(run: RunEvidence) -> str:
+    """Say why a GPU had little to do: that is a fine answer for a small model or a short run."""
+    parameters, seconds = run.part("resolved").get("parameters", 0), float(run.summary.get("train_seconds", 0.0))
+    if (waited := float(run.summary.get("data_wait_fraction", 0.0))) > MUCH_WAITING:
+        return f"{100 * waited:.0f} % of the time went by waiting for data (diagnostics/slow_data_loading.md)"
+    if seconds < SHORT_SECONDS:
+        return f"the run took {seconds:.0f} s, too short to fill a GPU"
+    if parameters < SMALL_PARAMETERS:
+        return f"the model is small ({parameters:,} parameters); the CPU or a smaller GPU is cheaper, and that is fine"
+    return "diagnostics/resource_inefficiency.md says what may help"
 
 
 @check("baseline.within_budget")
