@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.finals import is_reused
 from trainwright.tools.gates.replays import compared
 from trainwright.tools.gates.staleness import exemption_changes, inherited
 from trainwright.tools.owner.grants import operations
@@ -53,6 +54,8 @@ def complete_run(
         config: digest of the configuration that is ordered.
     """
     run = evidence.newest(kind, config=config, source=source)
+    if run is None and kind is RunKind.FINAL and is_reused(evidence):
+        run = evidence.final if evidence.final is not None and evidence.final.row.config_digest == config else None
     if run is None or not run.is_complete or run.directory.specification().max_steps != max_steps:
         return None
     is_other = run.differences or evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants))

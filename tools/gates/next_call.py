@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate
-from trainwright.tools.gates.memory import failed_alike, ignored, in_vain
+from trainwright.tools.gates.memory import failed_alike, in_vain
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.ledger import Inspection
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 YOUR_CODE = "configs/your_code.md"
 MOST_CHARACTERS = 400
-TRIALS = 10
 
 
 def next_call(
@@ -73,8 +72,6 @@ def _candidates(evidence: Evidence, phase: Phase, blocking: list[CheckResult]) -
         if failed is not None:
             arguments = {"project": evidence.name, "run_id": failed}
             yield NextCall(tool="diagnose_run", arguments=arguments, why="it reads why the run failed")
-        if phase is Phase.OPTIMIZATION and (search := _own_search(evidence)) is not None:
-            yield search
     except TrainwrightError:
         return  # a configuration or record that cannot be read: the check's own remedy says what to do
 
@@ -87,20 +84,6 @@ def _failed(evidence: Evidence, phase: Phase) -> str | None:
         return None
     found = failed_alike(evidence, kinds[phase], run.row.config_digest)
     return found.id if found is not None else None
-
-
-def _own_search(evidence: Evidence) -> NextCall | None:
-    """Name a search over the numbers that the user's own task takes, where the run ignores the engine's settings."""
-    task = evidence.config.task
-    if task is None or not ignored(evidence, ["optimizer.learning_rate"]):
-        return None
-    space = {
-        f"task.args.{name}": {"type": "float", "low": value / 10, "high": value * 10, "log": True}
-        for name, value in task.args.items()
-        if isinstance(value, float) and value > 0 and not ignored(evidence, [f"task.args.{name}"])
-    }
-    why = "the task's own step makes no use of the optimizer's settings: search what it takes itself"
-    return evidence.call("start_tuning", why, search={"trials": TRIALS, "space": space}) if space else None
 
 
 def _to_read(evidence: Evidence, phase: Phase, check: CheckResult, passed_over: str) -> NextCall:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (
     "seed", "code_root", "data", "task.use", "loss", "metrics", "returns", "training.device", "selection",
-    "reproducibility", "search", "deployment", "checkpoints", "logging", *OBJECTIVE_MEASURES,
+    "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging", *OBJECTIVE_MEASURES,
 )  # fmt: skip
 """Keys that decide what is learned and how a result is judged, or that change nothing about it."""
 DOCUMENT = "phases/optimization/workflow.md"
@@ -80,7 +80,7 @@ def start_study(
             ledger.append(session, project, "study", body)
         study_id = study.id
     ensure_conductor(workspace, project, study_id)
-    return view_study(workspace, study_id)
+    return view_study(workspace, study_id, estimate=True)
 
 
 def _mended(project: str, mended: dict[str, Any], *, given: bool) -> str:

@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.standing import standing
@@ -81,6 +82,8 @@ class ProjectStatus(Answer):
     project: str
     intent: str
     goal: str
+    reached: str | None = None
+    """Once optimization is decided: how far the project came, `Goal not reached: 0.81 of 0.9 …`."""
     phase: str
     finished: bool
     release: int | None = None
@@ -169,6 +172,7 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         project=name,
         intent=_short(evidence.project.intent),
         goal=evidence.goal_text,
+        reached=_reached(evidence),
         phase=where.phase.value,
         finished=where.is_finished,
         release=release.number if release else 1 + len(evidence.begun) if evidence.begun else None,
@@ -185,6 +189,12 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         folder=str(evidence.folder),
         next=next_call(session, workspace, name),
     )
+
+
+def _reached(evidence: Evidence) -> str | None:
+    """Return how far the project came by the newest decision that records it."""
+    endings = [body["ending"] for _, body in evidence.decisions if "ending" in body]
+    return worded(endings[-1]) if endings else None
 
 
 def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:

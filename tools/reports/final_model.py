@@ -6,7 +6,9 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.looks import Look, looks_of_others, own_looks
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.publication import digests_of
 from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
@@ -81,6 +83,7 @@ def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: lis
         "project": evidence.name,
         "run": evidence.final.id,
         "goal": evidence.project.goal,
+        "ending": ending(evidence, Phase.FINALIZATION),
         "test": found.get("test"),
         "test_looks": len(looks),
         "test_looked_at_by": [look._asdict() for look in looks],

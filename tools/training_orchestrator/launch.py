@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
 
 WORKER = "trainwright.trainer.worker"
+STANDS = (
+    "The baseline stands as the final run: optimization settled on its configuration. To train longer: "
+    "start_training(kind='final', template='production')."
+)
 WITH_KEY = "--signed"
 """Tells the worker that its key comes by standard input."""
 LOG = "worker.log"
@@ -54,6 +58,7 @@ def start_run(
     study_id: str | None = None,
     source_run: str | None = None,
     max_steps: int | None = None,
+    template: str | None = None,
     label: str | None = None,
 ) -> RunView:
     """Order a run and return at once; a detached worker trains. The same order with the same key gives the same run.
@@ -61,10 +66,11 @@ def start_run(
     Without a key, what is complete for the same configuration, data, code and packages is returned, and not done again.
 
     Args:
-        changes: dotted configuration keys to values, on top of `base`; not the seed.
+        changes: dotted configuration keys to values, on top of `base`; not the seed. Of a final run its overlay.
         base: values to start from instead of the project's configuration (a study's).
         seed: replaces the configuration's seed; for a study's repetitions, never an agent's choice.
         source_run: id of the run that a replay repeats or an export exports; found by itself when left out.
+        template: production, for a final run: its keys of the overlay's list, below `changes`.
 
     Raises:
         GateRefusedError, LimitReachedError: no permit; nothing was written.
@@ -94,6 +100,7 @@ def start_run(
                 seed=seed,
                 source_run=source_run,
                 max_steps=max_steps,
+                template=template,
             )
             require_launcher(workspace, kind, what.config)
             if key is None and study_id is None:
@@ -115,7 +122,10 @@ def start_run(
     if written is not None:
         launch_worker(written, Launch(attempt=1), run_key)
     view = view_run(workspace, run)
-    return view if complete is None else view.model_copy(update={"note": COMPLETE})
+    if complete is None:
+        return view
+    is_other = run.kind != kind.value
+    return view.model_copy(update={"note": f"{COMPLETE} {STANDS}" if is_other else COMPLETE})
 
 
 def replay_run(
@@ -208,6 +218,7 @@ def _write(
         expected=permits.expected_digests(session, workspace, project),
         returns=what.config.returns or permits.settled_returns(session, workspace, project),
         permit=permit,
+        overlay=what.overlay,
     )
     path = workspace.run_directory(project.name, run.id).path
     try:
@@ -249,6 +260,7 @@ def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[st
         "specification": digest_file(directory.path / "run.json"),
         "run_key": public_key(directory, key),
         "permit": permit,
+        **({"overlay": overlay} if (overlay := directory.specification().overlay) else {}),
     }
     ledger.append(session, run.project, "run_started", body)
 

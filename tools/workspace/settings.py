@@ -64,6 +64,8 @@ class ProjectLimits(_Limits):
     runs_at_once: int = Field(default=2, ge=1)
     disk_bytes: int = Field(default=20 * 1024**3, gt=0)
     """All run directories of the project together."""
+    baseline_minutes: float = Field(default=60.0, gt=0)
+    """Longest training of a baseline that its gate takes for the fast run."""
     user_code_seconds: float = Field(default=120.0, gt=0)
     """Longest that importing and building the user's code may take."""
     gpu_utilisation_percent: float = Field(default=0.0, ge=0, le=100)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from trainwright.trainer.config.adapters import AdapterSection
 from trainwright.trainer.config.arguments.check import with_arguments
@@ -164,6 +164,17 @@ class DeploymentSection(Section):
     """Largest difference between the ONNX file's outputs and the model's, times the largest output where above 1."""
 
 
+class EvaluationGateSection(Section):
+    """What the final model must reach, whatever the goal is (PIPE-3). Fixed at planning, like all of this."""
+
+    minimum: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """Validation metric, or `test/…`, to its least value: for metrics that are to be large."""
+    maximum: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """The same to its largest value: for metrics that are to be small."""
+    max_drift: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share by which the final run may be worse than the accepted configuration; None: the checklist's."""
+
+
 class TrainingConfig(Section):
     """A whole training configuration. Either `model` with `data` and `loss`, or one `task`."""
 
@@ -196,6 +207,7 @@ class TrainingConfig(Section):
     distributed: DistributedSection = Field(default_factory=DistributedSection)
     search: SearchSection | None = None
     deployment: DeploymentSection = Field(default_factory=DeploymentSection)
+    evaluation_gate: EvaluationGateSection | None = None
 
     @model_validator(mode="after")
     def _one_way_to_name_the_work(self) -> Self:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.staleness import inherited
-from trainwright.tools.limits.allowed import limits_under
+from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.run import RunKind
 
@@ -21,6 +22,7 @@ LOSS_KEYS = ("train/loss", "validation/loss")
 MUCH_WAITING = 0.3
 SHORT_SECONDS = 60.0
 SMALL_PARAMETERS = 10_000_000
+STANDARD_MINUTES = ProjectLimits().baseline_minutes
 ROOM = 0.9
 """Share of a time limit that a shortened run is planned to take."""
 
@@ -124,7 +126,7 @@ def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
         shown = ("not sampled" if cpu is None else f"{cpu:.0f} %", "unknown" if wait is None else f"{100 * wait:.1f} %")
         return not_applicable(f"no GPU; CPU {shown[0]} of the allowed cores, waiting for data {shown[1]}", required)
     used = f"{gpu:.0f} % over {run.summary.get('gpus_sampled', 1)} GPU(s)"
-    least = limits_under(evidence.settings, evidence.project.limits, evidence.grants).gpu_utilisation_percent
+    least = evidence.limits.gpu_utilisation_percent
     if gpu < least:
         remedy = evidence.call("diagnose_run", "see what keeps the GPU waiting", run_id=run.id)
         return failed(used, f"at least {least:.0f} %, by the project's limits", remedy)
@@ -145,20 +147,25 @@ def _idle_because(run: RunEvidence) -> str:
 
 @check("baseline.within_budget")
 def within_budget(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The baseline is the fast run: its training time stays under the threshold."""
-    required = f"at most {line.threshold:.0f} minutes of training"
+    """The baseline is the fast run: its training time stays under the project's limit, by default the threshold."""
+    limit = evidence.limits.baseline_minutes
+    allowed = line.threshold or limit if limit == STANDARD_MINUTES else limit
+    required = f"at most {allowed:g} minutes of training"
     run = evidence.baseline
     if run is None:
         return failed("no run", required, evidence.start(RunKind.BASELINE))
     minutes = float(run.summary.get("train_seconds", 0.0)) / 60
-    allowed = line.threshold or 60.0
     if minutes <= allowed:
         return passed(f"{minutes:.1f} minutes", required)
-    return failed(f"{minutes:.1f} minutes", required, _shorter(evidence, run, ROOM * allowed / minutes))
+    return failed(f"{minutes:.1f} minutes", required, _shorter(evidence, run, allowed, minutes))
 
 
-def _shorter(evidence: Evidence, run: RunEvidence, share: float) -> NextCall:
-    """Name the change that trains so much less: fewer epochs, or where one is too long, fewer steps."""
+def _shorter(evidence: Evidence, run: RunEvidence, allowed: float, minutes: float) -> NextCall:
+    """Name the change that trains so much less, fewer epochs or else fewer steps; the owner may give it more time."""
+    share = ROOM * allowed / minutes
     epochs, steps = (int(share * run.summary.get(name, 0)) for name in ("epochs", "steps"))
     changes = {"training.epochs": epochs} if epochs else {"training.max_steps": max(1, steps)}
-    return evidence.call("configure", "make the baseline shorter", changes=changes)
+    wish = {"limits": {"baseline_minutes": math.ceil(minutes)}}
+    owner = f"the owner may allow more: configure(project={evidence.name!r}, ask_owner={wish})"
+    why = f"a shorter baseline; the final run may train longer (phases/finalization/workflow.md). Or {owner}"
+    return evidence.call("configure", why, changes=changes)
