@@ -78,9 +78,10 @@ def gradients_recorded(evidence: Evidence, line: CheckLine) -> Outcome:
         return _missing(evidence, "no baseline run", required)
     recorded = run.directory.metrics().count("train/gradient_norm")
     steps = int(run.summary.get("steps", 0))
-    if not recorded and run.part("resolved").get("objective") == "train_step":
-        return not_applicable("not measured: the project's own train_step leaves no gradients behind", required)
     enough = steps > 0 and recorded >= share_required * steps
+    if not enough and run.part("resolved").get("objective") == "train_step":
+        why = f"measured at {recorded} of {steps} steps: the project's own train_step clears its gradients"
+        return not_applicable(why, required)
     return judged(enough, f"{recorded} of {steps} steps", required, evidence.start(RunKind.BASELINE))
 
 
