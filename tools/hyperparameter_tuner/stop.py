@@ -12,7 +12,7 @@ from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.following import STUDY_STOPPED
 from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
-from trainwright.tools.training_orchestrator import stop_run
+from trainwright.tools.training_orchestrator import stop_and_follow
 from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
@@ -68,7 +68,7 @@ def _stop(workspace: Workspace, run: Run) -> None:
     directory = workspace.run_directory(run.project, run.id)
     for _ in range(TRIES):
         with suppress(ConflictError):
-            stop_run(workspace, run.id, reason=STUDY_STOPPED)
+            stop_and_follow(workspace, run.id, reason=STUDY_STOPPED)
             return
         if observe(directory).state.is_ended:
             return

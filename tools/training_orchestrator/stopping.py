@@ -20,13 +20,15 @@ DEAF_SECONDS = 3.5
 POLL_SECONDS = 0.1
 
 
-def stop_and_follow(workspace: Workspace, run_id: str, *, project: str | None = None) -> RunView:
+def stop_and_follow(
+    workspace: Workspace, run_id: str, *, project: str | None = None, reason: str = "requested"
+) -> RunView:
     """Stop a run, and return when it has ended, at the latest after five seconds. Raises as `stop_run` does.
 
     The worker ends in order where it can, and itself ends its processes where user code is deaf. This waits for that,
     and ends a worker whose heartbeat has stopped.
     """
-    stop_run(workspace, run_id, project=project)
+    stop_run(workspace, run_id, project=project, reason=reason)
     began = time.time()
     with workspace.session() as session:
         run = get_run(session, run_id)
