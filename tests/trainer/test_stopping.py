@@ -20,9 +20,9 @@ import time
 from pathlib import Path
 ROOT = Path(__file__).parent
 def block(deaf=False):
-    (ROOT / "here").touch()
     while True:
         try:
+            (ROOT / "here").touch()
             time.sleep(3600)
         except BaseException:
             if not deaf: raise
@@ -37,9 +37,11 @@ def build(config, context):
 """
 SLOW_SAMPLES = """
 class Samples(torch.utils.data.Dataset):
+    served = 0
     def __len__(self): return 40
     def __getitem__(self, index):
-        if (torch.utils.data.get_worker_info() is not None) == IN_A_WORKER: block()
+        self.served += torch.utils.data.get_worker_info() is not None
+        if BLOCKS: block()
         return torch.zeros(4), index % 2
 def build(config, context):
     return {"model": Net(), "train": Samples(), "validation": data(20), "loss": "cross_entropy"}
@@ -61,8 +63,11 @@ STAGES = {
         PLAIN.replace("    return", "    block(deaf=True)\n    return"),
         RunState.INTERRUPTED,
     ),
-    "fingerprinting": (SLOW_SAMPLES.replace("IN_A_WORKER", "False"), RunState.STOPPED),
-    "waiting for a loader's worker": (SLOW_SAMPLES.replace("IN_A_WORKER", "True"), RunState.INTERRUPTED),
+    "fingerprinting": (SLOW_SAMPLES.replace("BLOCKS", "True"), RunState.STOPPED),
+    "waiting for a loader's worker in training": (
+        SLOW_SAMPLES.replace("BLOCKS", "self.served > 30"),
+        RunState.INTERRUPTED,
+    ),
     "validating": (SLOW_MODEL.replace("BLOCKS", "not self.training"), RunState.INTERRUPTED),
     "probing": (SLOW_MODEL.replace("BLOCKS", "Slow.calls > 4"), RunState.STOPPED),
     "exporting": (SLOW_MODEL.replace("BLOCKS", '(ROOT / "armed").exists()'), RunState.STOPPED),
