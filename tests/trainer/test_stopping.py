@@ -13,7 +13,8 @@ import pytest
 
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
-from trainwright.trainer.run import RunDirectory, RunKind, RunState
+from trainwright.trainer.run import RunDirectory, RunKind, RunState, write_atomically
+from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 
 BLOCK = """
 import time
@@ -153,3 +154,21 @@ def test_a_validation_that_was_left_is_made_whole_by_the_resumed_run_with_the_sa
     assert work(left) == 0, left.log.read_text()
     assert left.evidence("summary")["weights_digest"] == whole.evidence("summary")["weights_digest"]
     assert left.evidence("summary")["final"] == whole.evidence("summary")["final"]
+
+
+@pytest.mark.requirement("TRAIN-10", "GATE-3")
+def test_code_that_writes_records_is_never_left_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = StopRequest(tmp_path / "stop_reason")
+    kept = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    stop.listen()
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fsync", lambda _descriptor: signal.raise_signal(signal.SIGTERM))
+            write_atomically(tmp_path / "record", b"whole")
+        assert (stop.asked, (tmp_path / "record").read_bytes()) == (True, b"whole")
+        with pytest.raises(Abandoned):
+            signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)  # once is enough: what follows is the end
+    finally:
+        for number, handler in zip((signal.SIGTERM, signal.SIGINT), kept, strict=True):
+            signal.signal(number, handler)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).parents[1]  # as frames name it, through links
 _RECORDING = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("run", "supervision", "checkpoints"))
 """Code that must not be left in the middle: what it writes is digested and signed."""
 
