@@ -30,7 +30,8 @@ class StepResult:
     """Number of its first micro-batch in the epoch."""
     micro_batches: int
     loss: Tensor
-    gradient_norm: Tensor
+    gradient_norm: Tensor | None
+    """None where the user's train_step has cleared the gradients before they could be measured."""
     learning_rate: float
     samples: int
     values: dict[str, Tensor | float] = field(default_factory=dict)
@@ -50,6 +51,7 @@ def take_step(session: Session, group: list[Any]) -> StepResult:
     step = _own_step if session.objective is None else standard_step
     loss, norm, values = step(session, group)
     if session.scaler is not None:
+        assert norm is not None  # noqa: S101 - a train_step has no scaler
         values = {**values, **session.scaler.update(norm)}
     samples = samples if session.parallel is None else session.parallel.samples
     if session.averaging is not None:
@@ -186,7 +188,7 @@ def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int
     return True
 
 
-def _own_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[str, Any]]:
+def _own_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
     """Let the user's train_step make the updates; a non-finite loss ends the run before anything is saved."""
     function = session.work.train_step
     assert function is not None  # noqa: S101 - chosen by the caller
@@ -202,13 +204,14 @@ def _own_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[
         [torch.as_tensor(value, device=session.device).detach().float().reshape(()) for value in losses]
     ).mean()
     norm = total_norm([p.grad for p in session.parameters if p.grad is not None])
+    cleared = norm.item() == 0.0  # by zero_grad, to None or to zeros
     progress = session.progress
     if not math.isfinite(loss.item()):
         raise divergence(session, progress.step + 1, progress.epoch, progress.batch, len(group), loss, norm)
     count = sum(batch_size(batch) for batch in group)
     session.totals.add_loss(loss, count)
     require_unmeasured(values.keys() - {"loss"})
-    return loss, norm, {name: value for name, value in values.items() if name != "loss"}
+    return loss, None if cleared else norm, {name: value for name, value in values.items() if name != "loss"}
 
 
 def _total_loss(values: Mapping[str, Any]) -> Any:

@@ -208,4 +208,5 @@ def ended(world: World) -> str:
     finally:
         workspace.close()
     assert isinstance(status, projects.ProjectStatus)
-    return "released" if status.finished else ""
+    way = status.gates["optimization"]
+    return "" if not status.finished else way if way in {"accepted", "concluded"} else "released"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, ElicitationResult, Resolve
@@ -93,7 +94,9 @@ def configure(
         begin_release=begin_release,
     )
     kept = f"is kept as version {answer.version}" if answer.changed else f"stays at version {answer.version}"
-    return reply(answer, f"The configuration of {project} {kept}.", said={"project", "version"})
+    changed = "; ".join(f"{key} {json.dumps(old)} -> {json.dumps(new)}" for key, (old, new) in answer.changed.items())
+    told = f"The configuration of {project} {kept}{f': {changed}' if changed else ''}."
+    return reply(answer, told, said={"project", "version", "changed"})
 
 
 @agent_tool(

@@ -32,7 +32,7 @@ async def test_an_argument_that_cannot_work_is_refused_by_configure_and_its_reme
         assert answer["next"] == {
             **answer["next"],
             "tool": "start_training",
-            "arguments": {"project": "iris", "kind": "smoke"},
+            "arguments": {"project": "iris", "kind": "smoke", "wait_seconds": 50},
         }
 
 

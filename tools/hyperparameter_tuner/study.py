@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (
-    "seed", "code_root", "data", "task.use", "loss", "metrics", "returns", "training.device", "selection",
-    "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging", *OBJECTIVE_MEASURES,
+    "seed", "code_root", "data", "task.use", "loss", "target_scaling", "metrics", "returns", "training.device",
+    "selection", "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging",
+    *OBJECTIVE_MEASURES,
 )  # fmt: skip
 """Keys that decide what is learned and how a result is judged, or that change nothing about it."""
 DOCUMENT = "phases/optimization/workflow.md"

@@ -28,12 +28,13 @@ from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
+from trainwright.trainer.config import config_digest, flatten, load_yaml, mended_call, merge_changes, parse_config
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.standing import Standing
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
 
@@ -52,7 +53,7 @@ class ConfigurationAnswer(Answer):
     """Dotted key to [old, new]."""
     phase: str
     reopened: list[str]
-    """Gates that are stale by now, with the reason."""
+    """Gates that had passed and are to be passed again, in order; the first with what has changed."""
     release_begun: int | None = None
     """The release that is worked on from now on; the one before it stays finished."""
     requests: list[RequestView] | None = None
@@ -69,9 +70,10 @@ def configure(
     ask_owner: dict[str, Any] | None = None,
     begin_release: bool = False,
 ) -> ConfigurationAnswer:
-    """Apply dotted changes and keep the result as a new version (no change, no version); ask the owner for the rest.
+    """Apply changes and keep the result as a new version (no change, no version); ask the owner for the rest.
 
     Args:
+        changes: dotted keys or sections, which merge; None removes. With another `use` or `name` the old args go.
         ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
             alert: id}; asking again tells how it stands.
         begin_release: work on a finished project: its next release begins with planning. No effect on one that is
@@ -91,7 +93,7 @@ def configure(
         row = get_project(session, project)
         old = latest_config(session, project).values
         start = _from_template(old, template) if template else old
-        new = apply_changes(start, changes or {})
+        new = merge_changes(start, changes or {})
         _refuse_other_root(old, new)
         parse_config(new, mend=lambda mended: mended_call(mended, f"configure(project={project!r}", changes or {}))
         before, after = flatten(_whole(old)), flatten(_whole(new))
@@ -109,7 +111,7 @@ def configure(
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
         evidence = Evidence(session, workspace, project)
-        where = standing(evidence)
+        before_it, where = where, standing(evidence)
         return ConfigurationAnswer(
             project=project,
             version=evidence.version.number,
@@ -117,10 +119,21 @@ def configure(
             changed=changed,
             phase=where.phase.value,
             release_begun=begun,
-            reopened=[f"{gate.phase.value}: {'; '.join(gate.reasons)}" for gate in where.gates if gate.reasons],
+            reopened=_reopened(before_it, where),
             requests=[view(request) for request in requests] or None,
             next=next_call(session, workspace, project),
         )
+
+
+def _reopened(before: Standing, now: Standing) -> list[str]:
+    """Return the gates that had passed and have not by now; and what made the first of those stale."""
+    told = []
+    for gate in now.gates:
+        if gate.reasons:
+            told.append(f"{gate.phase.value}: {'; '.join(gate.reasons)}")
+        elif gate.status in {"open", "closed"} and before.gate(gate.phase).status in {"passed", "skipped"}:
+            told.append(gate.phase.value)
+    return told
 
 
 def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reason: str = "") -> list[Request]:

@@ -13,6 +13,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
@@ -22,12 +23,14 @@ from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
 
 NEWEST_RUNS = 6
 MOST_ALERTS = 5
@@ -71,8 +74,14 @@ class ProjectSummary(Answer):
     """One line of the list of projects."""
 
     project: str
+    intent: str
+    goal: str
     phase: str
     finished: bool
+    state: str
+    """The phase and what is at work in it, or since when it is finished."""
+    best: float | None = None
+    """Best validation value of the goal's metric that a completed run has reached so far."""
     runs: int
 
 
@@ -142,10 +151,28 @@ def count_projects(workspace: Workspace) -> int:
 
 
 def _summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
-    where = standing(Evidence(session, workspace, name))
-    call = next_call(session, workspace, name)
-    runs = len(runs_of(session, name))
-    return ProjectSummary(project=name, phase=where.phase.value, finished=where.is_finished, runs=runs, next=call)
+    evidence = Evidence(session, workspace, name)
+    where, rows = standing(evidence), runs_of(session, name)
+    at_work = [f"{row.kind} {row.state}" for row in rows if not RunState(row.state).is_ended]
+    return ProjectSummary(
+        project=name,
+        intent=_short(evidence.project.intent),
+        goal=evidence.goal_text,
+        phase=where.phase.value,
+        finished=where.is_finished,
+        state=_short(where.finished_text or "; ".join([where.phase.value, *at_work])),
+        best=_best_so_far(evidence, rows),
+        runs=len(rows),
+        next=next_call(session, workspace, name),
+    )
+
+
+def _best_so_far(evidence: Evidence, rows: list[Run]) -> float | None:
+    """Return the best value of the goal's metric among the completed runs that trained as a whole."""
+    metric, choose = evidence.goal_metric, max if evidence.project.goal["direction"] == "maximize" else min
+    completed = [row.summary or {} for row in rows if row.state == RunState.COMPLETED and row.kind not in LOOKING]
+    values = [(summary.get("best") or {}).get("metrics", {}).get(metric) for summary in completed]
+    return choose((float(value) for value in values if isinstance(value, int | float)), default=None)
 
 
 def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:

@@ -11,7 +11,14 @@ from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
 from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
-from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, mended_call, parse_config
+from trainwright.trainer.config import (
+    TrainingConfig,
+    apply_changes,
+    config_digest,
+    mended_call,
+    merge_changes,
+    parse_config,
+)
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -74,9 +81,10 @@ def order(
         if kind is RunKind.FINAL:
             searched = _searched(session, workspace, project)
             changes = overlay_of(values, project.name, template=template, changes=changes, searched=searched)
+        lay = apply_changes if kind is RunKind.FINAL else merge_changes  # the ledger keeps an overlay key by key
         call = f"start_training(project={project.name!r}, kind={kind.value!r}"
         config = parse_config(
-            apply_changes(values, changes if seed is None else {**changes, "seed": seed}),
+            lay(values, changes if seed is None else {**changes, "seed": seed}),
             mend=lambda mended: mended_call(mended, call, changes),
         )
         _check_alone(project, kind, config)

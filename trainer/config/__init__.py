@@ -1,5 +1,6 @@
 """The training configuration: schema, reading, changing. Free of torch, so that the server may import it."""
 
+from trainwright.trainer.config.merging import merge_changes
 from trainwright.trainer.config.reading import (
     apply_changes,
     config_digest,
@@ -23,6 +24,7 @@ __all__ = [
     "in_words",
     "load_yaml",
     "mended_call",
+    "merge_changes",
     "parse_config",
     "parse_dotted_key",
     "DataSection",

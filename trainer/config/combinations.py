@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
 
 
+SCALED_OBJECTIVES = ("supervised", "adversarial")
+
+
 def check_combinations(config: TrainingConfig) -> None:
     """Hold the sections of a configuration against each other.
 
@@ -52,6 +55,22 @@ def _losses_that_can_be_measured_again(config: TrainingConfig) -> None:
         raise ValueError(
             f"optimizer.name {optimizer} measures the loss several times in an update, which processes cannot share: "
             "set distributed.processes 1"
+        )
+
+
+def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
+    loss = config.loss if isinstance(config.loss, str) else config.loss.use
+    if config.target_scaling is None:
+        return
+    if config.objective.name not in SCALED_OBJECTIVES:
+        raise ValueError(
+            f"objective.name {config.objective.name} has no single target to scale: take target_scaling out (null), "
+            f"or choose one of {', '.join(SCALED_OBJECTIVES)}"
+        )
+    if ":" not in loss and loss not in OF_NUMBERS:
+        raise ValueError(
+            f"target_scaling is for numbers to predict, and loss {loss} is for classes: set loss mse, or take "
+            "target_scaling out (null)"
         )
 
 
@@ -125,6 +144,7 @@ RULES = (
     _objective_that_fits,
     _schedule_that_the_optimizer_can_follow,
     _losses_that_can_be_measured_again,
+    _targets_that_can_be_scaled,
     _warmup_that_ends,
     _compiled_the_same_way_twice,
     _work_that_processes_can_share,

@@ -79,9 +79,8 @@ def gradients_recorded(evidence: Evidence, line: CheckLine) -> Outcome:
     recorded = run.directory.metrics().count("train/gradient_norm")
     steps = int(run.summary.get("steps", 0))
     enough = steps > 0 and recorded >= share_required * steps
-    if not enough and run.part("resolved").get("objective") == "train_step":
-        why = f"measured at {recorded} of {steps} steps: the project's own train_step clears its gradients"
-        return not_applicable(why, required)
+    if not enough and steps > 0 and run.part("resolved").get("objective") == "train_step":
+        return not_applicable(f"{recorded} of {steps} steps: the user's train_step clears its gradients", required)
     return judged(enough, f"{recorded} of {steps} steps", required, evidence.start(RunKind.BASELINE))
 
 
