@@ -78,6 +78,13 @@ def open_alerts(evidence: Evidence, alerts: list[dict[str, Any]]) -> tuple[list[
     ]
 
 
+def accepted_open(evidence: Evidence) -> list[str]:
+    """Return the ids of the critical alerts that are open on the baseline and that the owner accepts."""
+    run_id = evidence.baseline.id if evidence.baseline is not None else None
+    own = [body for _, body in evidence.entries("diagnosis") if body["run_id"] == run_id]
+    return open_alerts(evidence, own[-1]["alerts"])[1] if own else []
+
+
 def told(evidence: Evidence, alert: dict[str, Any]) -> str:
     """Return the alert's id, with what was tried against it in vain."""
     done = [str(one) for one in tried(evidence, alert["id"]) if not one.cleared]

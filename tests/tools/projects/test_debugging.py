@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.owner.deciding import Grantor, decide
+from trainwright.tools.reports.model_card import _open_alerts
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.errors import GateRefusedError
@@ -135,4 +137,7 @@ def test_an_alert_that_no_key_can_cure_is_the_owners_to_accept(tmp_path: Path) -
     assert passed["diagnostics.no_critical_alert"].status == "passed_with_exemption"
     assert passed["diagnostics.no_critical_alert"].measured == "the owner accepts: exploding_gradients"
     assert passed["diagnostics.recommendation_made"].status == "passed_with_exemption"
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, "sugar")
+        assert _open_alerts(evidence) == ["**Open alert, accepted by the owner: exploding_gradients.**"]
     workspace.close()
