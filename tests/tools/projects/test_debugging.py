@@ -130,7 +130,7 @@ def test_an_alert_that_no_key_can_cure_is_the_owners_to_accept(tmp_path: Path) -
     assert (diagnosis.next.tool, diagnosis.next.arguments["ask_owner"]) == ("configure", {"alert": alert.id})
 
     waiting = projects.configure(workspace, "sugar", ask_owner={"alert": alert.id})
-    assert waiting.next.tool == "project_status", "nothing is left but the owner's answer"
+    assert "the owner is asked to accept exploding_gradients: `trainwright approve`" in waiting.next.why
     grantor = Grantor(way="terminal", user="ada")
     assert decide(workspace, waiting.requests[0].request, granted=True, by=grantor).state == "granted"
     passed = {check.id: check for check in projects.pass_gate(workspace, "sugar", "diagnostics").checks}
