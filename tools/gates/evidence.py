@@ -12,6 +12,7 @@ from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.finals import final_of
 from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
 from trainwright.tools.gates.onward import onward
+from trainwright.tools.gates.plan import witnesses
 from trainwright.tools.gates.releases import BEGUN, Release, releases
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
@@ -84,6 +85,11 @@ class RunEvidence:
         """Return one evidence file as a mapping; empty when the worker has not written it."""
         return self.directory.evidence(name) or {}
 
+    @property
+    def imported(self) -> list[str]:
+        """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
+        return list(self.part("imported").get("packages", []))
+
     @cached_property
     def differences(self) -> list[str]:
         """What was changed since the run was sealed; damaged checkpoints included."""
@@ -141,7 +147,8 @@ class Evidence:
         self._surroundings: dict[str, list[str]] = {}
         self.facts = ProjectFacts(session, project, before=before)
         cut = cut_off(session, workspace, project) if before is None else []
-        refuse_edits(cut + self.facts.project_differences(self.project))
+        present = self.facts if before is None else ProjectFacts(session, project)
+        refuse_edits(cut + present.project_differences(self.project))
 
     @property
     def name(self) -> str:
@@ -211,9 +218,13 @@ class Evidence:
         return [(sequence, body) for sequence, body in self.entries("gate") if sequence > start]
 
     def surroundings(self, run: RunEvidence) -> list[str]:
-        """Return one sentence for every file of code or data, and package, that changed since the run saw them."""
+        """Return one sentence for every file of code or data, and package, that changed since the run saw them.
+
+        Of a smoke run whose plan was carried over: since the newest replay that did.
+        """
         if run.id not in self._surroundings:
-            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, run, self.inspection.digest)
+            seen = witnesses(self, run)[-1]
+            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, seen, self.inspection.digest)
         return self._surroundings[run.id]
 
     def artifact_digest(self, name: str) -> str | None:
@@ -271,12 +282,18 @@ class Evidence:
             run_id
             for run_id, body in self.facts.started.items()
             if body["kind"] == kind.value
+            and not body.get("permit", {}).get("is_short")
             and body["study"] is None
-            and (config is None or body["config_digest"] == config)
+            and (config is None or body["config_digest"] in self._same_as(config))
             and (source is None or body["source_run"] == source)
         ]
         found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
         return next((run for run in found if run.is_complete), found[0] if found else None)
+
+    def _same_as(self, digest: str) -> set[str]:
+        """Return the digests that stand for one configuration: an earlier version's schema gave it another."""
+        present = self.has_valid_config and digest == self.config_digest
+        return {digest, self.version.digest} if present else {digest}
 
     @cached_property
     def smoke(self) -> RunEvidence | None:
@@ -293,7 +310,8 @@ class Evidence:
         """The newest study on the configuration that holds; validated ones come first, then completed ones."""
         if not self.has_valid_config:
             return None
-        query = select(Study).where(Study.project == self.name, Study.base_config_digest == self.config_digest)
+        same = Study.base_config_digest.in_(self._same_as(self.config_digest))
+        query = select(Study).where(Study.project == self.name, same)
         newest_first = list(self.session.scalars(query.order_by(Study.created_at.desc())))
         return study_that_counts(newest_first, self.entries("study"))
 

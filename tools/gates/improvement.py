@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.staleness import inherited
+from trainwright.tools.gates.plan import other_than_planned
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 
@@ -194,7 +194,7 @@ def _value(evidence: Evidence, parameters: dict[str, Any], seed: int, run_id: st
     specification = run.directory.specification()
     if config_digest(specification.config) != expected or specification.max_steps is not None:
         return None, f"run {run_id} did not train the configuration it stands for (seed {seed})"
-    if evidence.smoke is None or inherited(run, evidence.smoke):
+    if other_than_planned(evidence, run):
         return None, f"run {run_id} saw other data, code or packages than planning approved"
     value = run.best_value(evidence.goal_metric)
     if value is None or not math.isfinite(value):

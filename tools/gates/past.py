@@ -118,7 +118,7 @@ class PastEvidence(Evidence):
         found: dict[str, Study] = {}
         for _, body in self.entries("study"):
             earlier = found.get(body["study_id"])
-            if earlier is not None or body.get("base_config_digest") == self.config_digest:
+            if earlier is not None or body.get("base_config_digest") in self._same_as(self.config_digest):
                 search = body.get("search") or (earlier.search if earlier else None)
                 found[body["study_id"]] = Study(id=body["study_id"], state=body["state"], search=search)
         return study_that_counts(list(reversed(found.values())), self.entries("study"))

@@ -23,6 +23,7 @@ from trainwright.tools.owner import (
     limit_wishes,
     view,
 )
+from trainwright.tools.projects.code_roots import KEY, move_code_root
 from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
@@ -86,6 +87,8 @@ def configure(
             requests wait for the owner.
     """
     asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
+    moved = move_code_root(workspace, project, changes or {}, reason)
+    changes = {key: value for key, value in (changes or {}).items() if key != KEY}
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
@@ -94,7 +97,6 @@ def configure(
         old = latest_config(session, project).values
         start = _from_template(old, template) if template else old
         new = merge_changes(start, changes or {})
-        _refuse_other_root(old, new)
         parse_config(new, mend=lambda mended: mended_call(mended, f"configure(project={project!r}", changes or {}))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
@@ -116,7 +118,7 @@ def configure(
             project=project,
             version=evidence.version.number,
             digest=evidence.version.digest,
-            changed=changed,
+            changed=changed | moved,
             phase=where.phase.value,
             release_begun=begun,
             reopened=_reopened(before_it, where),
@@ -177,14 +179,6 @@ def template_values(template: str) -> dict[str, Any]:
 
 def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
     return template_values(template) | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
-
-
-def _refuse_other_root(old: dict[str, Any], new: dict[str, Any]) -> None:
-    if old.get("code_root", ".") != new.get("code_root", "."):
-        raise ConfigurationError(
-            f"code_root is fixed when a project is made ({old.get('code_root', '.')!r}).",
-            remedy="Make a new project with create_project(config={'code_root': …}).",
-        )
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.ledger import append, as_told, entries
 from trainwright.tools.owner import checked_wishes, limit_wishes, require_granted, root_wishes
+from trainwright.tools.projects.code_roots import code_folder
 from trainwright.tools.projects.configuration import keep_version, template_values
 from trainwright.tools.projects.status import ProjectStatus, project_status
 from trainwright.tools.workspace.tables import Project
@@ -63,7 +63,7 @@ def create_project(
         _require_new(session, name)
     wishes = checked_wishes(workspace, limits or {})
     values = _with_goal(_overlaid(template_values(template), config or {}), goal)
-    root = _folder(workspace, str(values.get("code_root", ".")))
+    root = code_folder(workspace, str(values.get("code_root", ".")))
     parse_config(values, mend=lambda mended: f"create_project(name={name!r}, …) {in_words(mended)}.")
     beyond = {limit: wishes[limit] for limit in workspace.settings.limits.exceeded_by(wishes)}
     needed = limit_wishes(beyond) + root_wishes(workspace, root)
@@ -92,18 +92,6 @@ def _require_new(session: Session, name: str) -> None:
         raise ConflictError(
             f"There is a project {name!r} already.", remedy=f"project_status(project={name!r}), or another name."
         )
-
-
-def _folder(workspace: Workspace, wish: str) -> Path:
-    """Return the folder of the user's code; a relative path is taken from the first allowed root.
-
-    Raises ConfigurationError.
-    """
-    roots = workspace.settings.allowed_roots(workspace.path)
-    path = (roots[0] / Path(wish).expanduser()).resolve() if roots else Path(wish).resolve()
-    if not path.is_dir():
-        raise ConfigurationError(f"code_root {str(path)!r} is not a folder.", remedy="Name an existing folder.")
-    return path
 
 
 def _check_goal(goal: dict[str, Any]) -> None:
