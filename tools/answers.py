@@ -26,4 +26,6 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    taken_as: list[str] | None = None
+    """What of the call was taken in another form than it was written in, one sentence each."""
     next: NextCall | None = None

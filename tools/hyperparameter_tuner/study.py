@@ -18,10 +18,10 @@ from trainwright.trainer.config import (
     TrainingConfig,
     apply_changes,
     config_digest,
-    in_words,
-    mended_call,
     parse_config,
+    settle,
 )
+from trainwright.trainer.config.meant import meant_by
 from trainwright.trainer.config.objectives import MEASURING
 from trainwright.trainer.config.search import Choices
 from trainwright.trainer.errors import ConfigurationError
@@ -63,8 +63,7 @@ def start_study(
     with workspace.session() as session:
         row = get_project(session, project)
         values = latest_config(session, project).values
-        wanted = values if search is None else apply_changes(values, {"search": search})
-        config = parse_config(wanted, mend=lambda mended: _mended(project, mended, given=search is not None))
+        wanted, config, notes = _with_search(values, search)
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":
             permits.permit(session, workspace, row, RunKind.TRIAL)
@@ -80,14 +79,30 @@ def start_study(
             ledger.append(session, project, "study", body)
         study_id = study.id
     ensure_conductor(workspace, project, study_id)
-    return view_study(workspace, study_id)
+    return view_study(workspace, study_id).model_copy(update={"taken_as": notes or None})
 
 
-def _mended(project: str, mended: dict[str, Any], *, given: bool) -> str:
-    """Word the remedy of a broken configuration: in the search where the call gave one, else in the configuration."""
-    if given:
-        return f"start_tuning(project={project!r}, search={{…}}) {in_words(mended)}, such as search={EXAMPLE}."
-    return mended_call(mended, f"configure(project={project!r}")
+def _with_search(
+    values: dict[str, Any], search: dict[str, Any] | None
+) -> tuple[dict[str, Any], TrainingConfig, list[str]]:
+    """Return the configuration with the search that is asked for, and how that was read.
+
+    One with a space of its own takes the place of the configuration's; one without is laid over it.
+
+    Raises:
+        ConfigurationError: the search breaks the schema; the remedy gives it whole.
+    """
+    if search is None:
+        return values, parse_config(values), []
+    without = {name: value for name, value in values.items() if name != "search"}
+    has_space = any(path[:2] == ("search", "space") for path in meant_by({"search": search}, without).leaves)
+    try:
+        settled = settle({"search": search}, without if has_space else values, argument="search", nested=True)
+    except ConfigurationError as error:
+        if "amend" in error.details:
+            error.details["amend"] = {"search": error.details["amend"]["search"].get("search")}
+        raise
+    return settled.values, settled.config, settled.notes
 
 
 def _existing(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trainwright.tools.workspace.settings import ProjectLimits
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.user_code.paths import near_matches
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
@@ -23,10 +24,12 @@ from trainwright.tools.owner import (
     limit_wishes,
     view,
 )
+from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
+from trainwright.trainer.config import config_digest, flatten, load_yaml, parse_config, settle
+from trainwright.trainer.config.meant_values import number_in
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -78,10 +81,11 @@ def configure(
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values
-        start = _from_template(old, template) if template else old
-        new = apply_changes(start, changes or {})
+        _refuse_goal(row.goal, changes or {}, ask_owner or {})
+        settled = settle(changes or {}, _from_template(old, template) if template else old, argument="changes")
+        new = settled.values
         _refuse_other_root(old, new)
-        parse_config(new, mend=lambda mended: mended_call(mended, f"configure(project={project!r}", changes or {}))
+        require_files(settled.changes, settled.config, Path(row.code_root))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
             key: [before.get(key), after.get(key)]
@@ -102,6 +106,7 @@ def configure(
             phase=where.phase.value,
             reopened=[f"{gate.phase.value}: {'; '.join(gate.reasons)}" for gate in where.gates if gate.reasons],
             requests=[view(request) for request in requests] or None,
+            taken_as=settled.notes or None,
             next=next_call(session, workspace, project),
         )
 
@@ -155,6 +160,26 @@ def _refuse_other_root(old: dict[str, Any], new: dict[str, Any]) -> None:
             f"code_root is fixed when a project is made ({old.get('code_root', '.')!r}).",
             remedy="Make a new project with create_project(config={'code_root': …}).",
         )
+
+
+def _refuse_goal(goal: dict[str, Any], changes: dict[str, Any], ask_owner: dict[str, Any]) -> None:
+    """Refuse keys of the goal, which is no part of the configuration: only its target can be revised, by the owner."""
+    named = {key: value for key, value in changes.items() if key.split(".")[0].strip().lower() == "goal"}
+    if not named:
+        return
+    wanted: Any = named.get("goal.target", named.get("goal"))
+    wanted = wanted.get("target") if isinstance(wanted, dict) else wanted
+    target = number_in(wanted) if isinstance(wanted, str) else wanted
+    rest = {key: value for key, value in changes.items() if key not in named}
+    amend: dict[str, Any] = {"changes": rest or None}
+    if isinstance(target, int | float) and not isinstance(target, bool) and target != goal["target"]:
+        amend["ask_owner"] = {**ask_owner, "goal": {"target": target}}
+    raise ConfigurationError(
+        f"The goal is no part of the configuration, and fixed: {goal['direction']} {goal['metric']} to "
+        f"{goal['target']:g}. Only the owner may revise its target.",
+        remedy=f"The same call with {amend}.",
+        details={"amend": amend},
+    )
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:

@@ -105,7 +105,7 @@ def start_run(
         raise
     if written is not None:
         launch_worker(written, Launch(attempt=1), run_key)
-    return view_run(workspace, run)
+    return view_run(workspace, run).model_copy(update={"taken_as": list(what.notes) or None})
 
 
 def replay_run(

@@ -9,7 +9,7 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
-from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, mended_call, parse_config
+from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, parse_config, settle
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -32,6 +32,8 @@ class Order:
     base_config_digest: str
     source: Run | None
     max_steps: int | None
+    notes: tuple[str, ...] = ()
+    """What of the changes was taken in another form than it was written in."""
 
 
 def order(
@@ -62,16 +64,17 @@ def order(
     base_digest = config_digest(parse_config(latest_config(session, project.name).values))
     if kind not in REPEATING:
         values = base if base is not None else permits.base_values(session, workspace, project, kind)
-        _check_seed(project, kind, values, changes)
         _check_final(project, kind, changes)
-        call = f"start_training(project={project.name!r}, kind={kind.value!r}"
-        config = parse_config(
-            apply_changes(values, changes if seed is None else {**changes, "seed": seed}),
-            mend=lambda mended: mended_call(mended, call, changes),
-        )
+        if base is not None:  # a study's, whose parameters are kept as they are
+            whole = changes if seed is None else {**changes, "seed": seed}
+            config, notes = parse_config(apply_changes(values, whole)), []
+        else:
+            settled = settle(changes, values, argument="changes")
+            _check_seed(project, kind, values, settled.changes)
+            config, notes = settled.config, settled.notes
         _check_alone(project, kind, config)
         bound = SMOKE_STEPS if kind is RunKind.SMOKE and max_steps is None else max_steps
-        return Order(config, base_digest, None, bound)
+        return Order(config, base_digest, None, bound, tuple(notes))
     if changes or seed is not None:
         changed = sorted({*changes, *(() if seed is None else ("seed",))})
         raise ConflictError(

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from trainwright.trainer.config.section import (
+    ImpossibleError,
     LearningRate,
     NonNegativeFloat,
     Patterns,
@@ -59,7 +60,11 @@ class OptimizerBase(Section):
     @model_validator(mode="after")
     def _layers_are_for_layer_decay(self) -> Self:
         if self.layers is not None and self.layer_decay is None:
-            raise ValueError("optimizer.layers has a meaning only with optimizer.layer_decay")
+            raise ImpossibleError(
+                "optimizer.layers has a meaning only with optimizer.layer_decay",
+                {"optimizer.layer_decay": 0.9},
+                {"optimizer.layers": None},
+            )
         return self
 
 
@@ -73,7 +78,11 @@ class SgdSection(OptimizerBase):
     @model_validator(mode="after")
     def _nesterov_needs_momentum(self) -> Self:
         if self.nesterov and self.momentum == 0.0:
-            raise ValueError("optimizer.nesterov needs optimizer.momentum above 0")
+            raise ImpossibleError(
+                "optimizer.nesterov needs optimizer.momentum above 0",
+                {"optimizer.momentum": 0.9},
+                {"optimizer.nesterov": False},
+            )
         return self
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.config.optimizers import GroupSection, OptimizerBase
 from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.user_code.paths import near_matches
 
 
 @dataclass(frozen=True)

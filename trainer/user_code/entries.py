@@ -10,9 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trainwright.trainer.config.near import near, near_matches
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.user_code.guard import user_code
-from trainwright.trainer.user_code.paths import confine, files_under, near_matches, nearest
+from trainwright.trainer.user_code.paths import confine, files_under
 
 PRIVATE = "_user_"
 """Begins the names of modules whose own names belong to libraries, or are none."""
@@ -31,15 +32,11 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
         UserCodeError: the import raised or left the process.
     """
     place, _, name = use.partition(":")
-    if not place or not name or not all(part.isidentifier() for part in name.split(".")):
-        raise ConfigurationError(
-            f"`{key}` = {use!r} is not an entry.",
-            remedy='Write "module:callable" or "path/file.py:callable".',
-        )
     try:
-        file = _file_of(place, code_root, key=key)
+        file = entry_file(use, code_root, key=key)
     except ConfigurationError as error:
-        error.details |= _mended(key, error.details.get("near"), name)
+        meant = str(error.details.get("near") or "").partition(":")[0]
+        error.details |= _mended(key, meant, name)
         raise
     with user_code(f"Importing {place}", code_root):
         module = _import(file, code_root)
@@ -50,11 +47,31 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
             raise ConfigurationError(
                 f"`{key}` = {use!r}: {file.name} has no {name!r}.{near_matches(name, known)}",
                 remedy=f"Name one of: {', '.join(known[:20]) or 'no public names'}.",
-                details=_mended(key, place, nearest(name, known)),
+                details=_mended(key, place, next(iter(near(name, known)), None)),
             )
         value = getattr(value, part)
     _require_own(value, use, code_root, key=key)
     return value
+
+
+def entry_file(use: str, code_root: Path, *, key: str) -> Path:
+    """Return the file that an entry names, without importing it.
+
+    Raises:
+        ConfigurationError: malformed, not found or outside the code root; `details["near"]` is the nearest entry.
+    """
+    place, _, name = use.partition(":")
+    if not place or not name or not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigurationError(
+            f"`{key}` = {use!r} is not an entry.",
+            remedy='Write "module:callable" or "path/file.py:callable".',
+        )
+    try:
+        return _file_of(place, code_root, key=key)
+    except ConfigurationError as error:
+        meant = error.details.get("near")
+        error.details["near"] = f"{meant}:{name}" if meant else None
+        raise
 
 
 def _public_names(value: Any, module: ModuleType) -> list[str]:
@@ -99,7 +116,7 @@ def _file_of(place: str, code_root: Path, *, key: str) -> Path:
         f"`{key}`: no module {place!r} at {code_root / stem}.py or {code_root / stem}/__init__.py."
         f"{near_matches(place, modules)}",
         remedy="Entries are looked up under code_root only; correct the name or code_root.",
-        details={"near": nearest(place, modules)},
+        details={"near": next(iter(near(place, modules)), None)},
     )
 
 

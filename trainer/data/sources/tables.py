@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.errors import DataError
-from trainwright.trainer.user_code.paths import near_matches
 
 
 @dataclass(frozen=True)
