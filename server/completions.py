@@ -46,15 +46,18 @@ def add_completions(server: MCPServer[Desk], desk: Desk) -> None:
 
 
 def _names(desk: Desk, argument: str, beginning: str) -> list[str]:
-    """Return the projects' names or the runs' ids that begin so, the newest first."""
+    """Return the projects' names, or the runs' handles and ids, that begin so, the newest first."""
     from sqlalchemy import select
 
-    from trainwright.tools.workspace.tables import Project, Run
+    from trainwright.tools.workspace.handles import run_handles
+    from trainwright.tools.workspace.tables import Project
 
-    columns = {"project": (Project.name, Project.created_at), "run_id": (Run.id, Run.created_at)}
-    if argument not in columns:
-        return []
-    name, created = columns[argument]
-    with desk.workspace().session() as session:
-        query = select(name).where(name.startswith(beginning, autoescape=True)).order_by(created.desc())
-        return list(session.scalars(query.limit(MOST_VALUES + 1)))
+    with desk.workspace().snapshot() as session:
+        if argument == "project":
+            names = list(session.scalars(select(Project.name).order_by(Project.created_at.desc())))
+        elif argument == "run_id":
+            runs = list(reversed(run_handles(session).items()))
+            names = [handle if handle.startswith(beginning) else name for handle, name in runs]
+        else:
+            return []
+    return [name for name in names if name.startswith(beginning)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,16 @@ class Desk:
                 finish_deletions(self._workspace)
             return taken_up(self._workspace.refreshed())
 
+    def with_handles(self, value: Any) -> Any:
+        """Return JSON values with every long id of a run or study replaced by its handle."""
+        from trainwright.tools.workspace.handles import LONG_ID, handles, with_handles
+
+        texts = list(_texts(value))
+        if self._workspace is None or not any(LONG_ID.search(text) for text in texts):
+            return value
+        with self._workspace.snapshot() as session:
+            return with_handles(value, handles(session, texts))
+
     def begin(self) -> None:
         """Import the operations in the background, soon after the first requests of a client have been answered.
 
@@ -76,6 +87,14 @@ class Desk:
                 logging.getLogger("trainwright").removeHandler(self._log)
                 self._log.close()
                 self._log = None
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def workspace_of(context: Context[Any, Any]) -> Workspace:

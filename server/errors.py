@@ -16,6 +16,7 @@ from typing import Any
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import ValidationError
 
+from trainwright.server.facts import offered
 from trainwright.server.wording import call_text
 from trainwright.trainer.errors import StorageError, TrainwrightError
 
@@ -91,7 +92,8 @@ def _check_line(check: dict[str, Any], remedy: Mapping[str, Any] | None) -> str:
 
 
 def _call(call: Mapping[str, Any]) -> str:
-    return call_text(call["tool"], call.get("arguments", {}))
+    call = offered(call)
+    return call_text(call["tool"], call["arguments"])
 
 
 def _why(call: Mapping[str, Any]) -> str:

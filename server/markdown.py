@@ -10,23 +10,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from trainwright.server.facts import is_call
 from trainwright.server.wording import call_text
 
 LONGEST_INLINE = 160
-SIGNIFICANT_DIGITS = 6
-AS_SET = frozenset({"next", "changed", "changes", "arguments"})
-"""Keys below which values were set by someone: they are shown as they were set, and not rounded."""
-
-
-def rounded(value: Any) -> Any:
-    """Return the value with every measured number at six significant digits; what someone set stays as it is."""
-    if isinstance(value, float):
-        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
-    if isinstance(value, list):
-        return [rounded(item) for item in value]
-    if isinstance(value, dict):
-        return {key: item if key in AS_SET else rounded(item) for key, item in value.items()}
-    return value
 
 
 def markdown(facts: Mapping[str, Any], headline: str = "", said: frozenset[str] = frozenset()) -> str:
@@ -49,7 +36,7 @@ def _block(key: str, value: Any, indent: str = "") -> list[str]:
     """Return the lines of one field that does not fit beside others."""
     if isinstance(value, str):
         return _text(key, value, indent)
-    if isinstance(value, Mapping) and not _is_call(value):
+    if isinstance(value, Mapping) and not is_call(value):
         return _mapping(key, value, indent)
     if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
         return _rows(key, value, indent)
@@ -92,7 +79,7 @@ def _rows(key: str, items: list[Any], indent: str) -> list[str]:
 def markdown_item(item: Mapping[str, Any]) -> list[str]:
     """Return the lines of one entry of a list: its short facts first, then the long ones."""
     shown = {name: value for name, value in item.items() if not _is_void(value)}
-    short = {name: value for name, value in shown.items() if _is_short(value) or _is_call(value)}
+    short = {name: value for name, value in shown.items() if _is_short(value) or is_call(value)}
     first = "; ".join(f"{name}: {_inline(value)}" for name, value in short.items())
     return [first, *(line for name, value in shown.items() if name not in short for line in _block(name, value))]
 
@@ -115,7 +102,7 @@ def _inline(value: Any, *, bare: bool = False) -> str:
     """Return a value within a line. `bare` leaves the braces of a mapping out."""
     if isinstance(value, str):
         return value
-    if _is_call(value):
+    if is_call(value):
         return _call(value)
     if isinstance(value, Mapping):
         inner = ", ".join(f"{name} {_inline(item)}" for name, item in value.items() if not _is_void(item))
@@ -132,10 +119,6 @@ def _inline(value: Any, *, bare: bool = False) -> str:
 def _call(call: Mapping[str, Any]) -> str:
     why = f" - {call['why']}" if call.get("why") else ""
     return f"{call_text(call['tool'], call.get('arguments') or {})}{why}"
-
-
-def _is_call(value: Any) -> bool:
-    return isinstance(value, Mapping) and "tool" in value and set(value) <= {"tool", "arguments", "why"}
 
 
 def _is_void(value: Any) -> bool:

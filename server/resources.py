@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from mcp.types import Annotations
 from trainwright.server import documents
 from trainwright.server.desk import workspace_of
 from trainwright.server.errors import as_tool_error, explain
+from trainwright.server.facts import facts_of
 from trainwright.trainer.errors import ConfigurationError, NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 DOCUMENT_TEMPLATE = f"{documents.URI_PREFIX}{{+path}}"
 INDEX_URI = "trainwright://documents"
-RUN_TEMPLATE = "trainwright://runs/{run_id}/status"
+RUN_TEMPLATE = "trainwright://runs/{+run_id}/status"
 
 
 class DocumentResource(Resource):
@@ -78,9 +80,12 @@ def _run(run_id: str, context: Context[Any, Any]) -> str:
 
 
 def _run_json(context: Context[Any, Any], run_id: str) -> str:
+    from trainwright.server.surface.naming import run_of
     from trainwright.tools.training_orchestrator import refresh_run
 
-    return refresh_run(workspace_of(context), run_id).model_dump_json(exclude_none=True)
+    workspace = workspace_of(context)
+    view = refresh_run(workspace, run_of(workspace, run_id))
+    return json.dumps(context.request_context.lifespan_context.with_handles(facts_of(view)))
 
 
 def _worded(function: Callable[..., str], *arguments: Any) -> str:

@@ -7,17 +7,22 @@ result as indented text. An agent pays for all three, so the tools here are a su
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
 from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import resolve_arguments
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
+from trainwright.server.desk import Desk
 from trainwright.server.errors import argument_error, as_tool_error
-from trainwright.server.markdown import markdown, rounded
+from trainwright.server.facts import facts_of
+from trainwright.server.markdown import markdown
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import Answer
@@ -51,11 +56,35 @@ class StrictTool(Tool):
             answers = await resolve_arguments(self.resolved_params, self.resolver_plans, values, context)
             if isinstance(answers, InputRequiredResult):  # the client shows the question to a person and calls again
                 return answers
-            return await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct | answers)
+            result = await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct | answers)
         except MCPError:
             raise
         except Exception as error:  # the one place where failures are worded for the agent
-            raise as_tool_error(error) from error
+            worded = as_tool_error(error)
+            raise ToolError(await _with_handles(context, str(worded))) from error
+        return await _named(context, result)
+
+
+async def _named(context: Context[Any, Any], result: CallToolResult) -> CallToolResult:
+    """Return the result with handles in place of the long ids of runs and studies, in both of its forms."""
+    texts = [block.text if isinstance(block, TextContent) else "" for block in result.content]
+    texts, facts = await _with_handles(context, [texts, result.structured_content])
+    content = [
+        block.model_copy(update={"text": text}) if isinstance(block, TextContent) else block
+        for block, text in zip(result.content, texts, strict=True)
+    ]
+    return result.model_copy(update={"content": content, "structured_content": facts})
+
+
+async def _with_handles(context: Context[Any, Any], value: Any) -> Any:
+    desk = context.request_context.lifespan_context
+    if not isinstance(desk, Desk):
+        return value
+    with suppress(
+        Exception
+    ):  # the answer stands; short names are a convenience, and what keeps them away is told by it
+        return await anyio.to_thread.run_sync(desk.with_handles, value)
+    return value
 
 
 def agent_tool(
@@ -96,15 +125,16 @@ def agent_tool(
     return make
 
 
-def reply(answer: Answer, headline: str = "", *content: ContentBlock, said: Collection[str] = ()) -> CallToolResult:
+def reply(
+    answer: Answer, headline: str = "", *content: ContentBlock, said: Collection[str] = (), full: bool = False
+) -> CallToolResult:
     """Return the answer twice: as structured content, and as Markdown with the same facts.
-
-    Fields without a value are left out: absent means "none yet".
 
     Args:
         said: fields that the headline tells already.
+        full: everything, and not only what matters now.
     """
-    facts = rounded(answer.model_dump(mode="json", exclude_none=True))
+    facts = facts_of(answer, full=full)
     text = TextContent(type="text", text=markdown(facts, headline, frozenset(said)))
     return CallToolResult(content=[text, *content], structured_content=facts)
 

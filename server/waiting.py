@@ -15,6 +15,8 @@ from mcp.server.mcpserver import Context
 from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
+    from trainwright.tools.hyperparameter_tuner import StudyView
+    from trainwright.tools.training_orchestrator import RunView
     from trainwright.tools.workspace import Workspace
 
 PROGRESS_SECONDS = 1.0
@@ -53,6 +55,30 @@ async def waited(
     finally:
         given_up.set()
         reporter.cancel()
+
+
+async def watched_run(
+    context: Context[Any, Any], workspace: Workspace, run_id: str, wait_seconds: float, after_step: int | None = None
+) -> RunView:
+    """Return the run when it has ended, raised an alert or passed the step; at the latest after the wait."""
+    from trainwright.tools.training_orchestrator import wait_for_run
+
+    def look(should_stop: Callable[[], bool]) -> RunView:
+        return wait_for_run(workspace, run_id, wait_seconds, after_step, should_stop=should_stop)
+
+    return await waited(context, look, lambda: run_progress(workspace, run_id))
+
+
+async def watched_study(
+    context: Context[Any, Any], workspace: Workspace, study_id: str, wait_seconds: float
+) -> StudyView:
+    """Return the study when it has ended; at the latest after the wait."""
+    from trainwright.tools.hyperparameter_tuner import study_status
+
+    def look(should_stop: Callable[[], bool]) -> StudyView:
+        return study_status(workspace, study_id, wait_seconds, should_stop=should_stop)
+
+    return await waited(context, look, lambda: study_progress(workspace, study_id))
 
 
 def run_progress(workspace: Workspace, run_id: str) -> Progress:

@@ -29,3 +29,11 @@ class Answer(BaseModel):
     taken_as: list[str] | None = None
     """What of the call was taken in another form than it was written in, one sentence each."""
     next: NextCall | None = None
+
+    def shown(self, *, full: bool = False) -> dict[str, Any]:
+        """The answer as JSON values; what says nothing now only when all is asked for. Absent means "none yet"."""
+        return self.model_dump(mode="json", exclude_none=True, exclude=None if full else self.unsaid())
+
+    def unsaid(self) -> dict[str, Any]:
+        """Fields that say nothing new, as pydantic's `exclude` takes them: name to True, or to what of it."""
+        return {}

@@ -9,6 +9,8 @@ from typing import Any
 
 from blake3 import blake3
 
+from trainwright.trainer.system_files import files_among
+
 CHUNK_BYTES = 1 << 20
 
 
@@ -37,8 +39,11 @@ def digest_file(path: Path) -> str:
 
 
 def digest_path(path: Path, digest: Callable[[Path], str] = digest_file) -> str:
-    """Return the digest of a file, or of a folder: names and contents of all in it but hidden files. Raises OSError."""
+    """Return the digest of a file, or of a folder: names and contents of all in it. Raises OSError.
+
+    Left out are hidden files, and those that operating systems leave.
+    """
     if not path.is_dir():
         return digest(path)
-    names = sorted(file.relative_to(path).as_posix() for file in path.rglob("[!.]*") if file.is_file())
+    names = sorted(file.relative_to(path).as_posix() for file in files_among(path.rglob("[!.]*")))
     return digest_json([[name, digest(path / name)] for name in names])

@@ -47,7 +47,6 @@ def take_step(session: Session, group: list[Any]) -> StepResult:
     samples = sum(batch_size(batch) for batch in group)
     step = _own_step if session.objective is None else _standard_step
     loss, norm, values = step(session, group)
-    require_unmeasured(values)
     if session.scaler is not None:
         values = {**values, **session.scaler.update(norm)}
     samples = samples if session.parallel is None else session.parallel.samples
@@ -81,17 +80,18 @@ def _standard_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, 
         losses.append(weighted.detach())
         session.totals.add(outcome, count, gather=session.work.gathers)
         values = outcome.values
+    require_unmeasured(values)
     loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
     if session.parallel is not None:
         loss = session.parallel.finish(loss)
     if scaler is not None:
         scaler.unscale(session.optimizers.values())
-    norm = _clip(session)
+    norm, applied = _clip(session)
     if _may_update(session, loss, norm, len(group)):
         _update(session)
     for parameter in session.parameters:  # what zero_grad does, without its bookkeeping
         parameter.grad = None
-    return loss, norm, values
+    return loss, norm, values if applied is None else {**values, "applied_gradient_norm": applied}
 
 
 def _backward(session: Session, loss: Tensor) -> None:
@@ -110,20 +110,24 @@ def _update(session: Session) -> None:
         optimizer.step()
 
 
-def _clip(session: Session) -> Tensor:
-    """Return the total gradient norm before clipping, having clipped where the configuration says so."""
+def _clip(session: Session) -> tuple[Tensor, Tensor | None]:
+    """Return the total gradient norm before clipping, and after it where the configuration clips (else None)."""
+    training = session.config.training
     if session.zero is not None:
-        return session.zero.norm()  # it clips when it updates
+        norm = session.zero.norm()  # it clips when it updates
+        return norm, None if training.clip_norm is None else norm.clamp(max=training.clip_norm)
     gradients = [p.grad for p in session.parameters if p.grad is not None]
     norm = total_norm(gradients)
     if session.parallel is not None:
         norm = session.parallel.whole(norm)
-    training = session.config.training
     if training.clip_norm is not None:
         clip_to(session.parameters, gradients, training.clip_norm, norm)
+        return norm, norm.clamp(max=training.clip_norm)
     if training.clip_value is not None:
         torch.nn.utils.clip_grad_value_(session.parameters, training.clip_value)
-    return norm
+        applied = total_norm(gradients)
+        return norm, applied if session.parallel is None else session.parallel.whole(applied)
+    return norm, None
 
 
 def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int) -> bool:
@@ -170,6 +174,7 @@ def _own_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[
         raise divergence(session, progress.step + 1, progress.epoch, progress.batch, len(group), loss, norm)
     count = sum(batch_size(batch) for batch in group)
     session.totals.add_loss(loss, count)
+    require_unmeasured(values.keys() - {"loss"})
     return loss, norm, {name: value for name, value in values.items() if name != "loss"}
 
 

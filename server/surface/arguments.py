@@ -7,7 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 Project = Annotated[str, Field(description="Project name")]
-RunId = Annotated[str, Field(description="Run id")]
+RunId = Annotated[str, Field(description="e.g. digits/baseline-2")]
+NewestRun = Annotated[str | None, Field(description="e.g. digits/baseline-2, digits, latest; default: the newest")]
 Changes = Annotated[
     dict[str, Any], Field(description='Dotted keys, e.g. {"optimizer.learning_rate": 0.001}; null removes')
 ]
@@ -29,6 +30,7 @@ IdempotencyKey = Annotated[
     AfterValidator(_not_of_a_study),  # after the length, which pydantic then asks of texts and not of null
 ]
 WaitSeconds = Annotated[float, Field(ge=0, le=50, description="Wait this long at most; 0 answers at once")]
+Detail = Literal["concise", "full"]
 Template = Literal["baseline", "tuning", "production"]
 Phase = Literal["planning", "baseline", "diagnostics", "optimization", "finalization"]
 

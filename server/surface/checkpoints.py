@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
@@ -10,22 +10,28 @@ from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
-from trainwright.server.surface.arguments import IdempotencyKey, Project, RunId
-from trainwright.server.surface.runs import told
+from trainwright.server.surface.arguments import IdempotencyKey, NewestRun, Project, RunId, WaitSeconds
+from trainwright.server.surface.naming import run_of
+from trainwright.server.surface.runs import started
 from trainwright.server.wording import counted
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_orchestrator import RunView
+    from trainwright.tools.workspace import Workspace
 
 
 @agent_tool("tools.checkpoint_manager:CheckpointList", title="List checkpoints", read_only=True)
 def list_checkpoints(
     context: Context[Any, Any],
-    run_id: RunId,
+    run_id: NewestRun = None,
     verify: Annotated[bool, Field(description="Also compare every file with its digest")] = False,
 ) -> CallToolResult:
     """The checkpoints of a run with step, epoch, size, digest and whether they are best or last. With verify, names
     every file that was changed or is missing."""
     from trainwright.tools import checkpoint_manager
 
-    answer = checkpoint_manager.list_checkpoints(workspace_of(context), run_id, verify=verify)
+    workspace = workspace_of(context)
+    answer = checkpoint_manager.list_checkpoints(workspace, run_of(workspace, run_id), verify=verify)
     checked = f"; {len(answer.problems)} problems" if verify else ""
     return reply(
         answer, f"Run {answer.run_id}: {counted(len(answer.checkpoints), 'checkpoint')}{checked}.", said={"run_id"}
@@ -33,17 +39,19 @@ def list_checkpoints(
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Export the final model")
-def export_model(
+async def export_model(
     context: Context[Any, Any],
     project: Project,
     run_id: Annotated[RunId | None, Field(description="Default: the final run")] = None,
     idempotency_key: IdempotencyKey = None,
+    wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:
     """Export the final run's best checkpoint to safetensors and ONNX, compare ONNX with the model, and evaluate the
     test split, in the background. Refuses outside finalization and runs that are not completed."""
     from trainwright.tools import checkpoint_manager
 
-    view = checkpoint_manager.export_model(
-        workspace_of(context), project, run_id=run_id, idempotency_key=idempotency_key
-    )
-    return told(view)
+    def order(workspace: Workspace) -> RunView:
+        run = run_of(workspace, run_id, project) if run_id else None
+        return checkpoint_manager.export_model(workspace, project, run_id=run, idempotency_key=idempotency_key)
+
+    return await started(context, order, wait_seconds)

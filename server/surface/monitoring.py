@@ -12,7 +12,8 @@ from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, content_only, reply
-from trainwright.server.surface.arguments import Project, RunId
+from trainwright.server.surface.arguments import Detail, Project, RunId
+from trainwright.server.surface.naming import run_of
 from trainwright.server.wording import counted
 
 
@@ -23,6 +24,7 @@ def diagnose_run(
         Project | None, Field(description="Alone: its baseline, with the report; before that, the run that failed")
     ] = None,
     run_id: Annotated[RunId | None, Field(description="Any run, also one that still goes on")] = None,
+    detail: Detail = "concise",
 ) -> CallToolResult:
     """Find what is wrong with a run and what would mend it: alerts with their document and ready configuration
     changes, the fit of the learning curves, and a recommendation: deploy, optimize or debug. With project alone it
@@ -38,13 +40,19 @@ def diagnose_run(
             "diagnose_run needs a project or a run_id.",
             remedy="diagnose_run(project='…'); project_status() lists them.",
         )
+    run = run_of(workspace, run_id, project) if run_id else None
     if project is None:
         with workspace.session() as session:
-            project = get_run(session, str(run_id)).project
-    answer = projects.diagnose(workspace, project, run_id)
+            project = get_run(session, str(run)).project
+    answer = projects.diagnose(workspace, project, run)
     found = f"{answer.fit} fit, recommendation: {answer.recommendation}."
     said = {"run_id", "project", "kind", "state", "fit", "recommendation"}
-    return reply(answer, f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}", said=said)
+    return reply(
+        answer,
+        f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}",
+        said=said,
+        full=detail == "full",
+    )
 
 
 @agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True, structured=False)
@@ -58,7 +66,8 @@ def plot_metrics(
     """See the learning curves of one run or several overlaid: a picture in the answer, and its file's path."""
     from trainwright.tools import projects
 
-    answer = projects.plot_metrics(workspace_of(context), run_ids, metric)
+    workspace = workspace_of(context)
+    answer = projects.plot_metrics(workspace, [run_of(workspace, run) for run in run_ids], metric)
     picture = base64.b64encode(Path(answer.path).read_bytes()).decode()
     image = ImageContent(type="image", data=picture, mime_type="image/png")
     return content_only(answer, f"{metric or 'Learning curves'} of {counted(len(answer.run_ids), 'run')}.", image)
@@ -71,5 +80,6 @@ def compare_runs(
     """Runs side by side: metrics at the best and last epoch, time, and only those configuration keys that differ."""
     from trainwright.tools import projects
 
-    answer = projects.compare_runs(workspace_of(context), run_ids)
+    workspace = workspace_of(context)
+    answer = projects.compare_runs(workspace, [run_of(workspace, run) for run in run_ids])
     return reply(answer, f"{counted(len(answer.runs), 'run')} compared.")

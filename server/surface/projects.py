@@ -10,7 +10,7 @@ from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
-from trainwright.server.surface.arguments import AskOwner, Changes, Goal, Phase, Project, Template
+from trainwright.server.surface.arguments import AskOwner, Changes, Detail, Goal, Phase, Project, Template
 from trainwright.server.surface.asking import OwnersAnswer, question, take_answer
 from trainwright.server.wording import counted
 
@@ -68,6 +68,7 @@ def configure(
     ask_owner: Annotated[
         AskOwner | None, Field(description="What only the workspace's owner may grant; asking again tells the answer")
     ] = None,
+    begin_release: Annotated[bool, Field(description="Work on a finished project: begins its next release")] = False,
     said: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
@@ -82,7 +83,15 @@ def configure(
         if ask_owner.delete_project:
             gone = projects.delete_project(workspace, project, reason=reason)
             return reply(gone, f"Project {project} is deleted, with {gone.runs} runs.", said={"project", "runs"})
-    answer = projects.configure(workspace, project, changes=changes, reason=reason, template=template, ask_owner=wishes)
+    answer = projects.configure(
+        workspace,
+        project,
+        changes=changes,
+        reason=reason,
+        template=template,
+        ask_owner=wishes,
+        begin_release=begin_release,
+    )
     kept = f"is kept as version {answer.version}" if answer.changed else f"stays at version {answer.version}"
     return reply(answer, f"The configuration of {project} {kept}.", said={"project", "version"})
 
@@ -90,7 +99,9 @@ def configure(
 @agent_tool(
     "tools.projects:ProjectStatus", "server.surface.answers:ProjectsAnswer", title="Show projects", read_only=True
 )
-def project_status(context: Context[Any, Any], project: Project | None = None) -> CallToolResult:
+def project_status(
+    context: Context[Any, Any], project: Project | None = None, detail: Detail = "concise"
+) -> CallToolResult:
     """Where a project stands: phase, checks of its gate, runs, what to do next. Without a name: the newest
     projects. Call it first in a new session."""
     from trainwright.server.surface.answers import ProjectsAnswer
@@ -105,11 +116,21 @@ def project_status(context: Context[Any, Any], project: Project | None = None) -
         begin = NextCall(tool="read_document", arguments={"path": PLANNING}, why="it shows how a project is made")
         answer = ProjectsAnswer(projects=listed, left_out=max(0, total - len(listed)), next=None if listed else begin)
         return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.")
-    return reply(status, f"Project {project}: {'finished' if status.finished else status.phase}.", said={"project"})
+    return reply(
+        status,
+        f"Project {project}: {'finished' if status.finished else status.phase}.",
+        said={"project"},
+        full=detail == "full",
+    )
 
 
 @agent_tool("tools.projects:GateAnswer", title="Pass a gate", idempotent=True)
-def pass_gate(context: Context[Any, Any], project: Project, phase: Phase) -> CallToolResult:
+def pass_gate(
+    context: Context[Any, Any],
+    project: Project,
+    phase: Annotated[Phase | None, Field(description="Default: the present one")] = None,
+    detail: Detail = "concise",
+) -> CallToolResult:
     """Ask for the gate that ends a phase. The server computes every check from evidence it measured; nothing you say
     counts. Refuses with the failed checks, measured beside required, and the call that mends each."""
     from trainwright.tools import projects
@@ -118,4 +139,4 @@ def pass_gate(context: Context[Any, Any], project: Project, phase: Phase) -> Cal
     said = f"The gate of {answer.phase} is {answer.outcome}."
     if answer.now_in == "finished":
         said += f" The project is finished: {answer.folder}/final_model."
-    return reply(answer, said, said={"project", "phase", "outcome"})
+    return reply(answer, said, said={"project", "phase", "outcome"}, full=detail == "full")

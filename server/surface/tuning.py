@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio.to_thread
@@ -12,15 +12,16 @@ from pydantic import Field
 
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
-from trainwright.server.surface.arguments import IdempotencyKey, Project, WaitSeconds
-from trainwright.server.waiting import Progress, study_progress, waited
+from trainwright.server.surface.arguments import Detail, IdempotencyKey, Project, WaitSeconds
+from trainwright.server.surface.naming import study_of
+from trainwright.server.waiting import watched_study
 
 if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner import StudyView
 
 
 @agent_tool("tools.hyperparameter_tuner:StudyView", title="Start a search")
-def start_tuning(
+async def start_tuning(
     context: Context[Any, Any],
     project: Project,
     search: Annotated[
@@ -32,40 +33,35 @@ def start_tuning(
         ),
     ] = None,
     idempotency_key: IdempotencyKey = None,
+    wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:
     """Search hyperparameters in the background: trials on the validation split, then the best and the baseline again
     on several seeds. Refuses outside the optimization phase and above the trial limit."""
     from trainwright.tools import hyperparameter_tuner
 
-    view = hyperparameter_tuner.start_study(
-        workspace_of(context), project, search=search, idempotency_key=idempotency_key
-    )
+    workspace = await anyio.to_thread.run_sync(workspace_of, context)
+    start = partial(hyperparameter_tuner.start_study, search=search, idempotency_key=idempotency_key)
+    view = await anyio.to_thread.run_sync(start, workspace, project)
+    if wait_seconds and not view.is_ended:
+        view = await watched_study(context, workspace, view.study_id, wait_seconds)
     return told(view)
 
 
 @agent_tool("tools.hyperparameter_tuner:StudyView", title="Look at a search", read_only=True)
 async def tuning_status(
     context: Context[Any, Any],
-    study_id: Annotated[str, Field(description="Study id")],
+    study_id: Annotated[str | None, Field(description="e.g. digits/study-1, digits; default: the newest")] = None,
     wait_seconds: WaitSeconds = 0.0,
+    detail: Detail = "concise",
 ) -> CallToolResult:
     """Trials done, best trial so far, and at the end whether the improvement over the baseline holds on repeated
     seeds. With wait_seconds it returns early when the study ends. The study goes on when the wait is cancelled."""
-    from trainwright.tools.hyperparameter_tuner import study_status
-
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
-
-    def look(should_stop: Callable[[], bool]) -> StudyView:
-        return study_status(workspace, study_id, wait_seconds, should_stop=should_stop)
-
-    def progress() -> Progress:
-        return study_progress(workspace, study_id)
-
-    view = await waited(context, look, progress)
-    return told(view)
+    study = await anyio.to_thread.run_sync(study_of, workspace, study_id)
+    return told(await watched_study(context, workspace, study, wait_seconds), full=detail == "full")
 
 
-def told(view: StudyView) -> CallToolResult:
+def told(view: StudyView, *, full: bool = False) -> CallToolResult:
     """Return the answer about a study."""
     line = f"Study {view.study_id} of {view.project}: {view.state}, {view.trials_done}/{view.trials_total} trials."
-    return reply(view, line, said={"study_id", "project", "state", "trials_done", "trials_total"})
+    return reply(view, line, said={"study_id", "project", "state", "trials_done", "trials_total"}, full=full)

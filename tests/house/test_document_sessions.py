@@ -45,5 +45,5 @@ async def _wait(client, run_id):
         if view["state"] not in {"created", "starting", "running"}:
             assert view["state"] == "completed", view
             return
-    await client.call_tool("stop_training", {"project": run_id.split("-")[1], "run_id": run_id})
+    await client.call_tool("stop_training", {"project": run_id.split("/")[0], "run_id": run_id})
     pytest.fail(f"{run_id} did not end")

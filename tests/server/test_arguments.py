@@ -6,7 +6,8 @@ import pytest
 @pytest.mark.parametrize(
     ("tool", "arguments", "expected"),
     [
-        ("run_status", {"run": "x"}, ["unknown argument `run`; did you mean `run_id`?", "`run_id` is required"]),
+        ("run_status", {"run": "x"}, ["unknown argument `run`; did you mean `run_id`?"]),
+        ("configure", {"projet": "x"}, ["unknown argument `projet`; did you mean `project`?", "`project` is required"]),
         ("run_status", {"run_id": "x", "wait_seconds": 600}, ["`wait_seconds` = 600", "less than or equal to 50"]),
         ("run_status", {"run_id": 7}, ["`run_id` = 7", "valid string"]),
         ("run_status", {"run_id": "x", "wait_seconds": "soon"}, ["`wait_seconds` = 'soon'", "valid number"]),

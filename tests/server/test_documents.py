@@ -135,7 +135,7 @@ async def test_paths_names_and_ids_are_completed(in_memory):
         )
         prompt = PromptReference(type="ref/prompt", name="finalize_and_export")
         assert await completed(prompt, "project", "ir") == ["iris"]
-        runs = ResourceTemplateReference(type="ref/resource", uri="trainwright://runs/{run_id}/status")
+        runs = ResourceTemplateReference(type="ref/resource", uri="trainwright://runs/{+run_id}/status")
         assert await completed(runs, "run_id", "") == []
         assert await completed(prompt, "colour", "bl") == []
 

@@ -56,7 +56,7 @@ async def test_a_refused_gate_shows_measured_beside_required_and_the_exact_call(
         await agent.project()
         said = await agent.refusal("pass_gate", project="iris", phase="planning")
     assert "- planning.smoke_run_passed: measured no smoke run of this configuration; required a completed" in said
-    assert 'Remedy: start_training(project="iris", kind="smoke")' in said
+    assert 'Remedy: start_training(project="iris", kind="smoke", wait_seconds=50)' in said
     assert "Document: read_document(path='phases/planning/checklist.md')" in said
 
 

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from trainwright.server.markdown import markdown, rounded
+from trainwright.server.facts import rounded
+from trainwright.server.markdown import markdown
 
 ANSWER = {
     "project": "digits",

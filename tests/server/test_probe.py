@@ -31,7 +31,7 @@ async def test_a_probe_answers_small_with_plots_and_a_call_that_applies_what_it_
         listed = await agent.get("list_checkpoints", run_id=run_id)
         assert listed["checkpoints"] == []
         status = await agent.get("project_status", project="iris")
-        assert status["next"]["arguments"] == {"project": "iris", "kind": "smoke"}, "a probe opens no gate"
+        assert status["next"]["arguments"]["kind"] == "smoke", "a probe opens no gate"
         answer = await agent.get("configure", **view["next"]["arguments"])
         assert answer["changed"]["optimizer.learning_rate"] == [1e-6, found["suggested_learning_rate"]]
 

@@ -25,7 +25,7 @@ async def test_old_and_new_protocol_serve_the_same(over_stdio, mode):
         templates = (await agent.client.list_resource_templates()).resource_templates
         assert {template.uri_template for template in templates} == {
             "trainwright://documents/{+path}",
-            "trainwright://runs/{run_id}/status",
+            "trainwright://runs/{+run_id}/status",
         }
 
 

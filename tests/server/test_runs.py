@@ -35,9 +35,11 @@ async def test_a_smoke_run_brings_the_evidence_that_opens_planning(in_memory, ir
     async with in_memory() as agent:
         first = await agent.project(config={**iris, "loader": {"prefetch_factor": 4}})
         assert first["next"]["tool"] == "start_training"
-        view = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
+        order = {"project": "iris", "kind": "smoke"}
+        assert first["next"]["arguments"] == {**order, "wait_seconds": 50}
+        view = await agent.get("start_training", **order, idempotency_key="smoke-1")
         assert view["next"]["tool"] == "run_status", "the worker has just begun to import torch"
-        again = await agent.get("start_training", **first["next"]["arguments"], idempotency_key="smoke-1")
+        again = await agent.get("start_training", **order, idempotency_key="smoke-1")
         assert again["run_id"] == view["run_id"], "the same key must not start a second run"
         done = await agent.ended(view["run_id"])
         assert done["state"] == "completed"
@@ -104,7 +106,7 @@ async def test_a_server_killed_during_training_loses_nothing(over_stdio, server_
 BAD_CODE = {
     "raises": ("def __init__(self): raise KeyError('width')", "user_code", "width"),
     "exits": ("def __init__(self): import sys; sys.exit(3)", "user_code", "exit"),
-    "hangs": ("def __init__(self): import time; time.sleep(10**6)", "user_code", "longer than 8 s"),
+    "hangs": ("def __init__(self): import time; time.sleep(10**6)", "user_code", "longer than 10 s"),
     "misfits": (
         "def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(4, 2)\n"
         "    def forward(self, x): return self.layer(x)",
@@ -124,7 +126,7 @@ async def test_whatever_user_code_does_the_agent_is_told_and_the_server_lives(in
             code = f"from torch import nn\nclass Net(nn.Module):\n    {body}\n"
             (tmp_path / "mine" / f"{name}.py").write_text(code)
             config = {**iris, "model": {"use": f"{name}.py:Net"}, "code_root": "mine"}
-            await agent.project(name, config, limits={"user_code_seconds": 8 if name == "hangs" else 100})
+            await agent.project(name, config, limits={"user_code_seconds": 2 if name == "hangs" else 100})
             runs[name] = (await agent.get("start_training", project=name, kind="smoke"))["run_id"]
         for name, run_id in runs.items():
             _, category, cause = BAD_CODE[name]
@@ -161,7 +163,7 @@ async def test_a_project_whose_smoke_run_failed_is_diagnosed_by_that_run(in_memo
         assert max(sizes) < 2**20
         answer = await agent.get("configure", **found["next"]["arguments"])
         assert answer["changed"]["model.args.hidden"] == [[2**20, 2**20], sizes]
-        assert answer["next"]["arguments"] == {"project": "iris", "kind": "smoke"}
+        assert answer["next"]["arguments"] == {"project": "iris", "kind": "smoke", "wait_seconds": 50}
 
 
 @pytest.mark.parametrize(

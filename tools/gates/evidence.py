@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.releases import BEGUN, Release, releases
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
@@ -177,6 +178,27 @@ class Evidence:
         """Return (sequence, body) of the project's ledger entries of a kind, in order."""
         return entries(self.session, self.name, kind, before=self.before)
 
+    @cached_property
+    def begun(self) -> list[int]:
+        """Ledger sequences at which work on a further release began, in order."""
+        return [sequence for sequence, _ in self.entries(BEGUN)]
+
+    @cached_property
+    def releases(self) -> list[Release]:
+        """What was finished so far, in order; the newest may be worked on since."""
+        return releases(self.entries("gate"), self.begun)
+
+    @property
+    def reference(self) -> Release | None:
+        """The release before the one that is worked on: what the new results are compared with."""
+        return next((release for release in self.releases if release.number == len(self.begun)), None)
+
+    @property
+    def decisions(self) -> list[tuple[int, dict[str, Any]]]:
+        """The gate decisions of the present release, as (ledger sequence, body) in order."""
+        start = self.begun[-1] if self.begun else 0
+        return [(sequence, body) for sequence, body in self.entries("gate") if sequence > start]
+
     def surroundings(self, run: RunEvidence) -> list[str]:
         """Return one sentence for every file of code or data, and package, that changed since the run saw them."""
         if run.id not in self._surroundings:
@@ -290,7 +312,7 @@ class Evidence:
     @cached_property
     def final_values(self) -> dict[str, Any] | None:
         """The configuration fixed by the optimization gate, or None before it has passed."""
-        decided = [body for _, body in self.entries("gate") if body["phase"] == "optimization"]
+        decided = [body for _, body in self.decisions if body["phase"] == "optimization"]
         accepted = [body for body in decided if body["outcome"] != "refused"]
         return accepted[-1]["final_values"] if accepted else None
 

@@ -72,6 +72,8 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
     }
     if report.phase is Phase.OPTIMIZATION and report.outcome != "refused":
         body["final_values"] = final_values(evidence)
+    if report.phase is Phase.FINALIZATION and report.outcome != "refused":
+        body["release"] = sealed_release(evidence)
     decided_at = now()
     entry = append(evidence.session, evidence.name, "gate", body | {"created_at": as_told(decided_at)})
     decision = GateDecision(
@@ -86,6 +88,13 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
     evidence.session.add(decision)
     evidence.session.flush()
     return entry.sequence
+
+
+def sealed_release(evidence: Evidence) -> dict[str, Any]:
+    """Return what passing the last gate seals: the release's number, and the earlier decisions that it stands on."""
+    accepted = {body["phase"]: sequence for sequence, body in evidence.decisions if body["outcome"] != "refused"}
+    accepted.pop(Phase.FINALIZATION.value, None)
+    return {"number": 1 + len(evidence.begun), "decisions": accepted}
 
 
 def circumstances(evidence: Evidence, phase: Phase) -> dict[str, Any]:

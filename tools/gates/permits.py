@@ -32,8 +32,9 @@ def permit(session: Session, workspace: Workspace, project: Project, kind: RunKi
     if where.is_finished and (looks or kind not in PERMITTED[where.phase]):
         why = "look at the test split again" if looks else "belong to an earlier phase"
         raise GateRefusedError(
-            f"All gates of {project.name} have passed; a further {kind.value} run would {why}.",
-            remedy=f"Use final_model/, or change something: configure(project={project.name!r}, changes={{…}}).",
+            f"All gates of {project.name} have passed ({where.release}); a further {kind.value} run would {why}.",
+            remedy=f"Use final_model/, or work on: configure(project={project.name!r}, changes={{…}}, "
+            "begin_release=True) begins the next release.",
             document="phases/finalization/workflow.md",
         )
     if kind not in PERMITTED[where.phase]:

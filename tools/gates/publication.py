@@ -10,9 +10,11 @@ import secrets
 import shutil
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import StorageError
+from trainwright.trainer.system_files import files_among
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +26,8 @@ DRAFTS = ".drafts"
 REPLACED = "replaced"
 WHOLE = ("final_model",)
 """Folders that hold nothing but what one decision names: they are replaced, not added to."""
+OF_A_RELEASE = ("final_model.intoto.json", "ro-crate-metadata.json")
+"""What speaks of the files in WHOLE, and moves with them when the next release takes their place."""
 NAMING = ("gate", "diagnosis", "attestation")
 """Kinds of ledger entries that name artifacts."""
 
@@ -47,7 +51,7 @@ def new_drafts(folder: Path) -> Path:
 
 def digests_of(drafts: Path) -> dict[str, str]:
     """Return the digest of every file below the folder, by its relative name."""
-    files = sorted(path for path in drafts.rglob("*") if path.is_file())
+    files = sorted(files_among(drafts.rglob("*")))
     return {str(path.relative_to(drafts)): digest_file(path) for path in files}
 
 
@@ -61,8 +65,9 @@ def publish(session: Session, project: str, folder: Path) -> None:
         return
     bodies = sorted((entry for kind in NAMING for entry in entries(session, project, kind)), key=lambda entry: entry[0])
     recorded = {name: digest for _, body in bodies for name, digest in body["artifacts"].items()}
+    earlier = len(entries(session, project, BEGUN))
     try:
-        _settle(folder, recorded)
+        _settle(folder, recorded, folder_of(folder, earlier) if earlier else None)
     except OSError as error:
         raise StorageError(
             f"Recorded artifacts of {project} could not be moved into place: {error.strerror}.",
@@ -70,15 +75,27 @@ def publish(session: Session, project: str, folder: Path) -> None:
         ) from error
 
 
-def _settle(folder: Path, recorded: Mapping[str, str]) -> None:
+def _settle(folder: Path, recorded: Mapping[str, str], kept: Path | None) -> None:
     drafted = folder / DRAFTS
     shutil.rmtree(drafted / REPLACED, ignore_errors=True)
     for drafts in sorted(drafted.iterdir()):
         found = digests_of(drafts)
         if found and found.items() <= recorded.items():
+            if kept is not None and any((drafts / name).is_dir() for name in WHOLE):
+                _keep(folder, kept)
             _move(drafts, folder, drafted / REPLACED)
         shutil.rmtree(drafts)
     shutil.rmtree(drafted)
+
+
+def _keep(folder: Path, kept: Path) -> None:
+    """Move the release before to the place where it stays, its final model last: by that a crash is found again."""
+    if not (folder / WHOLE[0]).is_dir() or (kept / WHOLE[0]).exists():
+        return
+    kept.mkdir(parents=True, exist_ok=True)
+    for name in (*OF_A_RELEASE, *WHOLE):
+        if (folder / name).exists():
+            (folder / name).rename(kept / name)
 
 
 def _move(drafts: Path, folder: Path, replaced: Path) -> None:

@@ -22,15 +22,21 @@ MOST_NAMED = 5
 
 def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict[str, str]) -> list[str]:
     """Return one sentence for everything a decision rested on that is different now; none means it is fresh."""
+    reasons = changes_around(evidence, rested_on)
+    for run_id in rested_on.get("runs", []):
+        run = evidence.run(run_id)
+        reasons += run.differences if run else [f"evidence: the record of run {run_id} is gone"]
+    return reasons + artifact_changes(evidence.folder, artifacts, evidence.inspection.digest)
+
+
+def changes_around(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
+    """Return what is different now of all that may rightly change: configuration, code, data, packages, exemptions."""
     reasons = configuration_changes(evidence, rested_on)
     smoke = evidence.run(rested_on.get("smoke_run", ""))
     if smoke is not None:
         reasons += evidence.surroundings(smoke)
         reasons += exemption_changes(smoke, operations(evidence.grants))
-    for run_id in rested_on.get("runs", []):
-        run = evidence.run(run_id)
-        reasons += run.differences if run else [f"evidence: the record of run {run_id} is gone"]
-    return reasons + artifact_changes(evidence.folder, artifacts, evidence.inspection.digest)
+    return reasons
 
 
 def changes_of_surroundings(code_root: str, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:

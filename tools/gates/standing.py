@@ -8,7 +8,9 @@ from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.publication import publish
+from trainwright.tools.gates.releases import Release
 from trainwright.tools.gates.staleness import changes_since
+from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
@@ -36,6 +38,10 @@ class Standing(BaseModel):
     phase: Phase
     is_finished: bool
     gates: list[GateStanding]
+    release: Release | None = None
+    """Of a finished project: what its last gate sealed. Finished it stays, whatever changes."""
+    remarks: list[str] = []
+    """Of a finished project: what has changed since, a sentence each."""
 
     def gate(self, phase: Phase) -> GateStanding:
         """Return one gate's standing."""
@@ -49,23 +55,62 @@ class Standing(BaseModel):
             return ""
         return f" The {self.phase.value} gate is stale: {'; '.join(reasons[:3])}. With that put back it stands again."
 
+    @property
+    def finished_text(self) -> str:
+        """Since when it is finished and what has changed since: `finished on 2026-11-22 (release 1)`."""
+        if self.release is None:
+            return ""
+        on = f" on {self.release.date}" if self.release.date else ""
+        since = f"; since then: {'; '.join(self.remarks[:3])}" if self.remarks else ""
+        return f"finished{on} (release {self.release.number}){since}"
+
 
 def accepted_decisions(evidence: Evidence) -> dict[Phase, tuple[int, dict[str, Any]]]:
-    """Return the latest accepted decision of each phase as (ledger sequence, body)."""
+    """Return the present release's latest accepted decision of each phase as (ledger sequence, body)."""
     found: dict[Phase, tuple[int, dict[str, Any]]] = {}
-    for sequence, body in evidence.entries("gate"):
+    for sequence, body in evidence.decisions:
         if body["outcome"] != "refused":
             found[Phase(body["phase"])] = (sequence, body)
     return found
 
 
 def standing(evidence: Evidence) -> Standing:
-    """Derive where the project stands: the phase is the first whose gate is not passed and fresh.
+    """Derive where the project stands: finished once its last gate has passed, until the next release is begun.
 
-    First it publishes what a decision has left as drafts, so within a session that has recorded no decision itself.
+    Before, the phase is the first whose gate is not passed and fresh. First it publishes what a decision has left as
+    drafts, so within a session that has recorded no decision itself.
     """
     publish(evidence.session, evidence.name, evidence.folder)
     decisions = accepted_decisions(evidence)
+    last = decisions.get(Phase.FINALIZATION)
+    # Only early versions passed an earlier gate again after the last one: then its freshness decides, as it did.
+    if last is not None and last[0] == max(sequence for sequence, _ in decisions.values()):
+        return _sealed(evidence, decisions)
+    return _by_freshness(evidence, decisions)
+
+
+def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> Standing:
+    """Return the standing of a release: nothing re-opens it, and what differs by now are remarks."""
+    gates = [
+        GateStanding(phase=phase, status=body["outcome"], ledger_sequence=sequence)
+        for phase, (sequence, body) in sorted(decisions.items(), key=lambda decided: decided[0].number)
+    ]
+    remarks: list[str] = []
+    for _, body in decisions.values():
+        try:
+            remarks += changes_since(evidence, body["rested_on"], body["artifacts"])
+        except TrainwrightError as error:  # a record that cannot be read any more: `verify` names it too
+            remarks.append(error.message)
+    return Standing(
+        phase=Phase.FINALIZATION,
+        is_finished=True,
+        gates=gates,
+        release=evidence.releases[-1],
+        remarks=list(dict.fromkeys(remarks)),
+    )
+
+
+def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> Standing:
     gates: list[GateStanding] = []
     present: Phase | None = None
     for phase in Phase:
@@ -80,4 +125,6 @@ def standing(evidence: Evidence) -> Standing:
         if present is None and status in {"open", "stale"}:
             present = phase
         gates.append(GateStanding(phase=phase, status=status, reasons=reasons, ledger_sequence=sequence))
-    return Standing(phase=present or Phase.FINALIZATION, is_finished=present is None, gates=gates)
+    finished = present is None
+    release = evidence.releases[-1] if finished else None
+    return Standing(phase=present or Phase.FINALIZATION, is_finished=finished, gates=gates, release=release)

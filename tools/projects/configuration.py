@@ -24,7 +24,11 @@ from trainwright.tools.owner import (
     limit_wishes,
     view,
 )
+<<<<<<< HEAD
 from trainwright.tools.projects.named_files import require_files
+=======
+from trainwright.tools.projects.releasing import begin, refuse_to_change
+>>>>>>> main
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
@@ -54,6 +58,8 @@ class ConfigurationAnswer(Answer):
     phase: str
     reopened: list[str]
     """Gates that are stale by now, with the reason."""
+    release_begun: int | None = None
+    """The release that is worked on from now on; the one before it stays finished."""
     requests: list[RequestView] | None = None
     """What this call asked of the owner, and where it stands."""
 
@@ -66,18 +72,23 @@ def configure(
     reason: str = "",
     template: str | None = None,
     ask_owner: dict[str, Any] | None = None,
+    begin_release: bool = False,
 ) -> ConfigurationAnswer:
     """Apply dotted changes and keep the result as a new version (no change, no version); ask the owner for the rest.
 
     Args:
         ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
             alert: id}; asking again tells how it stands.
+        begin_release: work on a finished project: its next release begins with planning. No effect on one that is
+            worked on, so that the call may be repeated.
 
     Raises:
         NotFoundError: no such project.
         ConfigurationError: the result breaks the schema, or the wish makes no sense; nothing was changed.
-        ConflictError: too many requests wait for the owner.
+        ConflictError: the project is finished, and the call would change it without beginning a release; or too many
+            requests wait for the owner.
     """
+    asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values
@@ -93,6 +104,10 @@ def configure(
             if before.get(key) != after.get(key)
         }
         wishes = _wishes(workspace, row, ask_owner or {})
+        where = standing(Evidence(session, workspace, project))
+        if where.release is not None and changed and not begin_release:
+            refuse_to_change(project, where, asked)
+        begun = begin(session, project, where, reason) if begin_release else None
         if changed:
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
@@ -104,6 +119,7 @@ def configure(
             digest=evidence.version.digest,
             changed=changed,
             phase=where.phase.value,
+            release_begun=begun,
             reopened=[f"{gate.phase.value}: {'; '.join(gate.reasons)}" for gate in where.gates if gate.reasons],
             requests=[view(request) for request in requests] or None,
             taken_as=settled.notes or None,

@@ -13,6 +13,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import GateReport, evaluate, record
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.gates.standing import Standing, standing
 from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.projects.status import CheckLineView
@@ -48,15 +49,15 @@ class GateAnswer(Answer):
     ledger_sequence: int
 
 
-def pass_gate(workspace: Workspace, project: str, phase: str) -> GateAnswer:
-    """Ask for the gate that ends a phase.
+def pass_gate(workspace: Workspace, project: str, phase: str | None = None) -> GateAnswer:
+    """Ask for the gate that ends a phase; without one, the present phase.
 
     Raises:
         GateRefusedError: a check failed, or the phase is not the present one. The refusal is recorded too.
         NotFoundError: no such project.
         ConfigurationError: no such phase.
     """
-    wanted = _phase(phase)
+    wanted = _phase(phase) if phase is not None else None
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
@@ -72,11 +73,12 @@ def pass_gate(workspace: Workspace, project: str, phase: str) -> GateAnswer:
 
 
 def _decide(
-    session: Session, workspace: Workspace, project: str, wanted: Phase
+    session: Session, workspace: Workspace, project: str, wanted: Phase | None
 ) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
     """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
     evidence = Evidence(session, workspace, project, inspection=Inspection())  # a decision reads every file
     where = standing(evidence)
+    wanted = wanted or where.phase
     if where.is_finished or wanted is not where.phase:
         return _out_of_turn(evidence, where, wanted)
     report = evaluate(evidence, wanted)
@@ -91,13 +93,10 @@ def _decide(
 
 
 def _provenance(workspace: Workspace, project: str) -> list[str]:
-    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds.
-
-    The gate need not be the last: an earlier one that was passed again is one of the decisions that it names.
-    """
+    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds."""
     try:
         return attest(workspace, project).artifacts
-    except ConflictError as error:  # a gate is stale by now: there is nothing to stand for
+    except ConflictError as error:  # the next release was begun meanwhile
         log.info("no provenance of %s: %s", project, error)
         return []
     except (TrainwrightError, OSError) as error:
@@ -113,14 +112,13 @@ def finish_provenance(workspace: Workspace) -> list[str]:
 
 
 def _lacks_provenance(session: Session, project: str) -> bool:
-    """Whether a final model stands for gates that passed after its provenance was written, or has none."""
+    """Whether the newest release has no provenance."""
     try:
-        passed = [(at, body["phase"]) for at, body in entries(session, project, "gate") if body["outcome"] != "refused"]
-        attested = [at for at, _ in entries(session, project, "attestation")]
+        finished = releases(entries(session, project, "gate"), (at for at, _ in entries(session, project, BEGUN)))
+        attested = {body["finalization"] for _, body in entries(session, project, "attestation")}
     except (ValueError, LookupError, TypeError):
         return False  # an entry was damaged: `verify` names it, and the server goes on
-    is_final = any(phase == Phase.FINALIZATION.value for _, phase in passed)
-    return is_final and passed[-1][0] > max(attested, default=0)
+    return bool(finished) and finished[-1].sequence not in attested
 
 
 def refusal_of(report: GateReport, project: str) -> GateRefusedError:
@@ -159,7 +157,9 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
 def _out_of_turn(evidence: Evidence, where: Standing, wanted: Phase) -> GateRefusedError:
     call = next_call(evidence.session, evidence.workspace, evidence.name)
     status = where.gate(wanted).status
-    if status in {"passed", "skipped"}:
+    if where.is_finished:
+        message = f"The project {evidence.name} is {where.finished_text}: every gate has passed."
+    elif status in {"passed", "skipped"}:
         message = f"The {wanted.value} gate has {status} already; nothing it rested on has changed."
     else:
         message = f"The {wanted.value} gate is closed: the project is in {where.phase.value}."

@@ -32,6 +32,7 @@ MOST_ALERTS = 5
 MOST_CHARACTERS = 160
 """Of one text: whoever asks often should not pay for one long sentence."""
 MOST_REQUESTS = 10
+MOST_REMARKS = 8
 
 
 class CheckLineView(BaseModel):
@@ -81,10 +82,16 @@ class ProjectStatus(Answer):
     goal: str
     phase: str
     finished: bool
+    release: int | None = None
+    """Number of the release that is finished or, from the second on, worked on."""
+    finished_on: str | None = None
+    """The day, in UTC."""
+    remarks: list[str] = Field(default_factory=list)
+    """Of a finished project: what has changed since. It stays finished."""
     gates: dict[str, str]
     """Phase to passed, skipped, stale (with what changed), open or closed."""
     checks: list[CheckLineView]
-    """The checks of the present phase's gate, as they would come out now."""
+    """The checks of the present phase's gate, as they would come out now; of a finished project, as it was sealed."""
     runs: list[RunLine]
     """The newest runs."""
     alerts: list[AlertLine] = Field(default_factory=list)
@@ -133,7 +140,8 @@ def _summary(session: Session, workspace: Workspace, name: str) -> ProjectSummar
 def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
     evidence = Evidence(session, workspace, name)
     where = standing(evidence)
-    report = evaluate(evidence, where.phase)
+    release = where.release
+    checks = release.decision["checks"] if release else map(dict, evaluate(evidence, where.phase).checks)
     gates = {
         gate.phase.value: _short(f"stale: {'; '.join(gate.reasons[:3])}") if gate.reasons else gate.status
         for gate in where.gates
@@ -155,11 +163,11 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         goal=evidence.goal_text,
         phase=where.phase.value,
         finished=where.is_finished,
+        release=release.number if release else 1 + len(evidence.begun) if evidence.begun else None,
+        finished_on=release.date or None if release else None,
+        remarks=[_short(remark) for remark in where.remarks[:MOST_REMARKS]],
         gates=gates,
-        checks=[
-            CheckLineView(id=one.id, status=one.status, measured=_short(one.measured), required=_short(one.required))
-            for one in report.checks
-        ],
+        checks=[CheckLineView(**{name: _short(one[name]) for name in CheckLineView.model_fields}) for one in checks],
         runs=lines,
         alerts=_alerts(evidence, runs),
         study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,

@@ -22,6 +22,7 @@ from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.canonical import CHUNK_BYTES
 from trainwright.trainer.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import write_atomically
+from trainwright.trainer.system_files import files_among
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,15 +119,14 @@ def _subjects(folder: Path, artifacts: dict[str, str]) -> dict[str, str]:
     Each is compared in the same read with what finalization recorded: one that was swapped since is never attested.
     """
     found, wrong = {}, {name for name in artifacts if name.startswith(f"{MODEL}/")}
-    for path in sorted((folder / MODEL).rglob("*")):
-        if path.is_file():
-            name, sha256, digest = str(path.relative_to(folder)), hashlib.sha256(), blake3()
-            with path.open("rb") as file:
-                while chunk := file.read(CHUNK_BYTES):
-                    sha256.update(chunk)
-                    digest.update(chunk)
-            found[name] = sha256.hexdigest()
-            (wrong.discard if artifacts.get(name) == f"blake3:{digest.hexdigest()}" else wrong.add)(name)
+    for path in sorted(files_among((folder / MODEL).rglob("*"))):
+        name, sha256, digest = str(path.relative_to(folder)), hashlib.sha256(), blake3()
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                sha256.update(chunk)
+                digest.update(chunk)
+        found[name] = sha256.hexdigest()
+        (wrong.discard if artifacts.get(name) == f"blake3:{digest.hexdigest()}" else wrong.add)(name)
     if wrong:
         raise IntegrityError(
             f"Not what finalization recorded: {', '.join(sorted(wrong)[:3])}.",
@@ -138,8 +138,7 @@ def _subjects(folder: Path, artifacts: dict[str, str]) -> dict[str, str]:
 def sha256_of(folder: Path, paths: list[Path]) -> dict[str, str]:
     """Return the sha256 (hex) of every file among the paths, by its name in the folder, read in pieces."""
     found = {}
-    for path in paths:
-        if path.is_file():
-            with path.open("rb") as file:
-                found[str(path.relative_to(folder))] = hashlib.file_digest(file, "sha256").hexdigest()
+    for path in files_among(paths):
+        with path.open("rb") as file:
+            found[str(path.relative_to(folder))] = hashlib.file_digest(file, "sha256").hexdigest()
     return found

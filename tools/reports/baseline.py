@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.reports.markdown import checks_section, metric_label, table, written_at
+from trainwright.tools.reports.reference import reference_line
 from trainwright.trainer.checkpoints.index import list_checkpoints
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
         f"Goal {evidence.goal_text}: **{verdict}** ({goal_metric} {value:.6g})."
         if value is not None
         else f"Run `{run.id}`: the goal's metric was not recorded.",
+        *filter(None, [reference_line(evidence, value)]),
         results_section(run),
         checkpoints_section(run),
         checks_section(evidence, report),

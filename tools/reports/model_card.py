@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.gates.attempts import attempts, configurations
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.reports.markdown import checks_section, metric_label, table, written_at
+from trainwright.tools.reports.reference import reference_line
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
         written_at(),
         _quoted(evidence.project.intent or "No intent was given."),
         f"Goal: {evidence.goal_text}. **{verdict}** (validation {goal_metric} {shown}).",
+        *filter(None, [reference_line(evidence, value)]),
         _results(found, looks, resolved),
         _origin(evidence, report),
         _tried(evidence),

@@ -93,18 +93,13 @@ def _describe(record: RunRecord, diagnostic: Diagnostic, trigger: Trigger, past:
     rising = trigger.comparison in {"above", "at_least"}
     worst = max(past, key=lambda sample: _order(sample.value) if rising else -_order(sample.value))
     epoch = worst.epoch if worst.epoch is not None else _epoch_of(record, worst.step)
-    message = trigger.message.format(
-        measured=worst.value,
-        threshold=trigger.threshold,
-        count=len(past),
-        window=trigger.window,
-        step=worst.step,
-        epoch=epoch if epoch is not None else "?",
-        detail=worst.detail,
-    )
+    harm = next(((harm, lost) for harm in trigger.critical_if if (lost := _evaluate(record, harm))), None)
+    message = _filled(trigger, trigger.message, worst, len(past), epoch)
+    if harm is not None:
+        message = f"{message} {_filled(harm[0], harm[0].message, harm[1][-1], len(harm[1]), epoch)}"
     return Alert(
         id=diagnostic.id,
-        severity=diagnostic.severity,
+        severity=diagnostic.severity if harm is None else "critical",
         title=diagnostic.title,
         message=" ".join(message.split()),
         signal=trigger.signal,
@@ -116,6 +111,18 @@ def _describe(record: RunRecord, diagnostic: Diagnostic, trigger: Trigger, past:
         document=diagnostic.path,
         requirement=diagnostic.requirement,
         fixes=compute_fixes(diagnostic, record, worst.keys),
+    )
+
+
+def _filled(condition: Condition, message: str, sample: Sample, count: int, epoch: int | None) -> str:
+    return message.format(
+        measured=sample.value,
+        threshold=condition.threshold,
+        count=count,
+        window=condition.window,
+        step=sample.step,
+        epoch=epoch if epoch is not None else "?",
+        detail=sample.detail,
     )
 
 

@@ -54,6 +54,13 @@ def _sections(annotation: Any) -> list[type[BaseModel]]:
     return [section for argument in get_args(annotation) for section in _sections(argument)]
 
 
+def _require_fillable(message: str) -> None:
+    try:
+        message.format(**PLACEHOLDERS)
+    except (KeyError, IndexError, ValueError) as error:
+        raise ValueError(f"message uses something else than {', '.join(PLACEHOLDERS)}: {error!r}") from error
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -90,6 +97,18 @@ class Condition(_Strict):
         }[self.comparison]
 
 
+class Harm(Condition):
+    """A condition that makes an alert critical, and how it is worded."""
+
+    message: str
+    """Follows the alert's own message; may use the names in PLACEHOLDERS."""
+
+    @model_validator(mode="after")
+    def _message_can_be_filled(self) -> Self:
+        _require_fillable(self.message)
+        return self
+
+
 class Trigger(Condition):
     """A condition that raises the alert, if those in `only_if` hold too."""
 
@@ -97,13 +116,12 @@ class Trigger(Condition):
     message: str
     """What was measured beside what is allowed; may use the names in PLACEHOLDERS."""
     only_if: list[Condition] = Field(default_factory=list)
+    critical_if: list[Harm] = Field(default_factory=list)
+    """Any of them that holds makes the alert critical, whatever the document's severity."""
 
     @model_validator(mode="after")
     def _message_can_be_filled(self) -> Self:
-        try:
-            self.message.format(**PLACEHOLDERS)
-        except (KeyError, IndexError, ValueError) as error:
-            raise ValueError(f"message uses something else than {', '.join(PLACEHOLDERS)}: {error!r}") from error
+        _require_fillable(self.message)
         if not re.search(r"{measured|{count", self.message) or "{threshold" not in self.message:
             raise ValueError("message must show {measured} or {count}, and {threshold}")
         return self

@@ -36,6 +36,7 @@ BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, BLACK = (
 COLOURS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY, BLACK)
 GREY = "#666666"
 PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8}
+NORM_SIGNALS = ("gradient_norm", "applied_gradient_norm")
 LARGEST = 1e100
 """Values beyond it (a run on its way to infinity) would leave the rest of the curve a flat line at zero."""
 LOG_RATIO = 30.0
@@ -233,7 +234,7 @@ def _draw_distribution(axes: Axes, record: RunRecord) -> None:
 def _gradient_limits() -> list[tuple[float, str]]:
     from trainwright.tools.training_monitor.documents import load_diagnostics
 
-    triggers = {d.title.lower(): t for d in load_diagnostics() for t in d.triggers if t.signal == "gradient_norm"}
+    triggers = {d.title.lower(): t for d in load_diagnostics() for t in d.triggers if t.signal in NORM_SIGNALS}
     return [(t.threshold, f"{title}: {t.comparison} {t.threshold:g}") for title, t in triggers.items()]
 
 

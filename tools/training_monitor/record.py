@@ -19,6 +19,8 @@ STEP_LOSS = "train/loss"
 TRAIN_LOSS = "train/epoch_loss"
 VALIDATION_LOSS = "validation/loss"
 GRADIENT_NORM = "train/gradient_norm"
+APPLIED_NORM = "train/applied_gradient_norm"
+"""Of runs that clip: what reached the optimizer."""
 LEARNING_RATE = "train/learning_rate"
 FIRST_STEPS = 5
 """The starting loss is the median of so many first steps: one batch alone is noisy."""

@@ -10,7 +10,14 @@ import math
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_monitor.no_effect import keys_without_effect, unused_keys
-from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS, Sample
+from trainwright.tools.training_monitor.record import (
+    APPLIED_NORM,
+    GRADIENT_NORM,
+    STEP_LOSS,
+    TRAIN_LOSS,
+    VALIDATION_LOSS,
+    Sample,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +86,12 @@ def gradient_norm(record: RunRecord) -> list[Sample]:
     return [Sample(point.step, point.value) for point in record.metrics.tail(GRADIENT_NORM, LONGEST_WINDOW)]
 
 
+def applied_gradient_norm(record: RunRecord) -> list[Sample]:
+    """Per step: total gradient norm as it reached the optimizer, after clipping where the run clips."""
+    clipped = record.metrics.tail(APPLIED_NORM, LONGEST_WINDOW)
+    return [Sample(point.step, point.value) for point in clipped] or gradient_norm(record)
+
+
 def train_loss_remaining(record: RunRecord) -> list[Sample]:
     """Training loss now ÷ starting loss (1: nothing learned, 0: perfect); per epoch, else of the last steps."""
     samples = record.by_epoch(TRAIN_LOSS)
@@ -141,6 +154,31 @@ def loss_rebound(record: RunRecord) -> list[Sample]:
     return [worst]
 
 
+def progress_lost(record: RunRecord) -> list[Sample]:
+    """How much of the reduction of the loss is lost where the record ends (one sample); infinite after divergence.
+
+    (loss now - lowest) / what was learned, of the training loss over means of ten steps and of the validation loss; the
+    larger of both. Less than half of the starting loss does not count as learned (for validation: less than all of
+    it), so that noise around a loss that hardly moved, and plain overfitting, lose nothing.
+    """
+    if record.metrics.non_finite(GRADIENT_NORM) or any(sample.value > 0 for sample in non_finite_losses(record)):
+        return [Sample(record.status.step, math.inf)]
+    last, start = record.metrics.last(STEP_LOSS), record.starting_loss
+    if last is None or start is None:
+        return []
+    trained = [mean for _, mean, _, _ in record.metrics.buckets(STEP_LOSS, min(200, max(1, last.step // 10)))]
+    validated = [sample.value for sample in record.by_epoch(VALIDATION_LOSS)]
+    lost = [_lost(trained, start, abs(start) / 2), _lost(validated, start, abs(start))]
+    return [Sample(last.step, max(lost))]
+
+
+def _lost(losses: list[float], start: float, least: float) -> float:
+    """Share of what was learned that the last of the losses has given back; at least `least` counts as learned."""
+    lowest = min([start, *losses])
+    reference = max(start - lowest, least)
+    return (losses[-1] - lowest) / reference if losses and reference > 0 else 0.0
+
+
 def epochs_completed(record: RunRecord) -> list[Sample]:
     """Number of epochs that were trained and recorded (one sample)."""
     samples = record.by_epoch(TRAIN_LOSS) or record.by_epoch(VALIDATION_LOSS)
@@ -186,12 +224,14 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         loss_gap,
         validation_loss_rise,
         gradient_norm,
+        applied_gradient_norm,
         train_loss_remaining,
         gpu_utilisation,
         data_wait_share,
         epochs_without_improvement,
         recent_improvement,
         loss_rebound,
+        progress_lost,
         epochs_completed,
         training_ended,
         out_of_memory_failures,

@@ -12,6 +12,7 @@ from trainwright.trainer.distributed.group import share_of
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.optimization.schedules import Schedule, build_schedule
 from trainwright.trainer.optimization.swa_rate import SwaRate
+from trainwright.trainer.reproducibility import seeding
 
 
 def make_loader(config: TrainingConfig, work: Work, split: str) -> BatchLoader:
@@ -29,6 +30,7 @@ def make_loader(config: TrainingConfig, work: Work, split: str) -> BatchLoader:
         pin_memory=config.loader.pin_memory and torch.cuda.is_available(),
         collate=work.collate,
         share=share_of(work.batch_size),
+        split=seeding.SPLITS.index(split),
     )
 
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils.data import IterableDataset, Subset
+from torch.utils.data import IterableDataset
 
 from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.canonical import digest_json, digest_path
 from trainwright.trainer.config.schema import SplitSection
+from trainwright.trainer.data import rows
 from trainwright.trainer.data.alike import compare
 from trainwright.trainer.data.fingerprint import (
     EMPTY,
+    MAX_NAMED,
     MAX_SAMPLES_READ,
     SplitRecord,
     label_of,
@@ -23,25 +26,30 @@ from trainwright.trainer.data.fingerprint import (
     sample_digest,
 )
 from trainwright.trainer.data.first_sample import first_sample
+from trainwright.trainer.data.order import Part
 from trainwright.trainer.data.sources import Loaded
-from trainwright.trainer.data.split import split_indices
+from trainwright.trainer.data.split import NAMES, split_indices, split_units
+from trainwright.trainer.data.standardize import measure, standardize
 from trainwright.trainer.data.tensors import TensorSamples, in_memory
 from trainwright.trainer.errors import DataError
 from trainwright.trainer.reproducibility import seeding
-
-NAMES = ("train", "validation", "test")
+from trainwright.trainer.user_code.clock import clock
 
 
 def from_loaded(loaded: Loaded, section: SplitSection, *, source: str) -> Splits:
-    """Split a built-in source's samples and standardise its features where it asks for that."""
+    """Split a built-in source's samples and standardise its features where it asks for that.
+
+    The samples are used up: what is standardised is so in their own memory, and the splits share it.
+    """
     samples = loaded.samples
-    _require_finite(None, samples)
-    parts = _divide(samples, section, samples.subset)
+    _require_finite(rows.non_finite(samples, MAX_NAMED))
+    parts = _divide(samples, section)
     preprocessing = raw_test = None
     if loaded.standardize:
         raw_test = record_split(parts["test"], section.seed).digests if "test" in parts else None
-        preprocessing = _measure(parts["train"].tensors[0], by_channel=loaded.by_channel)
-        parts = {name: _standardize(part, preprocessing) for name, part in parts.items()}
+        preprocessing = measure(parts["train"], by_channel=loaded.by_channel)
+        standardize(samples, preprocessing)
+        parts = {name: TensorSamples(*samples.base, rows=part.rows) for name, part in parts.items()}
     records = {name: record_split(part, section.seed) for name, part in parts.items()}
     return Splits(
         parts,
@@ -71,12 +79,10 @@ def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int
         raise DataError(f"The data has no `train` ({', '.join(given) or 'nothing'} given).", remedy="Return `train`.")
     divided = section is not None and set(parts) == {"train"} and not isinstance(parts["train"], IterableDataset)
     if divided and section is not None:
-        whole = parts["train"]
-        choose: Callable[[Any], Any] = whole.subset if isinstance(whole, TensorSamples) else _subset_of(whole)
-        parts = _divide(whole, section, choose)
-    records = {name: record_split(part, seed) for name, part in parts.items()}
+        parts = _divide(parts["train"], section)
+    records = {name: record_split(part, seed, name) for name, part in parts.items()}
     for name, record in records.items():
-        _require_finite(record, parts[name], name)
+        _require_finite(record.non_finite, name)
     return Splits(parts, records, source, split=section.model_dump(mode="json") if divided and section else None)
 
 
@@ -86,11 +92,8 @@ def data_evidence(splits: Splits, code_root: Path) -> dict[str, Any]:
     described = {name: record.as_dict() for name, record in records.items()}
     described["test"].pop("classes", None)
     digests = {name: set(record.digests) for name, record in records.items()}
-    shared = (
-        (digests["train"] & digests["validation"])
-        | (digests["train"] & digests["test"])
-        | (digests["validation"] & digests["test"])
-    )
+    pairs = list(combinations(NAMES, 2))
+    shared = set().union(*(digests[one] & digests[other] | _in_both(splits, one, other) for one, other in pairs))
     preprocessing = digest_json(splits.preprocessing)
     sample = next(iter(_first(splits.samples["train"])), None)
     return {
@@ -113,6 +116,18 @@ def data_evidence(splits: Splits, code_root: Path) -> dict[str, Any]:
         "fingerprint": digest_json([[record.fingerprint for record in records.values()], preprocessing]),
         "sampled": any(record.sampled for record in records.values()),
     }
+
+
+def _in_both(splits: Splits, one: str, other: str) -> set[str]:
+    """Return the digests of samples that two splits share, where their records hold a part and all lie in memory.
+
+    Splits that were divided here share none.
+    """
+    first, second = (splits.samples.get(name) for name in (one, other))
+    sampled = any(splits.records[name].sampled for name in (one, other) if name in splits.records)
+    if not (sampled and type(first) is type(second) is TensorSamples) or splits.split is not None:
+        return set()
+    return rows.shared_rows(first, second, MAX_SAMPLES_READ)
 
 
 def _alike(records: dict[str, SplitRecord]) -> list[dict[str, Any]]:
@@ -150,46 +165,38 @@ def _as_samples(data: Any, name: str) -> Any:
     return samples
 
 
-def _divide(samples: Any, section: SplitSection, choose: Callable[[Any], Any]) -> dict[str, Any]:
+def _divide(samples: Any, section: SplitSection) -> dict[str, Any]:
+    """Return the samples of each split, equal ones in the same; they are chosen, and not copied."""
     size = len(samples)
-    if size <= MAX_SAMPLES_READ or isinstance(samples, TensorSamples):
-        read = []
-        with seeding.preserved():
-            for index in range(size):
-                seeding.seed_sample(section.seed, 0, index)
-                read.append((sample_digest(sample := samples[index]), label_of(sample)))
-        digests = [digest for digest, _ in read]
-        labels = [label for _, label in read if label is not None]
-    else:  # reading every sample twice would cost too much: copies are then not looked for
-        digests, labels = [str(index) for index in range(size)], []
-    found = split_indices(digests, labels if len(labels) == size else None, section)
-    return {name: choose(torch.from_numpy(indices)) for name, indices in found.items() if len(indices)}
+    if isinstance(samples, TensorSamples):
+        with clock.paused():
+            labels = samples.column(-1).reshape(-1).numpy() if rows.has_labels(samples) else None
+            found = split_units(rows.unit_numbers(samples), labels, section)
+        return {name: samples.subset(torch.from_numpy(places)) for name, places in found.items() if len(places)}
+    if size > MAX_SAMPLES_READ:  # reading every sample twice would cost too much: copies are then not looked for
+        found = split_units(size, None, section)
+    else:
+        digests, labels_read = _read_all(samples, section.seed)
+        found = split_indices(digests, labels_read if len(labels_read) == size else None, section)
+    return {name: Part(samples, places) for name, places in found.items() if len(places)}
 
 
-def _subset_of(whole: Any) -> Callable[[Any], Any]:
-    return lambda indices: Subset(whole, indices.tolist())
+def _read_all(samples: Any, seed: int) -> tuple[list[str], list[int]]:
+    """Return the digest of each sample, and the labels of those that have one."""
+    digests, labels = [], []
+    with seeding.preserved(), clock.each_call_alone():
+        for index in range(len(samples)):
+            clock.next_call()
+            seeding.seed_sample(seed, 0, index)
+            sample = samples[index]
+            with clock.paused():
+                digests.append(sample_digest(sample))
+                label = label_of(sample)
+            labels += [] if label is None else [label]
+    return digests, labels
 
 
-def _measure(inputs: torch.Tensor, *, by_channel: bool) -> dict[str, Any]:
-    over = (0, *range(2, inputs.dim())) if by_channel else (0,)
-    mean = inputs.double().mean(dim=over, keepdim=by_channel)
-    scale = inputs.double().std(dim=over, unbiased=False, keepdim=by_channel)
-    if by_channel:
-        mean, scale = mean[0], scale[0]  # (channels, 1, 1)
-    return {"mean": mean.tolist(), "scale": torch.where(scale > 0, scale, torch.ones_like(scale)).tolist()}
-
-
-def _standardize(part: TensorSamples, preprocessing: dict[str, Any]) -> TensorSamples:
-    inputs, *others = part.tensors
-    mean, scale = (torch.tensor(preprocessing[name], dtype=torch.float32) for name in ("mean", "scale"))
-    return TensorSamples((inputs - mean) / scale, *others)
-
-
-def _require_finite(record: SplitRecord | None, samples: Any, name: str = "data") -> None:
-    places = record.non_finite if record is not None else []
-    if record is None and isinstance(samples, TensorSamples):
-        bad = [~torch.isfinite(t.flatten(1) if t.dim() > 1 else t[:, None]).all(1) for t in samples.tensors]
-        places = torch.stack(bad).any(0).nonzero().flatten()[:20].tolist()
+def _require_finite(places: list[int], name: str = "data") -> None:
     if places:
         raise DataError(
             f"The {name} split has NaN or infinite values, first in samples {places[:5]}."

@@ -12,13 +12,17 @@ import torch
 from blake3 import blake3
 
 from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.data import rows
 from trainwright.trainer.data.sketches import KNOWN_TO_NUMPY, Sketches
-from trainwright.trainer.data.tensors import InMemory
+from trainwright.trainer.data.tensors import InMemory, TensorSamples
 from trainwright.trainer.errors import DataError
 from trainwright.trainer.reproducibility import seeding
+from trainwright.trainer.user_code.clock import clock
 
 MAX_SAMPLES_READ = 20_000
 MAX_CLASSES_COUNTED = 1000
+MAX_LABELS = 100_000
+"""Different ones that are counted over all samples in memory, rather than over those read."""
 MAX_NAMED = 20
 PLAIN = (str, bytes, bool, int, float, complex, np.generic)
 """Types whose repr says all there is to a value."""
@@ -38,11 +42,13 @@ class SplitRecord:
     """Indices of samples with NaN or infinity, at most MAX_NAMED."""
     sketches: Sketches = field(default_factory=Sketches)
     """One per sample read, in order: what finds almost equal ones."""
+    content: str | None = None
+    """Digest of every sample, where not every one was read by itself and all lie in memory."""
 
     @property
     def fingerprint(self) -> str:
         """Digest of the size and of every sample read, in order."""
-        return digest_json([self.size, self.digests])
+        return digest_json([self.size, self.digests if self.content is None else self.content])
 
     def note(self, index: int, sample: Any) -> None:
         """Take a sample into the record."""
@@ -65,49 +71,73 @@ class SplitRecord:
 EMPTY = SplitRecord(size=0, digests=[], sampled=False)
 
 
-def record_split(samples: Any, seed: int) -> SplitRecord:
+def record_split(samples: Any, seed: int, split: str = "train") -> SplitRecord:
     """Read a split's samples (all, or MAX_SAMPLES_READ drawn at random, always the same ones) and describe them.
 
-    Random augmentation is keyed to (seed, 0, index), so that the record of a split is the same each time.
+    Random augmentation is keyed to (seed, split, 0, index), so that the record of a split is the same each time.
+    Samples that lie in memory as tensors are described as whole arrays, all of them but for their sketches.
     """
+    if type(samples) is TensorSamples:
+        return _record_rows(samples)
+    key = seeding.of_split(seeding.SPLITS.index(split))
     if isinstance(samples, torch.utils.data.IterableDataset):
-        return _record_stream(samples, seed)
+        return _record_stream(samples, seed, key)
     size = len(samples)
-    chosen = _chosen(size)
+    chosen = _chosen(size).tolist()
     record = SplitRecord(size, [], sampled=len(chosen) < size)
-    with seeding.preserved():
-        each = samples.each(chosen) if isinstance(samples, InMemory) else _keyed(samples, chosen, seed)
+    with seeding.preserved(), clock.each_call_alone():
+        each = samples.each(chosen) if isinstance(samples, InMemory) else _keyed(samples, chosen, seed, key)
         for index, sample in zip(chosen, each, strict=True):
-            record.note(index, sample)
+            with clock.paused():
+                record.note(index, sample)
     return record
 
 
-def _chosen(size: int) -> list[int]:
+def _record_rows(samples: TensorSamples) -> SplitRecord:
+    size, chosen = len(samples), _chosen(len(samples))
+    sampled = len(chosen) < size
+    labels = rows.labels_of(samples, MAX_LABELS)
+    if labels is None and sampled:
+        labels = rows.labels_of(samples.subset(torch.from_numpy(chosen)), MAX_LABELS)
+    return SplitRecord(
+        size,
+        rows.row_digests(samples, chosen),
+        sampled,
+        Counter(labels),
+        rows.non_finite(samples, MAX_NAMED),
+        Sketches.of_rows(samples, chosen),
+        rows.content_digest(samples) if sampled else None,
+    )
+
+
+def _chosen(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return the samples to read. Evenly spaced ones would never be neighbours, which in many files are alike."""
     if size <= MAX_SAMPLES_READ:
-        return list(range(size))
-    drawn = np.random.default_rng(size).choice(size, MAX_SAMPLES_READ, replace=False)
-    return [int(index) for index in np.sort(drawn)]
+        return np.arange(size)
+    return np.sort(np.random.default_rng(size).choice(size, MAX_SAMPLES_READ, replace=False))
 
 
-def _keyed(samples: Any, indices: list[int], seed: int) -> Iterator[Any]:
+def _keyed(samples: Any, indices: list[int], seed: int, key: tuple[int, ...]) -> Iterator[Any]:
     for index in indices:
-        seeding.seed_sample(seed, 0, index)
+        clock.next_call()
+        seeding.seed_sample(seed, 0, index, *key)
         yield samples[index]
 
 
-def _record_stream(samples: Any, seed: int) -> SplitRecord:
+def _record_stream(samples: Any, seed: int, key: tuple[int, ...]) -> SplitRecord:
     """Record what a stream yields, at most MAX_SAMPLES_READ samples. Raises DataError when it is not what it says."""
     size = len(samples) if hasattr(samples, "__len__") else None
     record = SplitRecord(size or 0, [], sampled=size is None or size > MAX_SAMPLES_READ)
-    with seeding.preserved():
-        seeding.seed_sample(seed, 0)
+    with seeding.preserved(), clock.each_call_alone():
+        seeding.seed_sample(seed, 0, *key)
         for number, sample in enumerate(samples):
             if number == size:
                 raise uneven_stream(samples, f"yields more than {size} samples")
             if number == MAX_SAMPLES_READ:
                 break
-            record.note(number, sample)
+            with clock.paused():
+                record.note(number, sample)
+            clock.next_call()
     read = len(record.digests)
     if size is not None and read < min(size, MAX_SAMPLES_READ):
         raise uneven_stream(samples, f"ends after {read} samples")

@@ -1,23 +1,25 @@
 """Batches of one epoch from any offset, the same for any number of loader workers.
 
 A position is (epoch, batch): the order of samples is a pure function of (seed, epoch), and what a data set draws
-for a sample is keyed to (seed, epoch, index). So nothing of the loader needs saving, and a fetch that is made in
+for a sample is keyed to (seed, split, epoch, index). So nothing of the loader needs saving, and a fetch that is made in
 a worker, in this process, or again after a kill gives the same bits.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, default_collate
 
 from trainwright.trainer.data.curriculum import Curriculum
 from trainwright.trainer.data.fingerprint import uneven_stream
+from trainwright.trainer.data.order import Order, Plan
 from trainwright.trainer.data.tensors import InMemory
 from trainwright.trainer.distributed.sharing import Share
 from trainwright.trainer.errors import DataError
@@ -38,12 +40,13 @@ class _KeyedCollate:
 
     collate: Callable[[list[Any]], Any]
     seed: int
+    split: int
 
     def __call__(self, items: list[Any]) -> Any:
         if not isinstance(items, _Placed):
             return self.collate(items)
         with seeding.preserved():
-            seeding.seed_sample(self.seed, *items.place, _OF_THE_BATCH)
+            seeding.seed_sample(self.seed, *items.place, _OF_THE_BATCH, *seeding.of_split(self.split))
             return self.collate(list(items))
 
 
@@ -54,8 +57,8 @@ _OF_THE_BATCH = 1
 class _KeyedSamples(Dataset[Any]):
     """A map-style data set, asked for (epoch, index), whose random draws are keyed to (seed, epoch, index)."""
 
-    def __init__(self, samples: Any, seed: int) -> None:
-        self.samples, self.seed = samples, seed
+    def __init__(self, samples: Any, seed: int, split: int) -> None:
+        self.samples, self.seed, self.split = samples, seed, split
         self.epoch = -1
         """What the samples were last told; workers that live longer than an epoch have to tell their own copy."""
 
@@ -69,27 +72,34 @@ class _KeyedSamples(Dataset[Any]):
                 if epoch != self.epoch:
                     self.epoch = epoch
                     announce_epoch(self.samples, epoch)
-                seeding.seed_sample(self.seed, epoch, index)
+                seeding.seed_sample(self.seed, epoch, index, *seeding.of_split(self.split))
                 items.append(self.samples[index])
             return _Placed(items, places[0])
 
 
-def _key_stream(_worker: int, *, seed: int, epoch: int) -> None:
-    """Key the generators from which a stream draws to its epoch."""
-    seeding.seed_sample(seed, epoch)
+def _key_stream(_worker: int, *, seed: int, epoch: int, split: int) -> None:
+    """Key the generators from which a stream draws to its epoch and split."""
+    seeding.seed_sample(seed, epoch, *seeding.of_split(split))
 
 
 @dataclass
-class _Plan:
-    """The (epoch, index) places of the batches to fetch: a sampler whose content changes from epoch to epoch."""
+class _Places:
+    """The (epoch, index) places of the batches to fetch: a sampler whose plan changes from epoch to epoch."""
 
-    batches: list[Any] = field(default_factory=list)
+    batched: bool
+    """False where each item of the data set is a batch already."""
+    plan: Plan | None = None
+    epoch: int = 0
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.batches)
+        return map(partial(self._of, self.epoch), self.plan or ())
+
+    def _of(self, epoch: int, rows: Tensor) -> Any:
+        places = [(epoch, index) for index in rows.tolist()]
+        return places if self.batched else places[0]
 
     def __len__(self) -> int:
-        return len(self.batches)
+        return len(self.plan or ())
 
 
 def announce_epoch(samples: Any, epoch: int) -> None:
@@ -124,8 +134,12 @@ class BatchLoader:
     """Chooses the samples of an epoch in place of the plain permutation."""
     share: Share | None = None
     """The part of each batch that this process takes; None for all of it."""
-    _kept: tuple[_Plan, DataLoader[Any]] | None = field(default=None, repr=False)
+    split: int = 0
+    """Number of the split: each draws values of its own. Those of the first, the train split, are keyed without it."""
+    _kept: tuple[_Places, DataLoader[Any]] | None = field(default=None, repr=False)
     """The loader whose workers stay from epoch to epoch."""
+    _orders: dict[tuple[int, ...], Order] = field(default_factory=dict, repr=False)
+    """The newest order, which several readers of one epoch share."""
 
     @property
     def is_stream(self) -> bool:
@@ -149,19 +163,16 @@ class BatchLoader:
         """Return the sample indices of one batch of an epoch; empty for a stream."""
         if self.is_stream:
             return []
-        size = self.batch_size or 1
-        return self._order(epoch)[batch * size : (batch + 1) * size].tolist()
+        return Plan(self._order(epoch), self.batch_size or 1, range(0)).rows(batch).tolist()
 
     def batches(self, epoch: int, offset: int = 0) -> Iterator[Any]:
         """Yield the batches of an epoch from number `offset` on. The global generators are left alone."""
         announce_epoch(self.samples, epoch)
         if self.is_stream:
             return self._stream(epoch, offset)
-        plan = [self.indices_in(order, batch) for order in [self._order(epoch)] for batch in range(offset, len(self))]
-        if self.share is not None:
-            plan = [rows[self.share.rows(len(rows))] for rows in plan]
+        plan = Plan(self._order(epoch), self.batch_size or 1, range(offset, len(self)), self.share)
         if isinstance(self.samples, InMemory) and self.collate is None and self.batch_size is not None:
-            return (self.samples.gather(rows) for rows in plan)
+            return map(self.samples.gather, plan)
         return self._loaded(plan, epoch)
 
     def is_spare(self, batch: int) -> bool:
@@ -170,51 +181,52 @@ class BatchLoader:
             return False
         return self.share.is_spare(min(self.batch_size, len(self.samples) - batch * self.batch_size))
 
-    def indices_in(self, order: torch.Tensor, batch: int) -> torch.Tensor:
-        """Return the part of an epoch's order that makes one batch."""
-        size = self.batch_size or 1
-        return order[batch * size : (batch + 1) * size]
-
-    def _order(self, epoch: int) -> torch.Tensor:
+    def _order(self, epoch: int) -> Order:
         size = len(self.samples)
         if not self.shuffle:
-            return torch.arange(size)
+            return Order(size)
+        key = (epoch, size, id(self.curriculum))
+        if key not in self._orders:
+            self._orders.clear()  # first, so that no two take memory at once
+            self._orders[key] = Order(size, self._shuffled(epoch, size))
+        return self._orders[key]
+
+    def _shuffled(self, epoch: int, size: int) -> Tensor:
         if self.curriculum is not None:
             return self.curriculum.order(epoch)
         return torch.from_numpy(seeding.permutation(self.seed, epoch, size))
 
-    def _loaded(self, plan: Sequence[torch.Tensor], epoch: int) -> Iterator[Any]:
-        places = [[(epoch, index) for index in rows.tolist()] for rows in plan]
+    def _loaded(self, plan: Plan, epoch: int) -> Iterator[Any]:
         with seeding.preserved():  # making an iterator may draw; training must not notice
-            content, loader = self._kept or self._make_loader()
+            places, loader = self._kept or self._make_loader()
             if self.persistent_workers and self.num_workers:
-                self._kept = content, loader
+                self._kept = places, loader
             loader.generator.manual_seed(seeding.key_of(self.seed, epoch) >> 1)
-            content.batches = [rows[0] for rows in places] if self.batch_size is None else places
+            places.plan, places.epoch = plan, epoch
             return iter(loader)
 
-    def _make_loader(self) -> tuple[_Plan, DataLoader[Any]]:
-        content = _Plan()
+    def _make_loader(self) -> tuple[_Places, DataLoader[Any]]:
+        places = _Places(self.batch_size is not None)
         working: dict[str, Any] = {}
         if self.num_workers:
             context = multiprocessing.get_context("fork")
             working = {"multiprocessing_context": context, "persistent_workers": self.persistent_workers}
             working |= {} if self.prefetch_factor is None else {"prefetch_factor": self.prefetch_factor}
         how: dict[str, Any] = (
-            {"sampler": content, "batch_size": None} if self.batch_size is None else {"batch_sampler": content}
+            {"sampler": places, "batch_size": None} if self.batch_size is None else {"batch_sampler": places}
         )
         loader: DataLoader[Any] = DataLoader(
-            _KeyedSamples(self.samples, self.seed),
+            _KeyedSamples(self.samples, self.seed, self.split),
             num_workers=self.num_workers,
             pin_memory=self.pin_memory,
             collate_fn=None
             if self.collate is None or self.batch_size is None
-            else _KeyedCollate(self.collate, self.seed),
+            else _KeyedCollate(self.collate, self.seed, self.split),
             generator=torch.Generator(),
             **working,
             **how,
         )
-        return content, loader
+        return places, loader
 
     def _stream(self, epoch: int, offset: int) -> Iterator[Any]:
         """Yield from an IterableDataset, which draws from a generator state of its own, keyed to the epoch.
@@ -242,7 +254,7 @@ class BatchLoader:
 
     def _stream_loader(self, epoch: int) -> DataLoader[Any]:
         """Return a loader that keys the stream's generators where it is read: here, or in its worker."""
-        key = partial(_key_stream, seed=self.seed, epoch=epoch)
+        key = partial(_key_stream, seed=self.seed, epoch=epoch, split=self.split)
         working: dict[str, Any] = {}
         if self.num_workers:
             working = {"num_workers": 1, "multiprocessing_context": multiprocessing.get_context("fork")}

@@ -15,11 +15,15 @@ import numpy as np
 import torch
 from blake3 import blake3
 
+from trainwright.trainer.data.tensors import TensorSamples
+
 SKETCH_SIZE = 64
 """Numbers at most that stand for a sample's floating-point values."""
 VALUES_READ = 1024
 """Of one sample, for its sketch: enough to tell samples apart, and a bound on what it costs."""
 SIZE_BYTES = 8
+ROWS_AT_ONCE = 256
+"""Rows that are folded together: what a core's cache holds."""
 KNOWN_TO_NUMPY = frozenset({torch.float16, torch.float32, torch.float64})
 LABELS = frozenset({"labels", "label", "target", "y"})
 
@@ -48,6 +52,27 @@ class Sketches:
         self.numbers.append(_folded(flat))
         self.exact.append(flat.size.to_bytes(SIZE_BYTES) + (blake3(b"".join(exact)).digest(16) if exact else b""))
 
+    @classmethod
+    def of_rows(cls, samples: TensorSamples, rows: Array) -> Sketches:
+        """Return the sketches of the samples at `rows`, made as whole arrays; those that `note` makes one by one."""
+        exact: list[Array] = []
+        floating: list[Array] = []
+        tensors = samples.gather(torch.from_numpy(rows))
+        for tensor in tensors[:-1] or tensors:
+            values = _to_numpy(tensor).reshape(len(rows), -1)
+            if values.dtype.kind == "c":
+                floating += [values.real, values.imag]
+            elif _is_floating(values):
+                floating.append(values)
+            else:
+                held = np.ascontiguousarray(_widened(values)).view(np.uint8)
+                size = np.frombuffer(held.shape[1].to_bytes(SIZE_BYTES), dtype=np.uint8)
+                exact += [np.tile(size, (len(rows), 1)), held]
+        flat = floating[0] if len(floating) == 1 else np.hstack([np.empty((len(rows), 0)), *floating])
+        begin = flat.shape[1].to_bytes(SIZE_BYTES)
+        marks = [begin + blake3(row).digest(16) for row in np.hstack(exact)] if exact else [begin] * len(rows)
+        return cls(rows.tolist(), marks, list(_folded(flat)))
+
     def by_width(self, rows: Array) -> dict[int, Array]:
         """Return rows of samples grouped by how many numbers stand for them."""
         widths = np.array([len(numbers) for numbers in self.numbers], dtype=np.int64)[rows]
@@ -59,11 +84,18 @@ class Sketches:
 
 
 def _folded(flat: Array) -> Numbers:
-    """Return at most SKETCH_SIZE numbers: the values themselves, or sums of some of them under random signs."""
-    if flat.size <= SKETCH_SIZE:
+    """Return at most SKETCH_SIZE numbers: the values themselves, or sums of some of them under random signs.
+
+    Args:
+        flat: the values of one sample, (values,), or of several, (samples, values).
+    """
+    size = flat.shape[-1]
+    if size <= SKETCH_SIZE:
         return flat.astype(np.float64)
-    places, signs = _fold(flat.size)
-    sums: Numbers = (flat.take(places) * signs).reshape(SKETCH_SIZE, -1).sum(axis=1)
+    places, signs = _fold(size)
+    if flat.ndim > 1 and len(flat) > ROWS_AT_ONCE:
+        return np.concatenate([_folded(flat[n : n + ROWS_AT_ONCE]) for n in range(0, len(flat), ROWS_AT_ONCE)])
+    sums: Numbers = (flat.take(places, axis=-1) * signs).reshape(*flat.shape[:-1], SKETCH_SIZE, -1).sum(axis=-1)
     return sums
 
 
@@ -95,8 +127,7 @@ def _inputs_of(sample: Any) -> Any:
 def _collect(value: Any, exact: list[bytes], floating: list[Array]) -> None:
     """Append a value's floating-point numbers and 8-bit pixels to `floating`, and the bytes of all else to `exact`."""
     if isinstance(value, torch.Tensor):
-        known = value.dtype in KNOWN_TO_NUMPY or not value.is_floating_point()
-        value = (value if known else value.float()).numpy(force=True)
+        value = _to_numpy(value)
     if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
         _collect_array(value, exact, floating)
     elif isinstance(value, float):
@@ -108,14 +139,27 @@ def _collect(value: Any, exact: list[bytes], floating: list[Array]) -> None:
         _keep(value if isinstance(value, bytes) else repr(value).encode(), exact)
 
 
+def _to_numpy(tensor: torch.Tensor) -> Array:
+    known = tensor.dtype in KNOWN_TO_NUMPY or not tensor.is_floating_point()
+    return (tensor if known else tensor.float()).numpy(force=True)
+
+
 def _collect_array(value: Array | np.generic, exact: list[bytes], floating: list[Array]) -> None:
-    kind = value.dtype.kind
-    if kind == "f" or value.dtype == np.uint8:
+    if _is_floating(value):
         floating.append(value.ravel())
-    elif kind == "c":
+    elif value.dtype.kind == "c":
         floating.extend((value.real.ravel(), value.imag.ravel()))
     else:
-        _keep((value.astype(np.int64, copy=False) if kind in "iub" else value).tobytes(), exact)
+        _keep(_widened(value).tobytes(), exact)
+
+
+def _is_floating(value: Array | np.generic) -> bool:
+    return value.dtype.kind == "f" or value.dtype == np.uint8
+
+
+def _widened(value: Array | np.generic) -> Array | np.generic:
+    """Return whole numbers as int64, so that the same ones of two widths are equal."""
+    return value.astype(np.int64, copy=False) if value.dtype.kind in "iub" else value
 
 
 def _parts(value: Any) -> Iterable[Any] | None:

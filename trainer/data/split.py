@@ -10,7 +10,10 @@ import numpy as np
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.errors import DataError
 
-Indices = np.ndarray[Any, np.dtype[np.int64]]
+Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
+NAMES = ("train", "validation", "test")
+PIECE = 1 << 22
+"""Samples that are looked at together where an array of all would be wider than what is kept."""
 
 
 def split_indices(digests: Sequence[str], labels: Sequence[int] | None, section: SplitSection) -> dict[str, Indices]:
@@ -23,33 +26,52 @@ def split_indices(digests: Sequence[str], labels: Sequence[int] | None, section:
         DataError: too few distinct samples to fill the splits.
     """
     first: dict[str, int] = {}
-    unit_of = np.array([first.setdefault(digest, len(first)) for digest in digests])
-    classes = np.zeros(len(first), dtype=np.int64)
+    units = np.array([first.setdefault(digest, len(first)) for digest in digests], dtype=np.int64)
+    return split_units(units, None if labels is None else np.asarray(labels), section)
+
+
+def split_units(units: Indices | int, labels: Indices | None, section: SplitSection) -> dict[str, Indices]:
+    """Return sorted sample indices by split name, of int32 where that is wide enough.
+
+    Args:
+        units: which samples are equal, (samples,): the number of each one's first like it, in order of appearance.
+            Or how many samples there are, where all are taken to differ: no array of them is made then.
+        labels: classes, (samples,).
+        section: shares, seed and whether classes are dealt out evenly.
+
+    Raises:
+        DataError: too few distinct samples to fill the splits.
+    """
+    size = units if isinstance(units, int) else len(units)
+    distinct = units if isinstance(units, int) else int(units.max(initial=-1)) + 1
+    classes = None
     if labels is not None and section.stratify:
-        classes[unit_of[::-1]] = np.asarray(labels)[::-1]  # the first copy's label decides
-    assigned = _assign(classes, section)
-    splits = {
-        name: np.flatnonzero(assigned[unit_of] == code) for code, name in enumerate(("train", "validation", "test"))
-    }
+        classes = labels
+        if not isinstance(units, int):
+            classes = np.zeros(distinct, dtype=np.int64)
+            classes[units[::-1]] = labels[::-1]  # the first copy's label decides
+    assigned = _assign(distinct, classes, section)
+    of_samples = assigned if isinstance(units, int) else assigned[units]
+    splits = {name: _places(of_samples, code) for code, name in enumerate(NAMES)}
     wanted = {"train": True, "validation": section.validation > 0, "test": section.test > 0}
     empty = [name for name, needed in wanted.items() if needed and not len(splits[name])]
     if empty:
         raise DataError(
-            f"{len(first)} distinct samples are too few for the split: {', '.join(empty)} would be empty.",
+            f"{distinct} distinct samples are too few for the split: {', '.join(empty)} would be empty.",
             remedy="Give more samples, or change data.split.validation and data.split.test.",
-            details={"samples": len(digests), "distinct": len(first)},
+            details={"samples": size, "distinct": distinct},
         )
     return splits
 
 
-def _assign(classes: Indices, section: SplitSection) -> Indices:
+def _assign(count: int, classes: Indices | None, section: SplitSection) -> np.ndarray[Any, np.dtype[np.int8]]:
     """Return 0 (train), 1 (validation) or 2 (test) for each unit, by shares within each class."""
-    generator = np.random.default_rng([section.seed, len(classes)])
-    assigned = np.zeros(len(classes), dtype=np.int64)
+    generator = np.random.default_rng([section.seed, count])
+    assigned = np.zeros(count, dtype=np.int8)
     owed = np.zeros(3)  # what rounding has kept back from each split so far: small classes share it out
     shares = np.array([1.0 - section.validation - section.test, section.validation, section.test])
-    for label in np.unique(classes):
-        members = generator.permutation(np.flatnonzero(classes == label))
+    for members in _by_class(count, classes):
+        generator.shuffle(members)
         owed += shares * len(members)
         counts = np.maximum(np.round(owed), 0).astype(int)
         counts[0] = len(members) - min(counts[1] + counts[2], len(members))
@@ -59,3 +81,26 @@ def _assign(classes: Indices, section: SplitSection) -> Indices:
         assigned[members[counts[0] : counts[0] + counts[1]]] = 1
         assigned[members[counts[0] + counts[1] :]] = 2
     return assigned
+
+
+def _by_class(count: int, classes: Indices | None) -> list[Indices]:
+    """Return the units of each class, in order of the classes."""
+    if classes is None:
+        return [np.arange(count, dtype=_width(count))]
+    order = np.argsort(classes, kind="stable").astype(_width(count))
+    sizes = np.unique(classes, return_counts=True)[1]
+    return np.split(order, np.cumsum(sizes)[:-1])
+
+
+def _places(of_samples: np.ndarray[Any, np.dtype[np.int8]], code: int) -> Indices:
+    """Return where the code stands, looked up piece by piece: numpy finds places as int64 only."""
+    width = _width(len(of_samples))
+    pieces = [
+        (np.flatnonzero(of_samples[start : start + PIECE] == code) + start).astype(width)
+        for start in range(0, len(of_samples), PIECE)
+    ]
+    return np.concatenate(pieces) if pieces else np.array([], dtype=width)
+
+
+def _width(count: int) -> type[np.signedinteger[Any]]:
+    return np.int32 if count < 2**31 else np.int64

@@ -26,28 +26,50 @@ class InMemory(Dataset[Any]):
 
 
 class TensorSamples(InMemory):
-    """Tensors with equal first dimension; sample i is the tuple of their rows i."""
+    """Tensors with equal first dimension; sample i is the tuple of their rows i.
 
-    def __init__(self, *tensors: Tensor) -> None:
+    A part of them (`subset`) shares their memory: it holds the numbers of its rows.
+    """
+
+    def __init__(self, *tensors: Tensor, rows: Tensor | None = None) -> None:
         sizes = {len(tensor) for tensor in tensors}
         if len(sizes) != 1:
             raise ValueError(f"tensors must have equally many rows, got {sorted(sizes)}")
-        self.tensors = tensors
+        self.base = tensors
+        """All rows, those of other parts too."""
+        self.rows = rows
+        """Which of them are the samples, (samples,); None: all."""
 
     def __len__(self) -> int:
-        return len(self.tensors[0])
+        return len(self.base[0]) if self.rows is None else len(self.rows)
 
     def __getitem__(self, index: int) -> tuple[Tensor, ...]:
-        return tuple(tensor[index] for tensor in self.tensors)
+        row = index if self.rows is None else int(self.rows[index])
+        return tuple(tensor[row] for tensor in self.base)
 
-    def gather(self, indices: Sequence[int] | Tensor) -> tuple[Tensor, ...]:
-        """Return a batch: the rows at `indices` of every tensor."""
-        rows = torch.as_tensor(indices, dtype=torch.int64)
-        return tuple(tensor[rows] for tensor in self.tensors)
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The samples' rows of every tensor; of a part a copy, so that `column` is better where one is enough."""
+        return self.gather(slice(None))
+
+    def column(self, number: int) -> Tensor:
+        """Return the samples' rows of one tensor."""
+        return self.base[number] if self.rows is None else self.base[number][self.rows.long()]
+
+    def gather(self, indices: Sequence[int] | Tensor | slice) -> tuple[Tensor, ...]:
+        """Return a batch: the rows at `indices` of every tensor; views of them for a slice of all samples."""
+        rows: Tensor | slice
+        if isinstance(indices, slice):
+            rows = indices if self.rows is None else self.rows[indices].long()
+        else:
+            rows = torch.as_tensor(indices, dtype=torch.int64)
+            rows = rows if self.rows is None else self.rows[rows].long()
+        return tuple(tensor[rows] for tensor in self.base)
 
     def subset(self, indices: Sequence[int] | Tensor) -> TensorSamples:
-        """Return the chosen samples as their own in-memory data."""
-        return TensorSamples(*self.gather(indices))
+        """Return the chosen samples, in the same memory."""
+        chosen = torch.as_tensor(indices)
+        return TensorSamples(*self.base, rows=chosen if self.rows is None else self.rows[chosen.long()])
 
 
 def in_memory(data: object) -> object:

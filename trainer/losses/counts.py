@@ -28,7 +28,7 @@ def measured_on_train(loss: Loss, samples: Any, labels: Mapping[int, int], class
     """
     if loss.measure is None:
         return loss
-    targets = samples.tensors[-1] if isinstance(samples, TensorSamples) and len(samples.tensors) > 1 else None
+    targets = samples.column(-1) if isinstance(samples, TensorSamples) and len(samples.base) > 1 else None
     if loss.task == "binary":
         if targets is None:
             raise _untold(loss, "pos_weight", "the positives of each label")

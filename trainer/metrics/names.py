@@ -8,8 +8,8 @@ from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.metrics.built_in import BUILT_IN, Metric
 
 MEASURED = (
-    "loss", "epoch_loss", "gradient_norm", "learning_rate", "robust_loss", "robust_accuracy", "linear_probe_accuracy",
-    "loss_scale", "update_skipped",
+    "loss", "epoch_loss", "gradient_norm", "applied_gradient_norm", "learning_rate", "robust_loss", "robust_accuracy",
+    "linear_probe_accuracy", "loss_scale", "update_skipped",
 )  # fmt: skip
 """What the engine records of every run, or of runs with an objective that asks for it, under these names."""
 

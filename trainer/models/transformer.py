@@ -14,6 +14,7 @@ from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config.arguments.models import TransformersArgs
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss
+from trainwright.trainer.system_files import files_among
 from trainwright.trainer.user_code.paths import confine_folder
 
 _REMEDY = (
@@ -110,6 +111,4 @@ def model_files(args: dict[str, Any], code_root: Path) -> list[Path]:
     given = TransformersArgs.model_validate(args)
     if given.path is None:
         return []
-    return sorted(
-        path for path in confine_folder(given.path, code_root, key="model.args.path").iterdir() if path.is_file()
-    )
+    return sorted(files_among(confine_folder(given.path, code_root, key="model.args.path").iterdir()))

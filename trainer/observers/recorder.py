@@ -21,6 +21,7 @@ from trainwright.trainer.supervision.sampling import SystemSampler
 
 FLUSH_SECONDS = 1.0
 MAX_ROWS_WAITING = 4096
+NORMS = ("gradient_norm", "applied_gradient_norm")
 
 Row = tuple[str, int, float, float]
 
@@ -94,7 +95,8 @@ class Recorder(Observer):
             }
             numbers["learning_rate"] = result.learning_rate
             if numbers.get("update_skipped") and numbers["loss_scale"] >= MINIMUM_SCALE:
-                numbers.pop("gradient_norm")  # it overflowed under the scale, which has been lowered since
+                for name in NORMS:  # they overflowed under the scale, which has been lowered since
+                    numbers.pop(name, None)
             self.rows += [(f"train/{name}", result.step, value, moment) for name, value in numbers.items()]
             norm = numbers.get("gradient_norm", 0.0)
             if not (math.isfinite(numbers["loss"]) and math.isfinite(norm)):

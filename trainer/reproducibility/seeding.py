@@ -88,6 +88,22 @@ def seed_sample(*parts: int) -> None:
     torch.default_generator.manual_seed(key & 0x7FFF_FFFF_FFFF_FFFF)
 
 
-def permutation(seed: int, epoch: int, size: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Return the order of an epoch's samples: a pure function of (seed, epoch), so a position needs no state."""
-    return np.random.default_rng([seed, epoch]).permutation(size)
+SPLITS = ("train", "validation", "test")
+
+
+def of_split(number: int) -> tuple[int, ...]:
+    """Return what a split adds to the keys of its draws: nothing for the first, so that training draws as it ever did.
+
+    Negative, as no index of a sample is: one split's key is never another's.
+    """
+    return (-number,) if number else ()
+
+
+def permutation(seed: int, epoch: int, size: int) -> np.ndarray[Any, Any]:
+    """Return the order of an epoch's samples: a pure function of (seed, epoch), so a position needs no state.
+
+    It is of int32, and of int64 from 2 ** 31 samples on; the width changes nothing of the order.
+    """
+    order = np.arange(size, dtype=np.int32 if size < 2**31 else np.int64)
+    np.random.default_rng([seed, epoch]).shuffle(order)
+    return order

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from blake3 import blake3
 
 from trainwright.trainer.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.system_files import files_among
 
 if TYPE_CHECKING:
     from trainwright.trainer.run.directory import RunDirectory
@@ -22,7 +23,7 @@ def run_digests(run: RunDirectory) -> dict[str, str]:
     """
     names = ["run.json", "status.json", "events.jsonl"]
     files = [run.path / name for name in names]
-    files += sorted(path for path in run.artifacts.rglob("*") if path.is_file() and not path.is_symlink())
+    files += sorted(path for path in files_among(run.artifacts.rglob("*")) if not path.is_symlink())
     files += sorted(run.checkpoints.glob("*/manifest.json")) + sorted(run.checkpoints.glob("index.json"))
     digests = {str(path.relative_to(run.path)): digest_file(path) for path in files if path.is_file()}
     if (run.path / METRICS).exists():

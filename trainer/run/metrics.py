@@ -1,6 +1,7 @@
 """`metrics.sqlite`: every number a run recorded, one row per (key, step).
 
-Keys: `train/loss`, `train/gradient_norm`, `train/learning_rate` at every optimizer step; `train/epoch_loss`,
+Keys: `train/loss`, `train/gradient_norm`, `train/learning_rate` at every optimizer step, and where the run clips
+`train/applied_gradient_norm`, which is what reached the optimizer; `train/epoch_loss`,
 `train/<metric>`, `validation/loss`, `validation/<metric>` at the last step of an epoch; `epoch` (number of the
 epoch that ended at that step); `throughput/samples_per_second`, `throughput/data_wait_fraction`,
 `system/cpu_percent`, `system/memory_bytes`, `system/gpu_percent`, `system/gpu_memory_bytes` now and then.

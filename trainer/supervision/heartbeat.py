@@ -14,7 +14,8 @@ from typing import Any
 from trainwright.trainer.errors import LimitReachedError, TrainwrightError, UserCodeError
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunSpecification, RunState, RunStatus
 from trainwright.trainer.supervision.stop import StopRequest
-from trainwright.trainer.user_code.guard import exit_now, user_frames
+from trainwright.trainer.user_code.clock import clock
+from trainwright.trainer.user_code.guard import exit_now, innermost_of_user, user_frames
 
 INTERVAL_SECONDS = 0.5
 GRACE_SECONDS = 10.0
@@ -52,7 +53,7 @@ class Heartbeat:
         self._lock = threading.Lock()
         self._done = threading.Event()
         self._main = threading.main_thread().ident
-        self._user_code_since: float | None = None
+        self._holds_user_code = False
         self._asked_at: float | None = None
         self._disk_at = time.monotonic()
         self._began = self._disk_at - worked_seconds
@@ -84,12 +85,13 @@ class Heartbeat:
         self.set(stage=stage)
 
     def begin_user_code(self) -> None:
-        """Start the clock of limits.user_code_seconds."""
-        self._user_code_since = time.monotonic()
+        """Hold the user's code to limits.user_code_seconds from here on, all its parts together."""
+        clock.restart()
+        self._holds_user_code = True
 
     def end_user_code(self) -> None:
-        """Stop that clock."""
-        self._user_code_since = None
+        """Hold it no longer: what trains is held to the run's own limits."""
+        self._holds_user_code = False
 
     def end(self, state: RunState, *, stop_reason: str | None = None, failure: Failure | None = None) -> None:
         """Stop beating and write the last records: the event, and the status. Raises StorageError."""
@@ -123,11 +125,11 @@ class Heartbeat:
             self._enforce(time.monotonic())
 
     def _enforce(self, now: float) -> None:
-        since, limits = self._user_code_since, self.limits
-        if since is not None and now - since > limits.user_code_seconds:
+        limits = self.limits
+        if self._holds_user_code and (overrun := clock.overrun(limits.user_code_seconds)) is not None:
             self._kill(
                 UserCodeError(
-                    f"Importing and building the user's code took longer than {limits.user_code_seconds:g} s.",
+                    f"{overrun}{self._place()}: importing and building may take {limits.user_code_seconds:g} s.",
                     remedy="Move training, downloads and other long work out of import and build; the traceback shows "
                     "where it hangs. The owner's settings hold the limit.",
                     details={"limit": "user_code_seconds", "limit_seconds": limits.user_code_seconds},
@@ -157,12 +159,20 @@ class Heartbeat:
             self._asked_at = now
             self.stop_request.ask(reason)
 
+    def _frames(self) -> list[traceback.FrameSummary]:
+        frame = sys._current_frames().get(self._main or 0)
+        return [] if frame is None else list(traceback.extract_stack(frame))
+
+    def _place(self) -> str:
+        """Return in which of the user's functions the main thread stands: ` in load (data.py, line 12)`."""
+        frame = innermost_of_user(self._frames(), self.code_root)
+        return "" if frame is None else f", in {frame.name} ({Path(frame.filename).name}, line {frame.lineno})"
+
     def _kill(self, error: TrainwrightError) -> None:
         """Write the last record from this thread, with where the main thread stands, and end the process."""
         if self._done.is_set():
             return
-        frames = sys._current_frames().get(self._main or 0)
-        shown = user_frames(traceback.extract_stack(frames), self.code_root) if frames is not None else None
+        shown = user_frames(self._frames(), self.code_root)
         self._done.set()
         try:
             failure = Failure(**error.as_dict(), traceback=shown)

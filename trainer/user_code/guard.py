@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from trainwright.trainer.errors import TrainwrightError, UserCodeError
+from trainwright.trainer.user_code.clock import clock
 
 MAX_TRACEBACK_LINES = 40
 MAX_MESSAGE = 500
@@ -51,7 +52,7 @@ def install() -> None:
 
 @contextmanager
 def user_code(what: str, code_root: Path) -> Iterator[None]:
-    """Run user code; `what` names it in the error ("model `net.py:Net`").
+    """Run user code, on its clock; `what` names it in the error ("model `net.py:Net`").
 
     Raises:
         UserCodeError: it raised or tried to leave the process. Errors of ours pass through unchanged.
@@ -59,7 +60,8 @@ def user_code(what: str, code_root: Path) -> Iterator[None]:
     argv = sys.argv
     sys.argv = [str(code_root / "worker")]
     try:
-        yield
+        with clock.of(what):
+            yield
     except TrainwrightError:
         raise
     except (SystemExit, ExitCalled) as error:
@@ -115,6 +117,12 @@ def user_frames(frames: list[traceback.FrameSummary], code_root: Path, told: str
     frames = [frame for frame in frames if not frame.filename.startswith("<frozen") and not _is_ours(frame.filename)]
     first = next((place for place, frame in enumerate(frames) if _is_under(frame.filename, root)), None)
     return None if first is None else _shortened("".join(traceback.format_list(frames[first:])) + told)
+
+
+def innermost_of_user(frames: list[traceback.FrameSummary], code_root: Path) -> traceback.FrameSummary | None:
+    """Return the last frame that stands in the user's own code; None where there is none."""
+    root = _prefix(code_root)
+    return next((frame for frame in reversed(frames) if _is_under(frame.filename, root)), None)
 
 
 def cut(message: str) -> str:

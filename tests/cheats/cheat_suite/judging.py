@@ -21,14 +21,15 @@ class Verdict:
 
     outcome: Outcome
     by: str
-    """What named it: the answer, `verify`, a stale gate, a failed check; or `nothing`."""
+    """What named it: the answer, `verify`, a stale gate, a failed check, a remark; or `nothing`."""
     told: str
     """The words."""
 
 
 def judge(case: Case, scene: Scene) -> Verdict:
     """Refused: every attempt was answered by an error that names the rule, and nothing was gained. Detected: what
-    was done is named by `verify`, by a stale gate or by a failed check. Anything else was missed."""
+    was done is named by `verify`, by a stale gate, by a failed check, or as a remark on a finished project. Anything
+    else was missed."""
     gained = scene.gains_before is not None and scene.gains() > scene.gains_before + scene.rightful
     if scene.replies and not gained and all(_refuses(reply, case.rule) for reply in scene.replies):
         return Verdict("refused", "answer", scene.replies[0].text)
@@ -65,4 +66,5 @@ def _standing(scene: Scene) -> list[tuple[str, str]]:
     assert isinstance(status, projects.ProjectStatus)
     stale = [("stale gate", f"{phase} {told}") for phase, told in status.gates.items() if told.startswith("stale")]
     failed = [("failed check", f"{line.id}: {line.measured}") for line in status.checks if line.status == "failed"]
-    return stale + failed
+    since = [("remark", f"{status.project} stays finished; since then: {told}") for told in status.remarks]
+    return stale + failed + since

@@ -59,7 +59,8 @@ def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_ot
     first = looked(workspace, NAME)[0]["test_looked_at_by"][0]["run"]
     for name in ("test_look.json", "export.json"):
         (workspace.run_directory(NAME, first).artifacts / name).unlink()
-    projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 0.03}, reason="after seeing the test")
+    changes = {"optimizer.learning_rate": 0.03}
+    projects.configure(workspace, NAME, changes=changes, reason="after seeing the test", begin_release=True)
     to_the_end(workspace, NAME)
     assert looked(workspace, NAME)[0]["test_looks"] == 2
     projects.create_project(workspace, "fresh", intent="the same flowers", goal=GOAL, config=CONFIG)

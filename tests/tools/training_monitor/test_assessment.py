@@ -36,7 +36,8 @@ def test_a_goal_to_minimize_is_met_from_below(make_run):
 
 @pytest.mark.requirement("PHASE-4")
 def test_a_critical_alert_means_debug_even_if_the_goal_is_met(healthy):
-    recorder = healthy().steps("train/gradient_norm", [1e4] * 10, first=101)
+    recorder = healthy().steps("train/gradient_norm", [1e4] * 20, first=101)
+    recorder.steps("train/loss", [40.0] * 20, first=101)
     found = assess(recorder.run, GOAL)
     assert (found.recommendation, found.goal_met) == ("debug", True)
     assert "Exploding gradients" in found.reasons[0]

@@ -114,6 +114,31 @@ def test_norms_that_are_not_finite_count_as_exploding(make_run):
     assert "3 of the last" in alert.message
 
 
+@pytest.mark.requirement("DIAG-3", "PHASE-10")
+@pytest.mark.parametrize(
+    ("losses", "severity"),
+    [
+        ([29000.0] * 5 + [3000.0] * 45, "warning"),
+        ([29000.0] * 5 + [28000.0, 30500.0] * 22, "warning"),
+        ([29000.0] * 5 + [3000.0] * 35 + [20000.0] * 10, "critical"),
+        ([29000.0] * 5 + [29000.0] * 35 + [50000.0] * 10, "critical"),
+        ([29000.0] * 5 + [3000.0] * 44 + [math.nan], "critical"),
+    ],
+    ids=["falls", "hardly moves", "lost again", "rises from the start", "not finite"],
+)
+def test_large_gradients_are_critical_only_where_they_do_harm(make_run, losses, severity):
+    recorder = make_run().steps("train/loss", losses).steps("train/gradient_norm", [2000.0] * 50)
+    alert = alert_of(recorder, "exploding_gradients")
+    assert alert.severity == severity, alert
+    assert ("does harm" in alert.message) is (severity == "critical")
+
+
+@pytest.mark.requirement("DIAG-3", "DIAG-8")
+def test_what_is_judged_is_the_norm_that_reached_the_optimizer(make_run):
+    recorder = make_run().steps("train/gradient_norm", [2000.0] * 50)
+    assert "exploding_gradients" not in ids(recorder.steps("train/applied_gradient_norm", [1.0] * 50))
+
+
 @pytest.mark.requirement("DIAG-3")
 def test_a_rough_start_long_ago_is_forgiven(make_run):
     assert "exploding_gradients" not in ids(make_run().steps("train/gradient_norm", [500.0] * 20 + [1.0] * 200))

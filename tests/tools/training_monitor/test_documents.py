@@ -50,14 +50,14 @@ def test_a_fix_changed_in_the_document_changes_what_is_proposed(make_run, docume
 @pytest.mark.parametrize(
     ("old", "new", "named"),
     [
-        ("signal: gradient_norm", "signal: gradient_size", "gradient_size"),
+        ("signal: applied_gradient_norm", "signal: gradient_size", "gradient_size"),
         ("training.clip_norm:", "training.clip_normal:", "training.clip_normal"),
         ("optimizer.learning_rate: {multiply: 0.1}", "optimizer.learning_rate: {multiply: 0.1, add: 1}", "exactly one"),
         ("comparison: above", "comparison: over", "comparison"),
         ("threshold: 100", "threshold: high", "threshold"),
         ("window: 200", "window: 2", "points"),
         ("{measured:.4g}", "{value}", "message"),
-        ("severity: critical", "severity: critical\nurgent: true", "urgent"),
+        ("severity: warning", "severity: warning\nurgent: true", "urgent"),
         ("requirement: DIAG-3", "requirement: DIAGNOSTICS", "requirement"),
         ("id: exploding_gradients", "id: exploding", "file and id must agree"),
     ],

@@ -88,7 +88,7 @@ def test_a_loss_that_is_not_finite_stops_also_under_the_scaler(
     digits_values: Any, open_session: Any, trained: Any
 ) -> None:
     session = open_session(with_training(digits_values, precision="fp16"))
-    session.train_loader.samples.tensors[0][:] = float("nan")
+    session.train_loader.samples.base[0][:] = float("nan")
     with pytest.raises(DivergenceError, match="loss is not finite at step 1"):
         trained(session, 1)
 

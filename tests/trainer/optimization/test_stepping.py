@@ -35,10 +35,13 @@ def test_clipping_by_norm_scales_and_by_value_cuts(iris: dict[str, Any], open_se
     limit = norm / 3
     scaled, update = one_step(open_session({**iris, **PLAIN, "training": {"clip_norm": limit}}, "norm"))
     assert float(scaled.gradient_norm) == norm, "the recorded norm is that before clipping"
+    assert float(scaled.values["applied_gradient_norm"]) == pytest.approx(limit)
+    assert "applied_gradient_norm" not in result.values
     torch.testing.assert_close(update, whole / 3, rtol=1e-3, atol=1e-6)
     limit = float(whole.abs().median())
     cut, update = one_step(open_session({**iris, **PLAIN, "training": {"clip_value": limit}}, "value"))
     assert float(cut.gradient_norm) == norm
+    assert float(cut.values["applied_gradient_norm"]) == pytest.approx(float(whole.clamp(-limit, limit).norm()))
     torch.testing.assert_close(update, whole.clamp(-limit, limit), rtol=1e-3, atol=1e-6)
 
 

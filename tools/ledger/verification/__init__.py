@@ -18,6 +18,7 @@ from trainwright.tools.ledger.verification.diagnoses import verify_diagnoses
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, found
 from trainwright.tools.ledger.verification.provenance import verify_provenance
+from trainwright.tools.ledger.verification.releases import verify_releases, verify_since
 from trainwright.tools.ledger.verification.rows import (
     verify_configurations,
     verify_decisions,
@@ -47,6 +48,7 @@ PARTS = {
     "projects": verify_projects,
     "configurations": verify_configurations,
     "decisions": verify_decisions,
+    "releases": verify_releases,
     "owner_requests": verify_answers,
     "studies": verify_studies,
     "sealed_runs": verify_runs,
@@ -57,6 +59,7 @@ PARTS = {
     "verdicts": verify_verdicts,
     "diagnoses": verify_diagnoses,
     "provenance_statements": verify_provenance,
+    "finished_projects": verify_since,
 }
 
 

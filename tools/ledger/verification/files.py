@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.publication import NAMING
+from trainwright.tools.gates.releases import KEPT
 from trainwright.tools.ledger.run_keys import end_differences
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, deleted_projects, found
+from trainwright.tools.ledger.verification.releases import kept_decisions, kept_files
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off
 from trainwright.tools.workspace.tables import Run
@@ -18,6 +20,7 @@ from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import LIMITS
+from trainwright.trainer.system_files import files_among, is_left_by_system
 
 if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
@@ -81,7 +84,7 @@ def _foreign_runs(case: Case, known: set[str]) -> list[Finding]:
     findings, deleted = [], deleted_projects(case.everything)
     for folder in sorted((case.workspace.path / "projects").glob("*/runs/*")):
         what = f"run {folder.name}: its folder stands among the runs, and the ledger never started it"
-        if folder.name in known:
+        if folder.name in known or is_left_by_system(folder):
             continue
         is_left = folder.parent.parent.name in deleted
         if is_left:
@@ -112,8 +115,11 @@ def verify_artifacts(case: Case) -> Found:
         if entry.project is None or entry.kind not in NAMING or not body.get("artifacts"):
             continue
         written_by = "diagnostics" if entry.kind == "diagnosis" else body.get("phase", entry.kind)
+        if entry.kind == "attestation" and body["finalization"] in kept_decisions(case, entry.project):
+            continue  # it has moved with its release
         newest[entry.project, written_by] = body["artifacts"]
     named = [(project, name, digest) for (project, _), files in newest.items() for name, digest in files.items()]
+    named += kept_files(case)
     problems = []
     for project, name, digest in named:
         path = case.workspace.project_folder(project) / name
@@ -124,8 +130,8 @@ def verify_artifacts(case: Case) -> Found:
     for project in {project for project, _, _ in named}:
         listed = {name for owner, name, _ in named if owner == project}
         folder = case.workspace.project_folder(project)
-        extra = (path for path in (folder / "final_model").rglob("*") if path.is_file())
-        names = (str(path.relative_to(folder)) for path in extra)
+        kept = [*(folder / "final_model").rglob("*"), *(folder / KEPT).rglob("*")]
+        names = (str(path.relative_to(folder)) for path in files_among(kept))
         problems += [f"project {project}: {name} was added by hand" for name in names if name not in listed]
     return len(named), found("artifact", problems)
 

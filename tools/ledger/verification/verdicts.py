@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import trainwright
 from trainwright.tools.gates.checklist import checklist_digest, load_checklist
-from trainwright.tools.gates.keeper import as_recorded, evaluate_line, final_values, outcome_of, rests_on
+from trainwright.tools.gates.keeper import (
+    as_recorded,
+    evaluate_line,
+    final_values,
+    outcome_of,
+    rests_on,
+    sealed_release,
+)
 from trainwright.tools.gates.outcomes import CHECKS
 from trainwright.tools.gates.past import MovedOnError, PastEvidence
 from trainwright.tools.gates.phases import Phase
@@ -118,6 +125,8 @@ class _Verdict:
         ]  # fmt: skip
         if "final_values" in self.body and self.body["final_values"] != final_values(self.evidence):
             found.append(self._finding("the final configuration does not follow from the evidence"))
+        if self.body.get("release", derived := sealed_release(self.evidence)) != derived:
+            found.append(self._finding(f"release recorded {_short(self.body['release'])}, derived {_short(derived)}"))
         return found
 
     def _checklist(self) -> list[Finding]:

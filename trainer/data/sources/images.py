@@ -12,6 +12,7 @@ import torch
 from trainwright.trainer.data.sources.loaded import Loaded
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.errors import ConfigurationError, DataError
+from trainwright.trainer.system_files import files_among
 from trainwright.trainer.user_code.paths import confine_folder
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -67,7 +68,7 @@ def load_images(
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    return sorted(file for file in files_among(folder.iterdir()) if file.suffix.lower() in SUFFIXES)
 
 
 def _read(file: Path, folder: Path, code_root: Path, size: tuple[int, int] | None, mode: str) -> Any:

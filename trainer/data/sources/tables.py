@@ -11,6 +11,7 @@ from typing import Any
 
 from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.errors import DataError
+from trainwright.trainer.system_files import files_among
 
 
 @dataclass(frozen=True)
@@ -171,7 +172,7 @@ READERS: dict[str, Callable[..., Table]] = {
 
 def files_of(path: Path) -> list[Path]:
     """Return the files of a source for the evidence: itself, or what lies in it."""
-    return [path] if path.is_file() else sorted(child for child in path.iterdir() if child.is_file())
+    return [path] if path.is_file() else sorted(files_among(path.iterdir()))
 
 
 def _checked(path: Path, header: list[str], rows: list[Any], places: Sequence[int], unit: str) -> Table:

@@ -106,7 +106,7 @@ def _classified(rows: _Rows, section: SplitSection, *, source: str, tokenizer: s
     )
     return Splits(
         dict(samples),
-        {name: record_split(split, section.seed) for name, split in samples.items()},
+        {name: record_split(split, section.seed, name) for name, split in samples.items()},
         source,
         class_names=rows.class_names,
         files=files_of(rows.file),

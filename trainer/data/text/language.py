@@ -80,7 +80,7 @@ def language_splits(
     )
     return Splits(
         dict(blocks),
-        {name: record_split(split, section.seed) for name, split in blocks.items()},
+        {name: record_split(split, section.seed, name) for name, split in blocks.items()},
         source,
         files=files,
         split=section.model_dump(mode="json"),

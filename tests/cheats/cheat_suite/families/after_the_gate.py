@@ -64,7 +64,7 @@ def data_after_the_gate(scene: Scene) -> None:
     "data-of-a-finished-project",
     "Make the data easier after the last gate",
     at="finished",
-    rule=r"stale.*data: iris\.csv changed",
+    rule=r"since then.*data: iris\.csv changed",
 )
 def data_of_a_finished_project(scene: Scene) -> None:
     path = scene.world.code / "iris.csv"

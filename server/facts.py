@@ -1,0 +1,54 @@
+"""What of an answer is sent: its fields as JSON, measured numbers rounded, and the next call as it is best made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainwright.tools.answers import Answer
+
+SIGNIFICANT_DIGITS = 6
+AS_SET = frozenset({"next", "changed", "changes", "arguments"})
+"""Keys below which values were set by someone: they are shown as they were set, and not rounded."""
+WAITING = frozenset({"start_training", "start_tuning", "verify_reproducibility", "export_model", "resume_training"})
+"""Tools that can wait for what they started."""
+WAIT_SECONDS = 50
+
+
+def facts_of(answer: Answer, *, full: bool = False) -> dict[str, Any]:
+    """Return the answer's facts, all of them or what matters now, as JSON values."""
+    facts: dict[str, Any] = _offered(rounded(answer.shown(full=full)))
+    return facts
+
+
+def offered(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a proposed call so that it also waits for what it starts, within what every client bears."""
+    arguments = dict(call.get("arguments") or {})
+    if call.get("tool") in WAITING:
+        arguments.setdefault("wait_seconds", WAIT_SECONDS)
+    return {**call, "arguments": arguments}
+
+
+def rounded(value: Any) -> Any:
+    """Return the value with every measured number at six significant digits; what someone set stays as it is."""
+    if isinstance(value, float):
+        return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    if isinstance(value, dict):
+        return {key: item if key in AS_SET else rounded(item) for key, item in value.items()}
+    return value
+
+
+def is_call(value: Any) -> bool:
+    """Whether the value is a call that an answer proposes."""
+    return isinstance(value, Mapping) and "tool" in value and set(value) <= {"tool", "arguments", "why"}
+
+
+def _offered(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_offered(item) for item in value]
+    if is_call(value):
+        return offered(value)
+    return {key: _offered(item) for key, item in value.items()} if isinstance(value, dict) else value

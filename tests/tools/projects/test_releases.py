@@ -1,0 +1,119 @@
+"""Finished is finished: a release stays one whatever changes, and working on begins the next by an explicit call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainwright.tools import projects
+from trainwright.tools.gates.releases import BEGUN
+from trainwright.tools.ledger import append
+from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.canonical import digest_path
+from trainwright.trainer.errors import ConflictError, GateRefusedError
+from trainwright.trainer.run import RunKind
+
+NAME = "flowers"
+PHASES = ("planning", "baseline", "diagnostics", "optimization", "finalization")
+At = Callable[[str], Workspace]
+
+
+def status(workspace: Workspace) -> projects.ProjectStatus:
+    found = projects.project_status(workspace, NAME)
+    assert isinstance(found, projects.ProjectStatus)
+    return found
+
+
+@pytest.fixture
+def package_from_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = tmp_path / "surprise-9.9.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text("Metadata-Version: 2.1\nName: surprise\nVersion: 9.9\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.requirement("PHASE-11", "PHASE-8")
+def test_what_changes_after_the_last_gate_is_a_remark_and_never_unfinishes_the_project(
+    at: At, package_from_elsewhere: None
+) -> None:
+    workspace = at("finished")
+    code = workspace.path.parent / "code"
+    (code / "iris.csv").write_text("\n".join((code / "iris.csv").read_text().splitlines()[:-1]) + "\n")
+    (code / "flower_model.py").unlink()
+    manifest = workspace.project_folder(NAME) / "reproducibility_manifest.md"
+    manifest.write_text(manifest.read_text() + "edited")
+    found = status(workspace)
+    assert (found.finished, found.release, found.next) == (True, 1, None)
+    assert found.finished_on is not None
+    assert set(found.gates.values()) == {"passed", "skipped"}
+    assert {"data: iris.csv changed", "code: flower_model.py was removed"} <= set(found.remarks)
+    assert f"artifact: {manifest.name} was changed after the gate" in found.remarks
+    report = verify_workspace(workspace.path)
+    assert report.problems == [f"project {NAME}: artifact {manifest.name} was changed"]
+    (told,) = [finding.what for finding in report.findings if finding.where == "release"]
+    assert "stays finished (release 1 of " in told
+    assert "data: iris.csv changed" in told
+    for phase in PHASES:
+        with pytest.raises(GateRefusedError, match=r"is finished on \S+ \(release 1\); since then: "):
+            projects.pass_gate(workspace, NAME, phase)
+    with pytest.raises(GateRefusedError, match="All gates of flowers have passed"):
+        start_run(workspace, NAME, RunKind.BASELINE)
+
+
+@pytest.mark.requirement("PHASE-11")
+def test_a_finished_project_is_changed_only_by_a_call_that_begins_its_next_release(at: At) -> None:
+    workspace = at("finished")
+    changes = {"optimizer.learning_rate": 0.03}
+    with pytest.raises(ConflictError, match=r"finished on .* \(release 1\)") as met:
+        projects.configure(workspace, NAME, changes=changes, reason="better")
+    assert (status(workspace).finished, status(workspace).config_version) == (True, 1)
+    call = met.value.details["next"]["arguments"]
+    assert call == {"project": NAME, "changes": changes, "reason": "better", "begin_release": True}
+    assert f"changes={changes!r}" in met.value.remedy
+    answer = projects.configure(workspace, call.pop("project"), **call)
+    assert (answer.release_begun, answer.phase) == (2, "planning")
+    again = projects.configure(workspace, NAME, changes=changes, begin_release=True)
+    assert (again.release_begun, again.changed) == (None, {}), "a repeated call begins nothing more"
+    found = status(workspace)
+    assert (found.finished, found.release, found.phase) == (False, 2, "planning")
+    assert set(found.gates.values()) == {"open", "closed"}
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("PHASE-11", "GATE-7")
+def test_the_next_release_takes_what_exists_for_the_same_digests_and_keeps_the_first_beside_it(at: At) -> None:
+    workspace = at("finished")
+    folder = workspace.project_folder(NAME)
+    first = digest_path(folder / "final_model")
+    projects.configure(workspace, NAME, begin_release=True, reason="once more")
+    runs = len(list(folder.glob("runs/*")))
+    for phase in PHASES:
+        answer = projects.pass_gate(workspace, NAME, phase)
+    assert answer.now_in == "finished"
+    assert status(workspace).release == 2
+    assert len(list(folder.glob("runs/*"))) == runs, "every run of the first release is one of these digests"
+    assert digest_path(folder / "releases" / "1" / "final_model") == first
+    assert "Before it: release 1 of" in (folder / "baseline_results.md").read_text()
+    assert "Before it: release 1 of" in (folder / "final_model" / "README.md").read_text()
+    assert verify_workspace(workspace.path).findings == []
+    (folder / "releases" / "1" / "final_model" / "model.safetensors").write_bytes(b"others")
+    (folder / "releases" / "1" / "final_model.intoto.json").unlink()
+    (folder / "releases" / "1" / "note.txt").write_text("mine")
+    assert set(verify_workspace(workspace.path).problems) == {
+        f"project {NAME}: artifact releases/1/final_model/model.safetensors was changed",
+        f"project {NAME}: artifact releases/1/final_model.intoto.json was removed",
+        f"project {NAME}: releases/1/note.txt was added by hand",
+    }
+
+
+@pytest.mark.requirement("PHASE-11", "GATE-3", "GATE-5")
+def test_a_beginning_that_no_release_precedes_is_named(at: At) -> None:
+    workspace = at("exported")
+    with workspace.session() as session:
+        append(session, NAME, BEGUN, {"release": 2, "after": 3, "reason": "", "since": []})
+    (problem,) = [what for what in verify_workspace(workspace.path).problems if "was begun" in what]
+    assert "release 2 of flowers was begun, and release 1 was not finished before it" in problem

@@ -1,0 +1,63 @@
+"""The order of an epoch's samples as arrays: what fifty million samples need is 200 MB, and no object for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Subset
+
+from trainwright.trainer.distributed.sharing import Share
+
+
+@dataclass(frozen=True)
+class Order:
+    """In which order an epoch goes through its samples."""
+
+    size: int
+    shuffled: Tensor | None = None
+    """Indices, (size,) of int32 (int64 from 2 ** 31 samples on); None: from first to last, without an array."""
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Return the indices at places start to stop of the order."""
+        if self.shuffled is not None:
+            return self.shuffled[start:stop]
+        return torch.arange(start, max(min(stop, self.size), start))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The batches of an epoch, cut out of its order one at a time, when they are fetched."""
+
+    order: Order
+    batch_size: int
+    batches: range
+    share: Share | None = None
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return map(self.rows, self.batches)
+
+    def rows(self, batch: int) -> Tensor:
+        """Return the indices of a batch: all, or this process's share."""
+        rows = self.order.rows(batch * self.batch_size, (batch + 1) * self.batch_size)
+        return rows if self.share is None else rows[self.share.rows(len(rows))]
+
+
+class Part(Subset[Any]):
+    """A part of a map-style data set, chosen by an array of indices; its samples are asked for by plain integers."""
+
+    def __init__(self, dataset: Any, indices: np.ndarray[Any, Any]) -> None:
+        super().__init__(dataset, cast("Sequence[int]", indices))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.dataset[int(self.indices[index])]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        return [self[index] for index in indices]

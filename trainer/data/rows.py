@@ -1,0 +1,190 @@
+"""Rows of tensors in memory, looked at as whole arrays: which are equal, what they hold, and what stands for each.
+
+Nothing here calls Python once a row, but for the few that are drawn for a closer look (fingerprint.MAX_SAMPLES_READ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from blake3 import blake3
+from torch import Tensor
+
+from trainwright.trainer.data.tensors import TensorSamples
+
+PIECE_BYTES = 1 << 21
+"""Of rows that are worked on together: what a core's cache holds."""
+WORD = 8
+
+Array = np.ndarray[Any, Any]
+
+
+def pieces(samples: TensorSamples) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
+    """Yield all rows in order, some at a time, with the number of the first: (start, the rows of every tensor)."""
+    row_bytes = sum(tensor[:1].numel() * tensor.element_size() for tensor in samples.base)
+    step = max(PIECE_BYTES // max(row_bytes, 1), 1)
+    for start in range(0, len(samples), step):
+        yield start, samples.gather(slice(start, start + step))
+
+
+def content_digest(samples: TensorSamples) -> str:
+    """Return the digest of every row in order: types, shapes and bytes."""
+    hasher = blake3("".join(map(_head, samples.base)).encode())
+    for _, tensors in pieces(samples):
+        for tensor in tensors:
+            hasher.update(_bytes(tensor).data)
+    return f"blake3:{hasher.hexdigest()}"
+
+
+def row_digests(samples: TensorSamples, rows: Array) -> list[str]:
+    """Return what `fingerprint.sample_digest` says of the samples at `rows`: both must stay the same."""
+    tensors = samples.gather(torch.from_numpy(rows))
+    parts: list[Array] = []
+    for place, tensor in enumerate(tensors):
+        head = f"S{len(tensors)}" * (place == 0) + _head(tensor)
+        parts += [np.tile(np.frombuffer(head.encode(), dtype=np.uint8), (len(rows), 1)), _bytes(tensor)]
+    return [blake3(row).hexdigest(length=16) for row in np.hstack(parts)]
+
+
+def non_finite(samples: TensorSamples, at_most: int) -> list[int]:
+    """Return the first rows with NaN or infinity."""
+    found: list[int] = []
+    for start, tensors in pieces(samples):
+        floating = [tensor for tensor in tensors if tensor.is_floating_point()]
+        if all(bool(np.isfinite(_plain(tensor)).all()) for tensor in floating):
+            continue
+        bad = torch.stack([~torch.isfinite(tensor.reshape(len(tensor), -1)).all(1) for tensor in floating]).any(0)
+        found += [start + row for row in bad.nonzero().flatten().tolist()]
+        if len(found) >= at_most:
+            break
+    return found[:at_most]
+
+
+def labels_of(samples: TensorSamples, most: int) -> dict[int, int] | None:
+    """Return how often each class number occurs; None where samples have no single one, or more than `most` occur."""
+    if not has_labels(samples):
+        return None
+    values, counts = np.unique(samples.column(-1).reshape(-1).numpy(), return_counts=True)
+    return None if len(values) > most else dict(zip(map(int, values), map(int, counts), strict=True))
+
+
+def has_labels(samples: TensorSamples) -> bool:
+    """Return whether samples have a single whole number as their last part."""
+    last = samples.base[-1]
+    return len(samples.base) > 1 and last[:1].numel() == 1 and ("int" in str(last.dtype) or last.dtype == torch.bool)
+
+
+def unit_numbers(samples: TensorSamples) -> Array | int:
+    """Return which rows are equal, byte by byte: of each the number of its first like, (rows,) of int64, by appearance.
+
+    How many rows there are, where all differ. Rows are told apart by a hash, and those that share one by their bytes:
+    a hash that somebody made rows collide in costs time, never a wrong answer.
+    """
+    hashes = _hashes(samples)
+    ordered = np.sort(hashes)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return len(hashes)
+    del ordered
+    order = np.argsort(hashes, kind="stable")
+    like = np.zeros(len(order), dtype=bool)  # the one before, in this order
+    like[1:] = hashes[order[1:]] == hashes[order[:-1]]
+    del hashes
+    places = np.flatnonzero(like)
+    equal = _are_equal(samples, order[places - 1], order[places])
+    if not equal.all():
+        like = _told_apart(samples, order, like, places[~equal])
+    return _numbered(order, like)
+
+
+def shared_rows(first: TensorSamples, second: TensorSamples, at_most: int) -> set[str]:
+    """Return the digests of rows that both hold, of at most so many rows."""
+    hashes = [_hashes(samples) for samples in (first, second)]
+    common = np.intersect1d(hashes[0], hashes[1])
+    found = [np.flatnonzero(np.isin(one, common))[:at_most] for one in hashes] if len(common) else []
+    digests = [set(row_digests(samples, rows)) for samples, rows in zip((first, second), found, strict=False)]
+    return set.intersection(*digests) if digests else set()
+
+
+def _numbered(order: Array, like: Array) -> Array:
+    """Return the units of rows that stand side by side in `order` where equal, numbered by their first row."""
+    first = order[~like]
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    units = np.empty(len(order), dtype=np.int64)
+    units[order] = rank[np.cumsum(~like) - 1]
+    return units
+
+
+def _are_equal(samples: TensorSamples, first: Array, second: Array) -> Array:
+    equal = np.ones(len(first), dtype=bool)
+    for start in range(0, len(first), 4096):
+        part = slice(start, start + 4096)
+        pairs = zip(*(samples.gather(torch.from_numpy(rows[part])) for rows in (first, second)), strict=True)
+        for one, other in pairs:
+            equal[part] &= (_bytes(one) == _bytes(other)).all(axis=1)
+    return equal
+
+
+def _told_apart(samples: TensorSamples, order: Array, like: Array, wrong: Array) -> Array:
+    """Put rows of one hash that differ into an order in which equal ones are neighbours; return who is like the last.
+
+    Hardly ever needed: `order` is changed in place.
+    """
+    groups = np.cumsum(~like) - 1
+    like = like.copy()
+    for group in np.unique(groups[wrong]):
+        start, stop = np.searchsorted(groups, [group, group + 1])
+        rows = order[start:stop]
+        contents = np.hstack([_bytes(tensor) for tensor in samples.gather(torch.from_numpy(rows))])
+        numbers = np.unique(contents, axis=0, return_inverse=True)[1].reshape(-1)
+        again = np.argsort(numbers, kind="stable")
+        order[start:stop] = rows[again]
+        like[start + 1 : stop] = numbers[again][1:] == numbers[again][:-1]
+    return like
+
+
+def _hashes(samples: TensorSamples) -> Array:
+    """Return a 64-bit hash of each row's bytes, (rows,): NH of UMAC (Black et al. 1999), sums of products of words."""
+    width = sum(-(-tensor[:1].numel() * tensor.element_size() // WORD) for tensor in samples.base)
+    keys = np.random.default_rng(0).integers(0, 2**32, (2, width), dtype=np.uint64)
+    hashes = np.zeros(len(samples), dtype=np.uint64)
+    for start, tensors in pieces(samples):
+        done = 0
+        for tensor in tensors:
+            words = _words(_bytes(tensor))
+            low, high = words & np.uint64(0xFFFF_FFFF), words >> np.uint64(32)
+            low += keys[0, done : done + words.shape[1]]
+            high += keys[1, done : done + words.shape[1]]
+            low *= high
+            hashes[start : start + len(words)] += low.sum(axis=1)
+            done += words.shape[1]
+    return hashes
+
+
+def _words(data: Array) -> Array:
+    """Return rows of bytes as rows of 64-bit words, the last filled up with zeros."""
+    short = -data.shape[1] % WORD
+    if short:
+        data = np.hstack([data, np.zeros((len(data), short), dtype=np.uint8)])
+    return np.ascontiguousarray(data).view(np.uint64)
+
+
+def _head(tensor: Tensor) -> str:
+    """Return what stands before a row's bytes in a digest: its type and shape."""
+    return f"T{tensor.dtype}{tuple(tensor.shape[1:])}"
+
+
+def _bytes(tensor: Tensor) -> Array:
+    """Return the rows' bytes, (rows, bytes of a row) of uint8."""
+    if not tensor.numel():
+        return np.empty((len(tensor), 0), dtype=np.uint8)
+    flat = tensor.detach().cpu().contiguous().reshape(len(tensor), -1)
+    flat = torch.view_as_real(flat).reshape(len(tensor), -1) if flat.is_complex() else flat
+    return flat.view(torch.uint8).numpy()
+
+
+def _plain(tensor: Tensor) -> Array:
+    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy(force=True)
