@@ -24,15 +24,12 @@ from trainwright.tools.owner import (
     limit_wishes,
     view,
 )
-<<<<<<< HEAD
 from trainwright.tools.projects.named_files import require_files
-=======
 from trainwright.tools.projects.releasing import begin, refuse_to_change
->>>>>>> main
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.config import config_digest, flatten, load_yaml, parse_config, settle
+from trainwright.trainer.config import Settled, config_digest, flatten, load_yaml, parse_config, settle
 from trainwright.trainer.config.meant_values import number_in
 from trainwright.trainer.errors import ConfigurationError
 
@@ -95,13 +92,13 @@ def configure(
         _refuse_goal(row.goal, changes or {}, ask_owner or {})
         settled = settle(changes or {}, _from_template(old, template) if template else old, argument="changes")
         new = settled.values
-        _refuse_other_root(old, new)
+        _refuse_other_root(old, settled)
         require_files(settled.changes, settled.config, Path(row.code_root))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
             key: [before.get(key), after.get(key)]
             for key in sorted(before.keys() | after.keys())
-            if before.get(key) != after.get(key)
+            if key not in before or key not in after or before[key] != after[key]
         }
         wishes = _wishes(workspace, row, ask_owner or {})
         where = standing(Evidence(session, workspace, project))
@@ -136,7 +133,7 @@ def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reaso
 
 def _wishes(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Wish]:
     """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
-    limits = checked_wishes(workspace, asked.get("limits") or {})
+    limits = checked_wishes(workspace, asked.get("limits") or {}, within=("ask_owner", asked))
     wishes = limit_wishes(limits)
     if asked.get("exemption"):
         wishes.append(exemption_wish(asked["exemption"]))
@@ -170,11 +167,13 @@ def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
     return template_values(template) | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
 
 
-def _refuse_other_root(old: dict[str, Any], new: dict[str, Any]) -> None:
-    if old.get("code_root", ".") != new.get("code_root", "."):
+def _refuse_other_root(old: dict[str, Any], settled: Settled) -> None:
+    if old.get("code_root", ".") != settled.values.get("code_root", "."):
+        rest = {key: value for key, value in settled.changes.items() if key != "code_root"}
         raise ConfigurationError(
             f"code_root is fixed when a project is made ({old.get('code_root', '.')!r}).",
-            remedy="Make a new project with create_project(config={'code_root': …}).",
+            remedy="Make a new project with create_project(config={'code_root': …}); here, leave code_root out.",
+            details={"amend": {"changes": rest or None}},
         )
 
 

@@ -11,7 +11,7 @@ from trainwright.trainer.config.elsewhere import is_section, known_elsewhere, sc
 from trainwright.trainer.config.explained_ranges import broken_range
 from trainwright.trainer.config.layout import DEFAULT_FORMS, Layout
 from trainwright.trainer.config.libraries import from_library
-from trainwright.trainer.config.meant_values import fixed_values
+from trainwright.trainer.config.meant_values import as_meant, fits, fixed_values
 from trainwright.trainer.config.names import UnknownNameError
 from trainwright.trainer.config.near import near
 from trainwright.trainer.config.problem import Problem, as_yaml, plain_yaml
@@ -45,12 +45,12 @@ def explain_all(found: list[Any], values: dict[str, Any]) -> list[Problem]:
 def _explain(problem: Any, rivals: list[Any], layout: Layout) -> Problem:
     location, given, kind = layout.location(problem["loc"]), problem.get("input"), problem["type"]
     key = ".".join(location)
+    if location[:2] == ["search", "space"] and len(location) > 2:
+        return broken_range(problem, location, given, layout)
     if kind == "extra_forbidden":
         return _unknown_key(location, given, layout, tags=[str(part) for part in problem["loc"]])
     if kind == "missing":
         return Problem(key, f"`{key}` is required, and missing")
-    if location[:2] == ["search", "space"] and len(location) > 2:
-        return broken_range(problem, location, given, layout)
     if kind.startswith("union_tag") and isinstance(given, dict):
         return _unknown_form(key, given, layout)
     if kind in _SECTION_NEEDED and layout.models_at(location) and not isinstance(given, dict):
@@ -87,7 +87,7 @@ def _nearest_value(problem: Any, given: Any, rule: Any) -> Any:
     if problem["type"] in {"int_type", "int_from_float"} and is_number:
         return round(given)
     names = fixed_values(rule) if rule is not None else []
-    return next(iter(near(given, names)), None) if isinstance(given, str) else None
+    return next(iter(near(given, names, cutoff=0.7)), None) if isinstance(given, str) else None
 
 
 def _plain(reason: str) -> str:
@@ -106,15 +106,20 @@ def _unknown_key(location: list[str], given: Any, layout: Layout, tags: list[str
     if chosen is not None and owners:
         taken = f"`{key}` is not taken by {chosen}, only by {', '.join(owners)}; {chosen} takes {', '.join(known)}"
         return Problem(key, taken, {key: None})
-    alike = [".".join([*parents, name]) for name in near(last, known, cutoff=0.6)]
+    alike = [".".join([*parents, name]) for name in near(last, known, most=MOST_MEANT)]
     meant = known_elsewhere(last) or alike or _alike_elsewhere(last)
     if not 0 < len(meant) <= MOST_MEANT:
         return Problem(key, f"unknown key `{key}`; known: {', '.join(known) or 'none'}", {key: None})
-    meant.sort(key=lambda name: not layout.is_taken(name.split(".")))
+    meant.sort(key=lambda name: (not _fits(name, given, layout), not layout.is_taken(name.split("."))))
     fits = isinstance(given, dict) or not is_section(meant[0])
     text = f"unknown key `{key}`; did you mean {' or '.join(f'`{name}`' for name in meant)}?"
     others = tuple({key: None, name: given} for name in meant[1:])
     return Problem(key, text, {key: None, meant[0]: given} if fits else {key: None}, others)
+
+
+def _fits(key: str, given: Any, layout: Layout) -> bool:
+    rule = layout.rule_at(key.split("."))
+    return rule is None or fits(rule, as_meant(rule, given))
 
 
 def _alike_elsewhere(name: str) -> list[str]:

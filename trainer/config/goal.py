@@ -107,7 +107,7 @@ def _from_words(given: str) -> Any:
     """Read `97 % accuracy` and `loss below 0.1`."""
     number = IN_WORDS.search(given)
     words = re.findall(r"[A-Za-z][A-Za-z0-9_/]*", given)
-    named = [metric for word in words if (metric := our_name(word, MEASURED))]
+    named = [metric for word in words if (metric := metric_as_meant(word)) in MEASURED]
     if number is None or not named:
         return from_text(given)
     return {"metric": named[0], "target": number["number"].replace(" ", "")}

@@ -116,6 +116,11 @@ class Layout:
         """Return whether the form that is chosen for the key's section has the key."""
         return bool(self._fields_at(path))
 
+    def is_unknown(self, path: list[str]) -> bool:
+        """Return whether the section that a key stands in is closed, and does not know it."""
+        known = self.known_keys(path[:-1])
+        return bool(known) and path[-1] not in known and not self.is_mapping(path[:-1]) and not path[-1].isdigit()
+
     def is_present(self, path: list[str]) -> bool:
         """Return whether the section at a path is in use: it cannot be null, or is not."""
         return not path or not self.may_be_null(path) or isinstance(self.value_at(path), dict)
@@ -140,6 +145,7 @@ class Layout:
     def _arguments_at(self, path: list[str]) -> list[type[BaseModel]]:
         key = next((_BUILT_IN_UNDER[part] for part in reversed(path) if part in _BUILT_IN_UNDER), None)
         entry = _value_at(self.values, path[:-1])
+        entry = {"use": entry} if isinstance(entry, str) else entry
         if key is None or not isinstance(entry, dict) or not isinstance(entry.get("use"), str):
             return []
         args = entry.get("args")

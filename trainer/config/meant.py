@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from trainwright.trainer.config.elsewhere import our_name
+from trainwright.trainer.config.elsewhere import is_section, our_name
 from trainwright.trainer.config.goal import metric_as_meant
 from trainwright.trainer.config.layout import Layout
 from trainwright.trainer.config.meant_ranges import range_as_meant, ranges_by_key
@@ -68,6 +68,8 @@ class Reading:
             if meant is not value:
                 self._note(said, given, ".".join(place), meant)
                 self._value(place, meant, ".".join(place))
+            elif place == (*path, parts[0]) and self.layout.is_unknown(list(place)):
+                self._keep((*path, *parts), given, said, given)
             else:
                 self.read(parts[1:], given, place, said)
 
@@ -113,6 +115,8 @@ class Reading:
 
     def section(self, path: Path, values: dict[str, Any], said: str) -> None:
         """Read the keys of a section."""
+        if path == SPACE[:1] and isinstance(values, dict):
+            values = self._with_space(values)
         is_free = path != () and (not self.layout.known_keys(list(path)) or self.layout.is_mapping(list(path)))
         if not values and self.layout.value_at(list(path)) is None:
             self._keep(path, {}, said, {})
@@ -126,8 +130,9 @@ class Reading:
         key, end = ".".join(parts), None
         if len(parts) > 1 and parts[-1] in ends:
             key, end = ".".join(parts[:-1]), parts[-1]
-        place = self._searched(key)
-        rule = self.layout.rule_at(list(place))
+        place = self._searched(key, given)
+        names = self.layout.names_at(list(place))
+        rule = Literal[tuple(names)] if names else self.layout.rule_at(list(place))
         if end is not None:
             before = self.layout.value_at([*SPACE, ".".join(place)])
             given = {**(before if isinstance(before, dict) else {}), end: given}
@@ -135,12 +140,31 @@ class Reading:
         said_key = f"{'.'.join(SPACE)}.{key}"
         self._keep((*SPACE, name), given if given is None else range_as_meant(given, rule), said_key, given)
 
-    def _searched(self, key: str) -> Path:
-        """Return the place of a key that is searched over."""
+    def _searched(self, key: str, given: Any) -> Path:
+        """Return the place of a key that is searched over; of a section, where names are given, that of its name."""
         path: Path = ()
         for part in split_key(key):
             path, _ = place_of(self.layout, path, part, None)
-        return path
+        choices = given.get("choices", given.get("values")) if isinstance(given, dict) else given
+        are_names = isinstance(choices, list) and all(isinstance(one, str) for one in choices)
+        known = self.layout.known_keys(list(path)) if are_names and is_section(".".join(path)) else []
+        name = next((name for name in ("name", "use") if name in known), None)
+        return (*path, name) if name is not None else path
+
+    def _with_space(self, values: dict[str, Any]) -> dict[str, Any]:
+        """Put ranges that stand beside the space, instead of in it, into it."""
+        known = self.layout.known_keys(list(SPACE[:1]))
+        beside = {
+            key: value
+            for key, value in values.items()
+            if isinstance(value, dict | list)
+            and (place := place_of(self.layout, SPACE[:1], key, value)[0]) != SPACE[:1]
+            and place[-1] not in known
+        }
+        if not beside or isinstance(values.get("space"), list | str):
+            return values
+        rest = {key: value for key, value in values.items() if key not in beside}
+        return {**rest, "space": {**rest.get("space", {}), **beside}}
 
     def _is_list(self, where: list[str]) -> bool:
         rule = self.layout.rule_at(where)

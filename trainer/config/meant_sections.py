@@ -7,6 +7,7 @@ from typing import Any
 
 from trainwright.trainer.config.elsewhere import our_name
 from trainwright.trainer.config.layout import Layout
+from trainwright.trainer.config.libraries import from_library
 from trainwright.trainer.config.meant_values import FLAGS, NOTHING, as_meant, fits, fixed_values
 
 SPLIT = ["data", "split"]
@@ -16,14 +17,16 @@ OFF = {"schedule": {"name": "constant"}}
 
 def section_as_meant(layout: Layout, path: list[str], given: Any) -> Any:
     """Return the section (or None, for one that may be null) that is meant; the value itself where none is certain."""
-    if isinstance(given, str) and given.strip().lower() in FLAGS:
-        given = FLAGS[given.strip().lower()]
-    if given is False or (isinstance(given, str) and given.strip().lower() in NOTHING):
-        return _off(layout, path, given)
-    if isinstance(given, bool):
-        return _on(layout, path, given)
     if isinstance(given, str):
-        return _named(layout, path, given.strip())
+        word = given.strip().lower()
+        given = FLAGS.get(word, given.strip())
+        named = _named(layout, path, given) if isinstance(given, str) else given
+        is_off = word in NOTHING and not (isinstance(named, dict) and "use" not in named)
+        given = False if is_off else named
+    if isinstance(given, bool):
+        return _on(layout, path, given) if given else _off(layout, path, given)
+    if isinstance(given, dict):
+        return given
     if path == SPLIT and isinstance(given, list):
         return _shares(given)
     if path == ["early_stopping"] and isinstance(given, int | float) and given > 0:
@@ -48,6 +51,9 @@ def _on(layout: Layout, path: list[str], given: Any) -> Any:
 
 def _named(layout: Layout, path: list[str], given: str) -> Any:
     known, forms = layout.known_keys(path), layout.forms(path)
+    library = from_library(".".join(path), given)
+    if library:
+        return _nested(library)
     if ":" in given and "use" in known:
         return {"use": given}
     if forms:
@@ -63,6 +69,17 @@ def _named(layout: Layout, path: list[str], given: str) -> Any:
     return _by_only_key(layout, path, given)
 
 
+def _nested(changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the section that changes below it make: `model.use` and `model.args.model`, for example."""
+    section: dict[str, Any] = {}
+    for key, value in changes.items():
+        _, *inner = key.split(".")
+        if value is not None:
+            holder = section.setdefault(inner[0], {}) if len(inner) > 1 else section
+            holder[inner[-1]] = value
+    return section
+
+
 def _by_only_key(layout: Layout, path: list[str], given: Any) -> Any:
     """Return the section of which only one key must be given, with the value for that key."""
     models = layout.models_at(path)
@@ -70,7 +87,7 @@ def _by_only_key(layout: Layout, path: list[str], given: Any) -> Any:
         return given
     needed = [key for key, about in models[0].model_fields.items() if about.is_required()]
     rule = layout.rule_at([*path, needed[0]]) if len(needed) == 1 else None
-    if rule is None:
+    if rule is None or (layout.names_at([*path, needed[0]]) and not isinstance(given, str)):
         return given
     value = as_meant(rule, given)
     return {needed[0]: value} if fits(rule, value) else given

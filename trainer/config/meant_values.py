@@ -84,7 +84,7 @@ def _candidates(rule: Any, given: Any) -> Iterator[Any]:
     elif isinstance(given, bool):
         pass
     elif isinstance(given, int | float):
-        yield from _readings_of_number(given)
+        yield from _readings_of_number(rule, given)
     elif isinstance(given, list):
         item = next((get_args(part)[0] for part in _members(rule) if get_origin(part) is list), None)
         items = _tuple_rules(rule, len(given))
@@ -108,7 +108,7 @@ def _readings_of_text(rule: Any, given: str) -> Iterator[Any]:
     number = number_in(text)
     if number is not None:
         yield number
-        yield from _readings_of_number(number)
+        yield from _readings_of_number(rule, number)
     if text.lower() in FLAGS:
         yield FLAGS[text.lower()]
     if text.lower() in NOTHING:
@@ -118,17 +118,18 @@ def _readings_of_text(rule: Any, given: str) -> Iterator[Any]:
         yield parsed
         if isinstance(parsed, list):
             yield from _candidates(rule, parsed)
-    if "," in text or " " in text:
-        yield from _candidates(rule, [part for part in re.split(r"[,\s]+", text.strip("[]()")) if part])
+    parts = [part.strip() for part in text.strip("[]()").split(",")]
+    if len(parts) > 1:
+        yield from _candidates(rule, parts)
 
 
-def _readings_of_number(given: int | float) -> Iterator[Any]:
+def _readings_of_number(rule: Any, given: int | float) -> Iterator[Any]:
     if math.isfinite(given) and given == int(given):
         yield int(given)
     if given in (0, 1):
         yield bool(given)
     if isinstance(given, int):
-        yield str(given)
+        yield our_name(str(given), fixed_values(rule)) or str(given)
 
 
 def _in_list(rule: Any, given: Any) -> Iterator[Any]:

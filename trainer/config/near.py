@@ -6,8 +6,10 @@ import difflib
 import re
 from collections.abc import Iterable
 
-CUTOFF = 0.5
+CUTOFF = 0.6
 """Share of alike characters (difflib's ratio) from which a name may be meant."""
+SHORTEST_PART = 4
+"""Characters from which a name that is part of another may be meant."""
 
 
 def folded(name: str) -> str:
@@ -30,7 +32,8 @@ def near(name: str, known: Iterable[str], *, most: int = 1, cutoff: float = CUTO
     if not wanted:
         return []
     alike = difflib.get_close_matches(wanted, by_fold, n=most, cutoff=cutoff)
-    parts = [one for one in by_fold if one and one not in alike and (wanted in one or one in wanted) and len(one) > 2]
+    long = [one for one in by_fold if min(len(one), len(wanted)) >= SHORTEST_PART and one not in alike]
+    parts = [one for one in long if wanted in one or one in wanted]
     return [candidate for one in (*alike, *parts) for candidate in by_fold[one]][:most]
 
 

@@ -41,6 +41,9 @@ def _form(layout: Layout, path: Path, part: str, value: Any) -> tuple[Path, Any]
     if value is not True and not isinstance(value, dict):
         return None
     inner = value if isinstance(value, dict) else {}
+    parts = layout.names_at([*path, "use"]) if path else []
+    if (part_name := same(part, parts)) is not None and "use" in layout.known_keys(list(path)):
+        return path, {"use": part_name, **inner}
     for section in DEFAULT_FORMS:
         name = same(part, layout.forms([section]))
         if name is not None and path in {(), (section,)}:
@@ -54,9 +57,17 @@ def _own(layout: Layout, path: Path, part: str, value: Any, known: list[str]) ->
     here = _within(path, part, known) or _within((*path, "args"), part, args)
     if here is not None:
         return here
-    if folded(part) in SECTION_NAME and isinstance(value, str) and ({"name", "use"} & set(known)):
+    is_itself = path != () and folded(part) == folded(path[-1])
+    if is_itself and isinstance(value, dict):
+        return path
+    if (is_itself or folded(part) in SECTION_NAME) and isinstance(value, str) and {"name", "use"} & set(known):
         is_entry = "use" in known and ("name" not in known or ":" in value)
         return (*path, "use" if is_entry else "name")
+    return _by_args(layout, path, part, value, known)
+
+
+def _by_args(layout: Layout, path: Path, part: str, value: Any, known: list[str]) -> Path | None:
+    """Return the place of what wraps arguments, or of an argument of the user's own part."""
     if folded(part) in map(folded, WRAPPED) and isinstance(value, dict) and not _is_meant_otherwise(part, path):
         return (*path, "args") if "args" in known else path
     if path[-1:] == ("args",):
@@ -90,7 +101,9 @@ def _elsewhere(layout: Layout, path: Path, part: str) -> Path | None:
     keys += [f"{of}.args.{part}" for of in ("model", "data", "loss")]
     places = [tuple(key.split(".")) for key in dict.fromkeys([*called_elsewhere(part), *keys])]
     fitting = [place for place in places if place[-1] in layout.known_keys(list(place[:-1]))]
-    taken = [place for place in fitting if layout.is_taken(list(place))] or (fitting if path == () else [])
+    taken = [place for place in fitting if layout.is_taken(list(place))] or (
+        fitting if path == () and len(fitting) == 1 else []
+    )
     present = [place for place in taken if layout.is_present(list(place[:-1]))] or taken
     top = [place for place in present if len(place) == 1]
     return next((found[0] for found in (present, top) if len(found) == 1), None)

@@ -57,7 +57,7 @@ def settle(asked: dict[str, Any], base: dict[str, Any], *, argument: str, nested
         values = laid_over(base, meant.leaves)
         return Settled(values, TrainingConfig.model_validate(values), dotted(meant.leaves), meant.notes)
     mended = _mended(meant, base)
-    if mended is not None:
+    if mended:
         raise refusal(problems, amend={argument: sections(mended) if nested else dotted(mended)})
     raise refusal(problems)
 
@@ -134,10 +134,13 @@ def _mended(meant: Meant, base: dict[str, Any]) -> dict[Path, Any] | None:
         problems = _problems(leaves, base)
         if not problems:
             return leaves
-        before = dict(leaves)
+        before, mended = dict(leaves), set[str]()
         for problem in problems:
-            for key, value in _way(problem, leaves).items():
-                _mend(leaves, base, split_key(key), value)
+            way = _way(problem, leaves)
+            if not mended & way.keys():
+                mended |= way.keys()
+                for key, value in way.items():
+                    _mend(leaves, base, split_key(key), value)
         if leaves == before:
             return None
         leaves = meant_by(dotted(leaves), base).leaves
