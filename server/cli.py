@@ -1,4 +1,4 @@
-"""`trainwright`: serve, doctor, status, verify, attest, keys, approve, demo."""
+"""`trainwright`: serve, doctor, status, verify, attest, prune, keys, approve, demo."""
 
 from __future__ import annotations
 
@@ -173,6 +173,26 @@ def attest(
         opened.close()
     signed = f"signed by key {done.key}" if done.key else "not signed; see `trainwright keys new`"
     Terminal().marked("ok", f"{done.path}: {done.files} files, {signed}; beside it {', '.join(done.artifacts[1:])}")
+
+
+@app.command()
+def prune(
+    projects: Annotated[list[str] | None, typer.Argument(help="Projects; default: all of the workspace")] = None,
+    *,
+    workspace: WorkspaceOption = None,
+    keep_last: Annotated[int | None, typer.Option(min=0, help="Newest checkpoints of each run to keep.")] = None,
+    keep_best: Annotated[int | None, typer.Option(min=0, help="Best checkpoints of each run to keep.")] = None,
+    keep_every: Annotated[int | None, typer.Option(min=1, help="Keep those of every so many epochs.")] = None,
+    budget_mib: Annotated[int | None, typer.Option(min=0, help="Delete no further than this.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it the plan is only shown.")] = False,
+) -> None:
+    """Give disk back: delete weights of trials and superseded runs. Without --yes it only shows what would go."""
+    from trainwright.server.prune import prune_projects
+
+    wanted = {"keep_last": keep_last, "keep_best": keep_best, "keep_every_n_epochs": keep_every}
+    budget = None if budget_mib is None else budget_mib * 2**20
+    given = {name: value for name, value in {**wanted, "budget_bytes": budget}.items() if value is not None}
+    prune_projects(_existing(workspace_path(workspace)), projects or [], given, delete=yes)
 
 
 @keys.command()

@@ -34,6 +34,7 @@ class Desk:
 
     def workspace(self) -> Workspace:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
+        from trainwright.tools.checkpoint_manager import finish_pruning
         from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.owner import taken_up
         from trainwright.tools.projects import finish_deletions, finish_provenance
@@ -49,6 +50,7 @@ class Desk:
                 put_back_all(self._workspace)
                 finish_provenance(self._workspace)
                 finish_deletions(self._workspace)
+                finish_pruning(self._workspace)
             return taken_up(self._workspace.refreshed())
 
     def with_handles(self, value: Any) -> Any:

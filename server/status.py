@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainwright.tools.projects.status import RunLine
 
 PHASES = ("planning", "baseline", "diagnostics", "optimization", "finalization")
-MARKS = {"passed": "x", "skipped": "-", "stale": "!", "open": ">"}
+MARKS = {"passed": "x", "skipped": "-", "accepted": "a", "concluded": "c", "stale": "!", "open": ">"}
 SHOWN_RUNS = 6
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.errors import DivergenceError
 from trainwright.trainer.session import Session
 
@@ -40,10 +41,9 @@ def divergence(  # noqa: PLR0917 - all that is known of one step
 
 
 def lower_rate(session: Session) -> dict[str, Any]:
-    """Return a tenth of the learning rate as `changes`; nothing where the user's train_step updates by its own."""
-    if session.objective is None:
-        return {}
-    return {"changes": {"optimizer.learning_rate": float(f"{session.config.optimizer.learning_rate / 10:.3g}")}}
+    """Return a tenth of the learning rate as `changes`; nothing where only the user's code knows it."""
+    found = rate_of(session.config.optimizer) if session.objective is not None else None
+    return {"changes": {found[0]: float(f"{found[1] / 10:.3g}")}} if found is not None else {}
 
 
 def non_finite_parameters(session: Session) -> list[str]:

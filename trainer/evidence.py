@@ -48,6 +48,7 @@ def resolved_evidence(session: Session) -> dict[str, Any]:
         "total_steps": session.total_steps,
         "warmup_steps": session.schedule.warmup_steps,
         "parameter_groups": _parameter_groups(session),
+        "target_scaling": session.work.target_scaling.as_dict() if session.work.target_scaling is not None else None,
         "loss": session.work.loss.name if session.work.loss is not None else None,
         "metrics": [{"name": metric.name, "user_defined": metric.user_defined} for metric in session.work.metrics],
         "ignored_keys": ignored_keys(config, session),

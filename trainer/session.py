@@ -26,6 +26,7 @@ from trainwright.trainer.objectives.own import Own
 from trainwright.trainer.optimization.averaging import averaged_weights, restore_training_points, training_points
 from trainwright.trainer.optimization.freezing import Freezing
 from trainwright.trainer.optimization.schedules import Schedule
+from trainwright.trainer.optimization.update import Update
 from trainwright.trainer.optimization.weight_averaging import WeightAveraging
 from trainwright.trainer.progress import Progress
 from trainwright.trainer.reproducibility import seeding
@@ -55,6 +56,8 @@ class Session:
     validation_objective: Objective
     """What measures validation and test: the objective, or the user's validation_step."""
     optimizers: dict[str, Optimizer]
+    update: Update
+    """How they are stepped."""
     parameters: list[nn.Parameter]
     """Everything that the optimizers update."""
     base_rates: dict[str, list[float]]

@@ -12,9 +12,11 @@ from torch import Tensor
 
 from trainwright.trainer.acceleration.norms import clip_to, total_norm
 from trainwright.trainer.divergence import divergence
+from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.metrics import require_unmeasured
 from trainwright.trainer.objectives.custom import batch_size
 from trainwright.trainer.session import Session, to_device
+from trainwright.trainer.totals import EpochTotals
 
 
 @dataclass
@@ -28,7 +30,8 @@ class StepResult:
     """Number of its first micro-batch in the epoch."""
     micro_batches: int
     loss: Tensor
-    gradient_norm: Tensor
+    gradient_norm: Tensor | None
+    """None where the user's train_step has cleared the gradients before they could be measured."""
     learning_rate: float
     samples: int
     values: dict[str, Tensor | float] = field(default_factory=dict)
@@ -45,9 +48,10 @@ def take_step(session: Session, group: list[Any]) -> StepResult:
     progress = session.progress
     rate = _set_rates(session)
     samples = sum(batch_size(batch) for batch in group)
-    step = _own_step if session.objective is None else _standard_step
+    step = _own_step if session.objective is None else standard_step
     loss, norm, values = step(session, group)
     if session.scaler is not None:
+        assert norm is not None  # noqa: S101 - a train_step has no scaler
         values = {**values, **session.scaler.update(norm)}
     samples = samples if session.parallel is None else session.parallel.samples
     if session.averaging is not None:
@@ -62,8 +66,22 @@ def take_step(session: Session, group: list[Any]) -> StepResult:
     return result
 
 
-def _standard_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    objective, scaler = session.objective, session.scaler
+def standard_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[str, Any]]:
+    """Update from the micro-batches by the session's objective; return loss, gradient norm and the step's values."""
+    session.update.begin()
+    loss, values = _measure(session, group, session.totals)
+    if session.scaler is not None:
+        session.scaler.unscale(session.optimizers.values())
+    norm, applied = _clip(session)
+    if _may_update(session, loss, norm, len(group)):
+        _update(session, group, loss)
+    _clear_gradients(session)
+    return loss, norm, values if applied is None else {**values, "applied_gradient_norm": applied}
+
+
+def _measure(session: Session, group: list[Any], totals: EpochTotals) -> tuple[Tensor, dict[str, Any]]:
+    """Add the gradients of the micro-batches; return their loss and the values of the last one."""
+    objective = session.objective
     assert objective is not None  # noqa: S101 - chosen by the caller
     counts = [objective.count(batch) for batch in group]  # before they are on the device: no need to wait for it
     total = sum(counts)
@@ -78,20 +96,33 @@ def _standard_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, 
         weighted = outcome.loss if count == total else outcome.loss * share
         _backward(session, weighted)
         losses.append(weighted.detach())
-        session.totals.add(outcome, count, gather=session.work.gathers)
+        totals.add(outcome, count, gather=session.work.gathers)
         values = outcome.values
     require_unmeasured(values)
     loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
     if session.parallel is not None:
         loss = session.parallel.finish(loss)
-    if scaler is not None:
-        scaler.unscale(session.optimizers.values())
-    norm, applied = _clip(session)
-    if _may_update(session, loss, norm, len(group)):
-        _update(session)
-    for parameter in session.parameters:  # what zero_grad does, without its bookkeeping
-        parameter.grad = None
-    return loss, norm, values if applied is None else {**values, "applied_gradient_norm": applied}
+    return loss, values
+
+
+def _measure_again(session: Session, group: list[Any]) -> Tensor:
+    """Set the gradients anew, clipped, and return the loss, without a trace in the epoch's totals.
+
+    Raises:
+        ConfigurationError: the user's step carries state from batch to batch, and would carry it on each time.
+    """
+    if session.work.step is not None and session.context.state:
+        raise ConfigurationError(
+            "The optimizer measures a batch several times in one update, and the task's `step` keeps "
+            f"context.state[{next(iter(session.context.state))!r}] from batch to batch.",
+            remedy="Use an optimizer that measures it once (optimizer: {name: adamw}), or keep no state in `step`.",
+            document="configs/your_code.md",
+            details={"changes": {"optimizer": {"name": "adamw"}}},
+        )
+    _clear_gradients(session)
+    loss, _ = _measure(session, group, EpochTotals())
+    _clip(session)
+    return loss
 
 
 def _backward(session: Session, loss: Tensor) -> None:
@@ -102,12 +133,16 @@ def _backward(session: Session, loss: Tensor) -> None:
         scaled.backward()  # type: ignore[no-untyped-call]
 
 
-def _update(session: Session) -> None:
+def _update(session: Session, group: list[Any], loss: Tensor) -> None:
     if session.zero is not None:
         session.zero.update()
-        return
-    for optimizer in session.optimizers.values():
-        optimizer.step()
+    else:
+        session.update.apply(loss, lambda: _measure_again(session, group))
+
+
+def _clear_gradients(session: Session) -> None:
+    for parameter in session.parameters:  # what zero_grad does, without its bookkeeping
+        parameter.grad = None
 
 
 def _clip(session: Session) -> tuple[Tensor, Tensor | None]:
@@ -153,7 +188,7 @@ def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int
     return True
 
 
-def _own_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[str, Any]]:
+def _own_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
     """Let the user's train_step make the updates; a non-finite loss ends the run before anything is saved."""
     function = session.work.train_step
     assert function is not None  # noqa: S101 - chosen by the caller
@@ -169,13 +204,14 @@ def _own_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[
         [torch.as_tensor(value, device=session.device).detach().float().reshape(()) for value in losses]
     ).mean()
     norm = total_norm([p.grad for p in session.parameters if p.grad is not None])
+    cleared = norm.item() == 0.0  # by zero_grad, to None or to zeros
     progress = session.progress
     if not math.isfinite(loss.item()):
         raise divergence(session, progress.step + 1, progress.epoch, progress.batch, len(group), loss, norm)
     count = sum(batch_size(batch) for batch in group)
     session.totals.add_loss(loss, count)
     require_unmeasured(values.keys() - {"loss"})
-    return loss, norm, {name: value for name, value in values.items() if name != "loss"}
+    return loss, None if cleared else norm, {name: value for name, value in values.items() if name != "loss"}
 
 
 def _total_loss(values: Mapping[str, Any]) -> Any:

@@ -118,10 +118,15 @@ class Calls(RuleBasedStateMachine):
         """Start a run of any kind."""
         model = self.here.model
         source = model.source(kind) if kind in {"replay", "export"} else None
+        existing = model.existing(kind)
         view = self.expect(f"start {kind}", model.may_start(kind), lambda: (
             replay_run(self.server(number), NAME) if kind == "replay"
             else start_run(self.server(number), NAME, RunKind(kind))))  # fmt: skip
-        if view is not None:
+        if view is not None and existing is not None:
+            assert (view.run_id, bool(view.note)) == (existing.id, True)
+            self.counts["start: exists already"] += 1
+        elif view is not None:
+            assert view.note is None
             configuration = source.configuration if source else model.configuration
             if kind == "final":
                 configuration = str(model.final_configuration)

@@ -13,6 +13,8 @@ PERMITTED = {
     "optimization": LOOKING | {"baseline", "replay", "trial", "ablation"},
     "finalization": {"smoke", "final", "replay", "export"},
 }
+KEPT = {"smoke", "baseline", "final", "replay", "export"}
+"""Kinds of which a complete run is given back, and not made again."""
 PROVENANCE = ("final_model.intoto.json", "ro-crate-metadata.json")
 """Written after the last gate: `verify` names their edits, and no gate rests on them."""
 REPORT = ("diagnostic_report.md", "plots/learning_curves.png", "plots/gradient_health.png")
@@ -118,9 +120,18 @@ class Model:
         """The baseline of the configuration that holds."""
         return self.newest("baseline", self.configuration)
 
+    @property
+    def final(self) -> Run | None:
+        """The final run of what optimization settled; without any, the completed baseline whose configuration it is."""
+        if self.final_configuration is None:
+            return None
+        found, baseline = self.newest("final", self.final_configuration), self.baseline
+        is_final = baseline is not None and baseline.configuration == self.final_configuration
+        return found or (baseline if is_final and baseline is not None and baseline.state == "completed" else None)
+
     def foundations(self) -> list[Run | None]:
         """Return final run, its replay and its export."""
-        final = self.newest("final", self.final_configuration) if self.final_configuration else None
+        final = self.final
         return [final, *(self.newest(kind, final.configuration, final.id) if final else None
                          for kind in ("replay", "export"))]  # fmt: skip
 
@@ -161,13 +172,25 @@ class Model:
             return "GateRefusedError"
         if kind in {"replay", "export"} and self.source(kind) is None:
             return "ConflictError"
+        if self.existing(kind) is not None:
+            return None
         if len(self.living) >= MOST_RUNS_AT_ONCE:
             return "LimitReachedError"
         return None
 
+    def existing(self, kind: str) -> Run | None:
+        """Return the complete run that a start of this kind, where it is permitted, gives instead of another one."""
+        source = self.source(kind) if kind in {"replay", "export"} else None
+        configuration = source.configuration if source else self.configuration
+        run = self.final if kind == "final" else self.newest(kind, configuration, source and source.id)
+        if kind not in KEPT or run is None or not run.is_sound or run.files != self.files:
+            return None
+        smoke = self.smoke if kind in {"baseline", "final"} else None
+        return run if smoke is None or smoke.state != "completed" or smoke.files == run.files else None
+
     def source(self, kind: str) -> Run | None:
         """Return the run that a replay or an export would take, if it is completed."""
-        final = self.newest("final", self.final_configuration) if self.final_configuration else None
+        final = self.final
         if final is None:
             kinds = {"final"} if kind == "export" else {"final", "baseline"}
             found = [run for run in self.runs.values() if run.kind in kinds and not run.study]

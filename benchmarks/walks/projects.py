@@ -110,7 +110,7 @@ def happening() -> list[Walk]:
         Walk("worker-killed", easy, slow, {"own.py": code.SLOW_TASK}, [happen.worker_killed()]),
         Walk("server-killed", easy, slow, {"own.py": code.SLOW_TASK}, [happen.server_killed()]),
         Walk("server-killed-at-export", goal("accuracy", 0.6), mlp("iris", rate=0.03), {},
-             [happen.server_killed_in_export()]),
+             [happen.server_killed("export")]),
         Walk("disk-full", easy, slow, {"own.py": code.SLOW_TASK}, [happen.disk_filled(), happen.disk_freed()],
              prepare=happen.small_disk, clean=happen.disk_away, missing=happen.no_mounting),
         Walk("comment", goal("accuracy", 0.6), net, {"net.py": code.NET},

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import anyio
 from agent import Call, named_call, text_of
+from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult
 from world import ENDED, World
 
 MOST_CALLS = 45
-RUN_ID = re.compile(r"\b[a-z]+-[\w-]*\d{8}-\d{6}-[0-9a-f]{6}\b")
+RUN_ID = re.compile(r"\b[a-z]+-[\w-]*\d{8}-\d{6}-[0-9a-f]{6}\b|/[a-z]+-\d+\b|(?<=seconds: )[\d.]+")
 WAITING = frozenset({"run_status", "tuning_status"})
 SHOWN_CHARACTERS = 240
 
@@ -24,9 +27,11 @@ class Happening:
     """What somebody else does to the project, once, when its moment has come."""
 
     name: str
-    moment: Callable[[World, Call, CallToolResult], bool]
-    """Asked after every call, with the call and its answer."""
+    moment: Callable[[World, Call, CallToolResult | None], bool]
+    """Asked before every call (of what happens during one), or else after it, with its answer."""
     act: Callable[[World], Any]
+    is_during: bool = False
+    """Whether it happens while the call is being answered."""
     new_session: bool = False
     """Whether the server is killed, and a new agent begins with the list of projects."""
 
@@ -109,10 +114,9 @@ class Player:
 
     async def _go(self) -> None:
         walk, wishes = self.walk, list(self.walk.afterwards)
-        call: Call | None = Call(
-            "create_project",
-            {"name": walk.name, "intent": f"an honest project: {walk.name}", "goal": walk.goal, "config": walk.config},
-        )
+        root = {"code_root": self.world.code.name} if walk.files else {}
+        told = {"name": walk.name, "intent": f"an honest project: {walk.name}", "goal": walk.goal}
+        call: Call | None = Call("create_project", {**told, "config": {**root, **walk.config}})
         while call is not None:
             if self.played.calls >= MOST_CALLS:
                 self.played.why = f"no end after {MOST_CALLS} calls"
@@ -128,23 +132,51 @@ class Player:
 
     async def _step(self, call: Call) -> Call | None:
         before = self.world.state()
-        result = await self.world.call(call.tool, call.arguments)
         self.played.calls += 1
+        meanwhile = self._what_happens(call, None)
+        result = await self._ask(call, meanwhile)
+        if result is None:
+            return await self._begin_anew()
         self._judge(call, result, before)
-        following = named_call(result, self.played.form, self._tools)
-        happening = next((each for each in self._waiting if each.moment(self.world, call, result)), None)
-        if happening is None:
-            return following
+        happening = self._what_happens(call, result)
+        if happening is not None:
+            self._happens(happening)
+            await anyio.to_thread.run_sync(happening.act, self.world)
+        return named_call(result, self.played.form, self._tools)
+
+    def _what_happens(self, call: Call, result: CallToolResult | None) -> Happening | None:
+        found = [each for each in self._waiting if each.is_during is (result is None)]
+        return next((each for each in found if each.moment(self.world, call, result)), None)
+
+    def _happens(self, happening: Happening) -> None:
         self._waiting.remove(happening)
         self.world.happened.append(happening.name)
         self.played.lines.append(f"   * {happening.name}")
-        if happening.new_session:
-            await self.world.close(kill=True)
-        happening.act(self.world)
-        if happening.new_session:
-            await self.world.open()
-            return Call("project_status", {})
-        return following
+
+    async def _ask(self, call: Call, meanwhile: Happening | None) -> CallToolResult | None:
+        """Make the call; None where the server was killed before it answered."""
+        answers: list[CallToolResult] = []
+
+        async def ask() -> None:
+            with suppress(MCPError, OSError, anyio.ClosedResourceError):
+                answers.append(await self.world.call(call.tool, call.arguments))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(ask)
+            if meanwhile is not None:
+                self.played.lines.append(f"   {call}"[:SHOWN_CHARACTERS])
+                self._happens(meanwhile)
+                await anyio.to_thread.run_sync(meanwhile.act, self.world)
+                if meanwhile.new_session:
+                    tasks.cancel_scope.cancel()
+        if meanwhile is not None and meanwhile.new_session:
+            return None
+        return answers[0]
+
+    async def _begin_anew(self) -> Call:
+        await self.world.close()
+        await self.world.open()
+        return Call("project_status", {})
 
     def _judge(self, call: Call, result: CallToolResult, state: str) -> None:
         """Write the call down, and count it where the same was answered alike before and nothing had changed."""
@@ -154,7 +186,7 @@ class Player:
         mark = "!!" if result.is_error else "->"
         self.played.lines.append(f"      {mark} {line}"[: 2 * SHOWN_CHARACTERS])
         is_progress = call.tool in WAITING and str(content.get("state")) not in ENDED
-        key = (str(call), state, RUN_ID.sub("RUN", text))
+        key = (RUN_ID.sub("RUN", str(call)), state, RUN_ID.sub("RUN", text))
         if key in self._seen and not is_progress:
             self.played.repeated += 1
             self.played.lines.append("      (in vain: the same as before)")
@@ -176,4 +208,5 @@ def ended(world: World) -> str:
     finally:
         workspace.close()
     assert isinstance(status, projects.ProjectStatus)
-    return "released" if status.finished else ""
+    way = status.gates["optimization"]
+    return "" if not status.finished else way if way in {"accepted", "concluded"} else "released"

@@ -51,17 +51,19 @@ class World:
         self._client = await stack.enter_async_context(Client(stdio_client(parameters, errlog=log)))
         self._stack = stack
 
-    async def close(self, *, kill: bool = False) -> None:
-        """Let the server go, or kill it."""
-        if kill:
-            for process in psutil.Process().children():
-                with suppress(psutil.Error):
-                    if SERVER in process.cmdline():
-                        process.send_signal(signal.SIGKILL)
+    async def close(self) -> None:
+        """Let the server go."""
         if self._stack is not None:
             with anyio.CancelScope(shield=True), suppress(Exception):
                 await self._stack.aclose()
         self._stack = self._client = None
+
+    def kill_server(self) -> None:
+        """Kill the server's process."""
+        for process in psutil.Process().children():
+            with suppress(psutil.Error):
+                if SERVER in process.cmdline():
+                    process.send_signal(signal.SIGKILL)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:
         """Call a tool."""

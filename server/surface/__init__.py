@@ -5,6 +5,7 @@ from trainwright.server.surface.checkpoints import export_model, list_checkpoint
 from trainwright.server.surface.documents import read_document
 from trainwright.server.surface.monitoring import compare_runs, diagnose_run, plot_metrics
 from trainwright.server.surface.projects import configure, create_project, pass_gate, project_status
+from trainwright.server.surface.pruning import prune_checkpoints
 from trainwright.server.surface.reproducibility import verify_reproducibility
 from trainwright.server.surface.runs import resume_training, run_status, start_training, stop_training
 from trainwright.server.surface.tuning import start_tuning, tuning_status
@@ -24,6 +25,7 @@ TOOLS: tuple[StrictTool, ...] = (
     start_tuning,
     tuning_status,
     list_checkpoints,
+    prune_checkpoints,
     verify_reproducibility,
     export_model,
     read_document,

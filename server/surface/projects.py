@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, ElicitationResult, Resolve
@@ -93,7 +94,9 @@ def configure(
         begin_release=begin_release,
     )
     kept = f"is kept as version {answer.version}" if answer.changed else f"stays at version {answer.version}"
-    return reply(answer, f"The configuration of {project} {kept}.", said={"project", "version"})
+    changed = "; ".join(f"{key} {json.dumps(old)} -> {json.dumps(new)}" for key, (old, new) in answer.changed.items())
+    told = f"The configuration of {project} {kept}{f': {changed}' if changed else ''}."
+    return reply(answer, told, said={"project", "version", "changed"})
 
 
 @agent_tool(
@@ -129,14 +132,20 @@ def pass_gate(
     context: Context[Any, Any],
     project: Project,
     phase: Annotated[Phase | None, Field(description="Default: the present one")] = None,
+    *,
+    conclude: Annotated[
+        bool,
+        Field(description="End optimization below the goal: after a search that ended in vain, or where none helps"),
+    ] = False,
     detail: Detail = "concise",
 ) -> CallToolResult:
     """Ask for the gate that ends a phase. The server computes every check from evidence it measured; nothing you say
     counts. Refuses with the failed checks, measured beside required, and the call that mends each."""
     from trainwright.tools import projects
 
-    answer = projects.pass_gate(workspace_of(context), project, phase)
-    said = f"The gate of {answer.phase} is {answer.outcome}."
+    answer = projects.pass_gate(workspace_of(context), project, phase, conclude=conclude)
+    said = f"{answer.goal}. " if answer.goal else ""
+    said += f"The gate of {answer.phase} is {answer.outcome}."
     if answer.now_in == "finished":
         said += f" The project is finished: {answer.folder}/final_model."
-    return reply(answer, said, said={"project", "phase", "outcome"}, full=detail == "full")
+    return reply(answer, said, said={"project", "phase", "outcome", "goal"}, full=detail == "full")

@@ -27,7 +27,12 @@ async def start_training(
     *,
     project: Project,
     kind: Literal["smoke", "probe", "baseline", "ablation", "final"],
-    changes: Annotated[Changes | None, Field(description="For an ablation: dotted keys to change")] = None,
+    changes: Annotated[
+        Changes | None, Field(description="For an ablation, or how long and how carefully a final run trains")
+    ] = None,
+    template: Annotated[
+        Literal["production"] | None, Field(description="For a final run: train longer, by this template")
+    ] = None,
     max_steps: Annotated[
         int | None, Field(ge=1, description="For a smoke run: stop after so many steps; for a probe: measure so many")
     ] = None,
@@ -47,6 +52,7 @@ async def start_training(
             project,
             RunKind(kind),
             changes=changes,
+            template=template,
             max_steps=max_steps,
             idempotency_key=idempotency_key,
         )

@@ -173,7 +173,13 @@ def _bounds(rules: tuple[Any, ...]) -> set[str]:
     return {names[name] for rule in flat if isinstance(rule, BaseMetadata) for name in names if hasattr(rule, name)}
 
 
-FREE = {"search.space.low", "search.space.high", "objective.clip_range"}
+FREE = {
+    "search.space.low",
+    "search.space.high",
+    "objective.clip_range",
+    "evaluation_gate.minimum",
+    "evaluation_gate.maximum",
+}
 """Ends of a range are held against the key's own bounds; inputs may have any scale."""
 
 

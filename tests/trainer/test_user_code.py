@@ -421,3 +421,29 @@ def test_a_task_that_hands_over_something_wrong_is_told_what(returned: str, told
     failure = run.status().failure
     assert failure.category in {"configuration", "user_code"}, failure
     assert any(text in failure.message for text in told.split("|")), failure.message
+
+
+@pytest.mark.requirement("DIAG-4", "TRAIN-12")
+def test_gradients_that_a_train_step_has_cleared_are_not_measured_and_not_zero(ended: Any) -> None:
+    run = ended(
+        """
+        def build(config, context):
+            model = Net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            def validation_step(model, batch, context):
+                return {"loss": nn.functional.cross_entropy(model(batch[0]), batch[1])}
+            def train_step(model, batch, context):
+                loss = validation_step(model, batch, context)["loss"]
+                loss.backward()
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=context.step % 2 == 0)
+                return {"loss": loss.detach()}
+            return {"model": model, "train": data(), "validation": data(16), "train_step": train_step,
+                    "validation_step": validation_step, "optimizers": optimizer}
+        """,
+        {"task": {"use": "mine:build"}, "loader": {"batch_size": 8}, "training": {"epochs": 1}},
+    )
+    assert run.status().state.value == "completed", run.log.read_text()
+    recorded = set(run.metrics().keys())
+    assert "train/loss" in recorded
+    assert "train/gradient_norm" not in recorded

@@ -1,4 +1,4 @@
-"""Every example of configs/your_code.md trains, exactly as it is printed."""
+"""Every example of user code in configs/ trains, exactly as it is printed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,12 @@ sys.modules[_spec.name] = reader
 _spec.loader.exec_module(reader)
 
 DOCUMENT = SKILL.resolve() / "configs" / "your_code.md"
-EXAMPLES = [block for block in reader.blocks(DOCUMENT) if block.kind == "run: user-code"]
+EXAMPLES = [
+    block
+    for document in sorted(DOCUMENT.parent.glob("*.md"))
+    for block in reader.blocks(document)
+    if block.kind == "run: user-code"
+]
 FLOWERS = "length,width,kind\n" + "".join(f"{n % 7},{n % 5},{int(n % 7 > 3)}\n" for n in range(60))
 
 

@@ -14,7 +14,7 @@ from trainwright.trainer.run import RunKind, RunState
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
 
-KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value)
+KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value, RunKind.FINAL.value)
 MOST_NAMED = 6
 
 
@@ -36,7 +36,7 @@ class Attempt(NamedTuple):
 
 
 def attempts(evidence: Evidence) -> list[Attempt]:
-    """Return the project's baselines and ablations in order of their start."""
+    """Return the project's baselines, ablations and final runs in order of their start."""
     versions: dict[str, int] = {}
     for number, body in sorted(evidence.facts.configurations.items()):
         versions.setdefault(str(body["digest"]), number)

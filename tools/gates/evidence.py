@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,16 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.finals import final_of
+from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.releases import BEGUN, Release, releases
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
+from trainwright.tools.limits import count_trials, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
+from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.remembered import remembered_digest
@@ -29,6 +34,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.phases import Phase
     from trainwright.tools.owner import Wish
     from trainwright.tools.workspace import Settings, Workspace
+    from trainwright.tools.workspace.settings import ProjectLimits
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import RunDirectory, RunStatus
 
@@ -36,6 +42,8 @@ if TYPE_CHECKING:
 MOST_ATTEMPTS = 3
 """A run that was interrupted so often is not resumed once more: something in it ends the process."""
 MOST_CHARACTERS = 300
+LEAST_FREE_BYTES = 64 * 2**20
+"""Of the disk, beside two checkpoints: before a run that met a full disk is resumed."""
 
 
 def refuse_edits(differences: list[str]) -> None:
@@ -94,7 +102,14 @@ class RunEvidence:
     @cached_property
     def checkpoint_problems(self) -> list[str]:
         """Problems of the run's checkpoints, digests compared."""
-        return self._inspection.checkpoint_problems(self.directory, self.facts.run_keys[self.id])
+        own = self.facts.run_keys[self.id], self.facts.pruned[self.id]
+        return self._inspection.checkpoint_problems(self.directory, *own)
+
+    @cached_property
+    def kept_tags(self) -> set[str]:
+        """Tags (best, last, periodic) of the run's checkpoints whose weights are there."""
+        pruned = {name for name, stone in self.facts.pruned[self.id].items() if self.facts.is_past(stone.sequence)}
+        return {tag for record in list_checkpoints(self.directory) if record.name not in pruned for tag in record.tags}
 
     def best_value(self, metric: str) -> float | None:
         """Return a validation metric at the run's best epoch."""
@@ -108,6 +123,8 @@ class RunEvidence:
         if resumable:
             own = {"project": self.row.project, "run_id": self.id}
             return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
+        if state is RunState.FAILED and status.failure is not None and status.failure.category == "storage":
+            return self._after_full_disk()
         if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
             arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
             arguments["reason"] = f"{self.id}: {status.failure.category}"
@@ -116,11 +133,22 @@ class RunEvidence:
                 arguments=arguments,
                 why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
             )
+        if state.is_terminal and self._seal is None:  # it ended while nobody looked: looking files and seals it
+            return NextCall(tool="run_status", arguments={"run_id": self.id}, why="the run has ended, and is not filed")
         if state.is_ended:
             cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
             return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
         arguments = {"run_id": self.id, "wait_seconds": 50}
         return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
+
+    def _after_full_disk(self) -> NextCall:
+        """Name what frees the disk; once there is room for a checkpoint, the run goes on."""
+        sizes = [record.bytes for record in list_checkpoints(self.directory)]
+        if shutil.disk_usage(self.directory.path).free >= LEAST_FREE_BYTES + 2 * max(sizes, default=0):
+            own = {"project": self.row.project, "run_id": self.id}
+            return NextCall(tool="resume_training", arguments=own, why="the disk was full, and has room again")
+        why = "the disk is full: it shows which weights can go; then resume_training goes on with the run"
+        return NextCall(tool="prune_checkpoints", arguments={"project": self.row.project}, why=why)
 
     def _again(self, why: str) -> NextCall:
         project = {"project": self.row.project}
@@ -128,7 +156,9 @@ class RunEvidence:
             return NextCall(tool="verify_reproducibility", arguments=project, why=why)
         if self.row.kind == RunKind.EXPORT:
             return NextCall(tool="export_model", arguments=project, why=why)
-        return NextCall(tool="start_training", arguments={**project, "kind": self.row.kind}, why=why)
+        overlay = self.facts.started.get(self.id, {}).get("overlay")
+        again = {"kind": self.row.kind, **({"changes": overlay} if overlay else {})}
+        return NextCall(tool="start_training", arguments={**project, **again}, why=why)
 
 
 class Evidence:
@@ -136,13 +166,18 @@ class Evidence:
 
     def __init__(
         self, session: Session, workspace: Workspace, project: str, *, before: int | None = None,
-        inspection: Inspection | None = None,
+        inspection: Inspection | None = None, concludes: bool = False,
     ) -> None:  # fmt: skip
-        """Read the ledger, up to the entry `before` if given. Raises NotFoundError, IntegrityError."""
+        """Read the ledger, up to the entry `before` if given. Raises NotFoundError, IntegrityError.
+
+        Args:
+            concludes: the agent chose to end optimization below the goal; a choice, and no evidence.
+        """
         self.session = session
         self.workspace = workspace
         self.project = get_project(session, project)
         self.before = before
+        self.concludes = concludes
         self._settings = workspace.settings  # another call of the same server may read them anew meanwhile
         self.inspection = inspection or Inspection(remembered_digest)
         self._surroundings: dict[str, list[str]] = {}
@@ -172,7 +207,25 @@ class Evidence:
     @cached_property
     def grants(self) -> list[Wish]:
         """What the owner has granted to the project and holds."""
-        return standing_grants((body for _, body in self.entries(DECISION)), self.settings)
+        return standing_grants(self.answers, self.settings)
+
+    @property
+    def answers(self) -> list[dict[str, Any]]:
+        """The owner's answers, in order."""
+        return [body for _, body in self.entries(DECISION)]
+
+    @cached_property
+    def limits(self) -> ProjectLimits:
+        """The project's limits, under the owner's settings and grants."""
+        return limits_under(self.settings, self.project.limits, self.grants)
+
+    @cached_property
+    def trials_left(self) -> int:
+        """How many trials the limits of project and workspace leave."""
+        own, whole = count_trials(self.session, self.name), count_trials(self.session)
+        allowed = self.limits.trials
+        left = (allowed - own.made - own.reserved, self.settings.workspace_limits.trials - whole.made - whole.reserved)
+        return max(0, min(left))
 
     def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
         """Return (sequence, body) of the project's ledger entries of a kind, in order."""
@@ -293,6 +346,11 @@ class Evidence:
         own = [body for body in bodies if self.study is not None and body["study_id"] == self.study.id]
         return dict(own[-1].get("confirmation") or {}) if own else {}
 
+    @cached_property
+    def improvement(self) -> tuple[dict[str, Any], list[str]]:
+        """The study's improvement over seeds, and what stands against measuring it (`measure_improvement`)."""
+        return measure_improvement(self)
+
     def reaches_goal(self, value: float | None) -> bool:
         """Return whether a value of the goal metric meets the project's target."""
         if value is None:
@@ -318,10 +376,8 @@ class Evidence:
 
     @cached_property
     def final(self) -> RunEvidence | None:
-        """The final run of the final configuration."""
-        if self.final_values is None:
-            return None
-        return self.newest(RunKind.FINAL, config=config_digest(parse_config(self.final_values)))
+        """The run that leaves the house: a final run of the final configuration, or the baseline that is it already."""
+        return final_of(self)
 
     @cached_property
     def replay(self) -> RunEvidence | None:
@@ -344,12 +400,3 @@ class Evidence:
             f"the {kind.value} run must be made anew" if exists else f"no {kind.value} run of this configuration exists"
         )
         return self.call("start_training", why, kind=kind.value)
-
-    def search(self, why: str) -> NextCall:
-        """Name the call that starts a study: with the configuration's own search, or one around its learning rate."""
-        if self.config.search is not None:
-            return self.call("start_tuning", why)
-        rate = self.config.optimizer.learning_rate
-        low, high = (float(f"{end:.3g}") for end in (rate / 10, rate * 10))
-        space = {"optimizer.learning_rate": {"type": "float", "low": low, "high": high, "log": True}}
-        return self.call("start_tuning", why, search={"trials": 10, "space": space})

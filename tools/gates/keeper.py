@@ -10,7 +10,7 @@ import trainwright
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import checks as _registered  # noqa: F401 - importing registers the checks
 from trainwright.tools.gates.checklist import CheckLine, checklist_digest
-from trainwright.tools.gates.checks.optimization import improvement_validated, is_skipped
+from trainwright.tools.gates.exits import Exit, ending, exit_of, improvement_validated
 from trainwright.tools.gates.outcomes import CHECKS, CheckResult, failed
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.staleness import whole_values
@@ -22,7 +22,9 @@ from trainwright.trainer.errors import TrainwrightError
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
 
-Decision = Literal["passed", "skipped", "refused"]
+Decision = Literal[Exit, "refused"]
+ENDING = (Phase.OPTIMIZATION, Phase.FINALIZATION)
+"""Phases whose decision says how far the project came, beside both goals and who accepted what."""
 
 
 class GateReport(BaseModel):
@@ -50,7 +52,7 @@ def outcome_of(evidence: Evidence, phase: Phase, results: list[CheckResult]) -> 
     """Return what a phase's results come to."""
     if any(result.is_blocking() for result in results):
         return "refused"
-    return "skipped" if phase is Phase.OPTIMIZATION and is_skipped(evidence) else "passed"
+    return (exit_of(evidence) or "passed") if phase is Phase.OPTIMIZATION else "passed"
 
 
 def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) -> int:
@@ -72,6 +74,8 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
     }
     if report.phase is Phase.OPTIMIZATION and report.outcome != "refused":
         body["final_values"] = final_values(evidence)
+    if report.phase in ENDING and report.outcome != "refused":
+        body["ending"] = ending(evidence, report.phase)
     if report.phase is Phase.FINALIZATION and report.outcome != "refused":
         body["release"] = sealed_release(evidence)
     decided_at = now()
@@ -109,6 +113,11 @@ def circumstances(evidence: Evidence, phase: Phase) -> dict[str, Any]:
         "lines": [line.model_dump(mode="json") for line in evidence.lines(phase)],
         "settings": evidence.settings.model_dump(mode="json"),
         "surroundings": _surroundings(evidence),
+        **(
+            {"concludes": evidence.concludes, "trials_left": evidence.trials_left}
+            if phase is Phase.OPTIMIZATION
+            else {}
+        ),
     }
 
 
@@ -145,7 +154,7 @@ def _foundations(evidence: Evidence, phase: Phase) -> list[RunEvidence | None]:
 
 
 def _repetitions(evidence: Evidence) -> list[RunEvidence | None]:
-    confirmation = evidence.confirmation if not is_skipped(evidence) else {}
+    confirmation = evidence.confirmation if exit_of(evidence) == "passed" else {}
     return [evidence.run(run_id) for key in ("baseline_runs", "best_runs") for run_id in confirmation.get(key, [])]
 
 

@@ -70,12 +70,18 @@ class PastEvidence(Evidence):
         super().__init__(session, workspace, str(decision.project), before=decision.sequence, inspection=inspection)
         self._phase = body["phase"]
         self._circumstances: dict[str, Any] = body.get("circumstances", {})
+        self.concludes = self._circumstances.get("concludes") is True
 
     @property
     def settings(self) -> Settings:
         """The owner's settings under which it was decided."""
         recorded = self._circumstances.get("settings")
         return Settings.model_validate(recorded) if recorded else super().settings
+
+    @cached_property
+    def trials_left(self) -> int:
+        """How many trials the limits left when it was decided."""
+        return int(self._circumstances.get("trials_left", 0))
 
     def lines(self, phase: Phase) -> list[CheckLine]:
         """Return the checklist's lines that held: of its own phase as it records them, of others as documented now."""

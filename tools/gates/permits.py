@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate
+from trainwright.tools.gates.next_call import proposal
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
 from trainwright.tools.gates.standing import Standing, accepted_decisions, standing
 from trainwright.tools.workspace.records import latest_config
@@ -77,8 +78,8 @@ def _refusal(evidence: Evidence, where: Standing, kind: RunKind) -> GateRefusedE
     report = evaluate(evidence, where.phase)
     needed, now = phase_that_permits(kind), where.phase.value
     missing = "; ".join(f"{result.id}: {result.measured}" for result in report.blocking[:4])
-    first = report.blocking[0].next if report.blocking else None
-    call = first or evidence.call("pass_gate", "every check passes", phase=where.phase.value)
+    mending = proposal(evidence, where.phase, report.blocking) if report.blocking else None
+    call = mending or evidence.call("pass_gate", "every check passes", phase=where.phase.value)
     return GateRefusedError(
         f"A run of kind {kind.value} needs the {needed.value} phase; the project is in {now}.{where.stale_text}"
         + (f" Not yet passed: {missing}." if missing else f" The {now} gate has not been passed yet."),

@@ -15,11 +15,11 @@ from trainwright.trainer.errors import TrainwrightError
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
 
-GateStatus = Literal["passed", "skipped", "stale", "open", "closed"]
+GateStatus = Literal["passed", "skipped", "accepted", "concluded", "stale", "open", "closed"]
 
 
 class GateStanding(BaseModel):
-    """One gate: passed or skipped (and fresh), stale, open (the present phase) or closed (a later one)."""
+    """One gate: passed, skipped, accepted or concluded (and fresh); stale; open (the present one) or closed (later)."""
 
     model_config = ConfigDict(frozen=True)
 

@@ -13,8 +13,9 @@ from trainwright.trainer.errors import ConfigurationError
 
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (
-    "seed", "code_root", "data", "task.use", "loss", "metrics", "returns", "training.device", "selection",
-    "reproducibility", "search", "deployment", "checkpoints", "logging", *OBJECTIVE_MEASURES,
+    "seed", "code_root", "data", "task.use", "loss", "target_scaling", "metrics", "returns", "training.device",
+    "selection", "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging",
+    *OBJECTIVE_MEASURES,
 )  # fmt: skip
 """Keys that decide what is learned and how a result is judged, or that change nothing about it."""
 DOCUMENT = "phases/optimization/workflow.md"
@@ -144,7 +145,9 @@ def _amend(error: ConfigurationError, asked: dict[str, Any], base: dict[str, Any
         return
     leaves = meant_by(asked, base).leaves
     has_space = any(path[: len(SPACE)] == SPACE for path in leaves)
-    rest = {path[1]: value for path, value in leaves.items() if path[:1] == ("search",) and len(path) == 2}
+    rest = {
+        path[1]: value for path, value in leaves.items() if path[:1] == ("search",) and len(path) == 2 and path != SPACE
+    }
     if not has_space:
         error.details["amend"] = {"search": {**rest, "space": EXAMPLE["space"]}}
 

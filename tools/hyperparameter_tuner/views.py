@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,
@@ -17,11 +16,10 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     best_trial,
     trials_of,
 )
+from trainwright.tools.training_orchestrator import followed_next
 from trainwright.tools.workspace.records import ACTIVE, get_study
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Study
 
@@ -67,11 +65,11 @@ class StudyView(Answer):
 def view_study(workspace: Workspace, study_id: str) -> StudyView:
     """Describe a study from its tables. Raises NotFoundError."""
     with workspace.session() as session:
-        study = get_study(session, study_id)
-        return _view(session, workspace, study, trials_of(session, study_id))
+        study, trials = get_study(session, study_id), trials_of(session, study_id)
+    return _view(workspace, study, trials)
 
 
-def _view(session: Session, workspace: Workspace, study: Study, trials: list[TrialRecord]) -> StudyView:
+def _view(workspace: Workspace, study: Study, trials: list[TrialRecord]) -> StudyView:
     counts = {state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)}
     best = best_trial(trials, study.objective["direction"])
     running = next((trial for trial in trials if trial.state == RUNNING), None)
@@ -89,7 +87,7 @@ def _view(session: Session, workspace: Workspace, study: Study, trials: list[Tri
         best=_best(best),
         confirmation=study.confirmation,
         failure=study.failure,
-        next=_next(session, workspace, study),
+        next=_next(workspace, study),
     )
 
 
@@ -99,11 +97,11 @@ def _best(trial: TrialRecord | None) -> BestTrial | None:
     return BestTrial(number=trial.number, value=trial.value, parameters=trial.parameters, run_id=trial.run)
 
 
-def _next(session: Session, workspace: Workspace, study: Study) -> NextCall | None:
+def _next(workspace: Workspace, study: Study) -> NextCall | None:
     if study.state in ACTIVE:
         arguments = {"study_id": study.id, "wait_seconds": 50}
         return NextCall(tool="tuning_status", arguments=arguments, why=f"the study is {study.state}")
     if study.state == "stopped":
         why = "the study goes on where it stopped, once its cause is gone"
         return NextCall(tool="start_tuning", arguments={"project": study.project}, why=why)
-    return next_call(session, workspace, study.project)
+    return followed_next(workspace, study.project)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 
@@ -39,10 +39,24 @@ def changed_columns(row: Any, body: dict[str, Any], names: Iterable[str], later:
     return [name for name in told if as_told(getattr(row, name)) != body.get(name)]
 
 
+PRUNED = "pruned"
+"""Kind of the entry that keeps digest and size of weights which were deleted to make room: their tombstone."""
+
+
+class Tombstone(NamedTuple):
+    """What is left of a checkpoint whose weights were deleted."""
+
+    digest: str
+    """Of its manifest."""
+    sequence: int
+    """The ledger entry."""
+
+
 class ProjectFacts:
     """The project's own entries: what it was made with, its configurations, its runs and their seals."""
 
     def __init__(self, session: Session, project: str, *, before: int | None = None) -> None:
+        self._before = before
         self.created: dict[str, Any] = {}
         """Goal, limits, intent, code_root."""
         self.configurations: dict[int, dict[str, Any]] = {}
@@ -57,16 +71,19 @@ class ProjectFacts:
         """Run id to its latest resuming: the attempt, and the limits that it reserved (None: it tells of none)."""
         self.resealed: list[str] = []
         """Runs sealed twice without having been resumed: someone wanted an edit to count."""
+        self.pruned: dict[str, dict[str, Tombstone]] = defaultdict(dict)
+        """Run id to the tombstones of its checkpoints by name. Those written after `before` count too: the weights
+        were compared with their digests before they were deleted, so an earlier decision found them whole."""
         query = select(LedgerEntry).where(LedgerEntry.project == project).order_by(LedgerEntry.sequence)
         if before is not None:  # as it stood when that entry was written
-            query = query.where(LedgerEntry.sequence < before)
+            query = query.where((LedgerEntry.sequence < before) | (LedgerEntry.kind == PRUNED))
         for entry in session.scalars(query):
             try:
-                self._take(entry.kind, json.loads(entry.body))
+                self._take(entry.kind, json.loads(entry.body), entry.sequence)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue  # an entry that was damaged says nothing; `broken_links` names it
 
-    def _take(self, kind: str, body: dict[str, Any]) -> None:
+    def _take(self, kind: str, body: dict[str, Any], sequence: int) -> None:
         if kind == "project_created" and not self.created:
             self.created = body
         elif kind == "config_version":
@@ -76,6 +93,7 @@ class ProjectFacts:
             self.run_keys[body["run_id"]].append(body.get("run_key"))
         elif kind == "run_resumed":
             self.seals.pop(body["run_id"], None)
+            self.pruned.pop(body["run_id"], None)  # what it writes from now on is not what was deleted
             self.run_keys[body["run_id"]].append(body.get("run_key"))
             limits = body.get("permit", {}).get("reserved", {}).get("limits")
             self.resumed[body["run_id"]] = {"attempt": body.get("attempt", 0), "limits": limits}
@@ -83,6 +101,13 @@ class ProjectFacts:
             self.resealed.append(body["run_id"])
         elif kind == "run_sealed":
             self.seals[body["run_id"]] = body
+        elif kind == PRUNED:
+            for gone in body["checkpoints"]:
+                self.pruned[gone["run_id"]][gone["name"]] = Tombstone(gone["digest"], sequence)
+
+    def is_past(self, sequence: int) -> bool:
+        """Return whether an entry stood in the ledger at the moment that these facts are of."""
+        return self._before is None or sequence < self._before
 
     def project_differences(self, row: Project) -> list[str]:
         """Return one sentence for everything in the project's row that the ledger tells otherwise."""

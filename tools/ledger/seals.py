@@ -10,9 +10,11 @@ from trainwright.trainer.checkpoints.index import list_checkpoints, verify_check
 from trainwright.trainer.run.digests import run_digests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from trainwright.tools.ledger.facts import Tombstone
+    from trainwright.trainer.checkpoints.index import CheckpointRecord
     from trainwright.trainer.run import RunDirectory
 
 
@@ -37,21 +39,32 @@ class Inspection:
                 self._digests[run.path] = str(error)
         return self._digests[run.path]
 
-    def checkpoint_problems(self, run: RunDirectory, keys: Sequence[str | None]) -> list[str]:
+    def checkpoint_problems(
+        self, run: RunDirectory, keys: Sequence[str | None], pruned: Mapping[str, Tombstone] | None = None
+    ) -> list[str]:
         """Return what is wrong with the run's checkpoints, every file compared. Raises TrainwrightError.
 
         Args:
             keys: public keys of the run's attempts.
+            pruned: tombstones of its checkpoints by name.
         """
         if run.path not in self._checkpoints:
+            stones = pruned or {}
             problems = [
                 (record.name, what)
                 for record in list_checkpoints(run)
-                for what in verify_checkpoint(record.path, self.digest)
+                for what in verify_checkpoint(
+                    record.path, self.digest, is_pruned=is_tombstone_of(stones.get(record.name), record)
+                )
             ]
             problems += unsigned_checkpoints(run, keys)
             self._checkpoints[run.path] = [f"run {run.run_id}: checkpoint {name}: {what}" for name, what in problems]
         return self._checkpoints[run.path]
+
+
+def is_tombstone_of(stone: Tombstone | None, record: CheckpointRecord) -> bool:
+    """Return whether a tombstone is this checkpoint's: a later one of the same name has another digest."""
+    return stone is not None and stone.digest == record.digest
 
 
 def seal_differences(run: RunDirectory, sealed: dict[str, str], inspection: Inspection | None = None) -> list[str]:

@@ -34,7 +34,8 @@ def limit_lines(session: Session, workspace: Workspace, project: Project) -> dic
     lines: dict[str, str] = {}
     for first, second in table.values():
         lines |= dict([_worded(first), *([_worded(second)] if second.left < first.left else [])])
-    return lines | {"run_wall_clock_seconds": f"at most {allowed.run_wall_clock_seconds:.0f}"}
+    single = {"run_wall_clock_seconds": allowed.run_wall_clock_seconds, "baseline_minutes": allowed.baseline_minutes}
+    return lines | {name: f"at most {_number(most)}" for name, most in single.items()}
 
 
 def _worded(line: Line) -> tuple[str, str]:

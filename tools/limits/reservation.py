@@ -176,6 +176,8 @@ def _reached(line: Line, project: str, *, done: float = 0.0) -> LimitReachedErro
     held = f" and {line.reserved:.6g} reserved by runs under way" if line.reserved else ""
     own = f", {done:.6g} by this run itself" if done else ""
     wait = "Wait for or stop a run that is under way; " if waits else ""
+    if line.name.endswith("disk_bytes"):
+        wait = f"prune_checkpoints(project={project!r}) shows which weights can go; " + wait
     return LimitReachedError(
         f"The limit {line.name} is used up: {line.used:.6g} used{own}{held}, of {line.allowed:.6g}.",
         remedy=f"{wait}only the workspace's owner can raise it: {how_to_raise(line.name, project)}",

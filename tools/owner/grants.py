@@ -22,15 +22,26 @@ SETTINGS = "settings"
 
 def standing_grants(decisions: Iterable[dict[str, Any]], settings: Settings) -> list[Wish]:
     """Return the wishes that are granted and hold, from the bodies of a project's `owner_decision` entries in order."""
-    first: dict[str, dict[str, Any]] = {}
-    for body in decisions:
-        first.setdefault(str(body.get("request")), body)  # a second answer changes nothing
-    return [wish for body in first.values() if (wish := _wish(body)) is not None and holds(body, wish, settings)]
+    return [wish for wish, _ in _standing(decisions, settings)]
 
 
 def operations(grants: Iterable[Wish]) -> list[str]:
     """Return the non-deterministic operations among grants, sorted."""
     return sorted({wish.name for wish in grants if wish.kind == "exemption"} - NO_OPERATIONS)
+
+
+def granting(decisions: Iterable[dict[str, Any]], settings: Settings, kind: str) -> dict[str, Any]:
+    """Return who granted the newest wish of a kind that holds (way, user, terminal, …); empty where none does."""
+    found = [by for wish, by in _standing(decisions, settings) if wish.kind == kind]
+    return found[-1] if found else {}
+
+
+def by_whom(by: dict[str, Any]) -> str:
+    """Return who decided and where, with a space before: ` by ada at a terminal`."""
+    who = f" by {by['user']}" if "user" in by else ""
+    where = {SETTINGS: " in settings.yaml", "terminal": " at a terminal", "elicitation": " in the agent's client"}
+    is_option = bool(who) and by.get("terminal") is None and by.get("way") == "terminal"
+    return who + (" by an option of the command" if is_option else where.get(str(by.get("way")), ""))
 
 
 def accepted_alerts(grants: Iterable[Wish]) -> set[str]:
@@ -60,6 +71,15 @@ def holds(body: dict[str, Any], wish: Wish, settings: Settings) -> bool:
     accepted = body.get("request") in settings.grants if way == SETTINGS else way in settings.approvals
     lowered = wish.kind == "limit" and getattr(settings.limits, wish.name) < by.get("above", 0)
     return body.get("granted") is True and accepted and not lowered
+
+
+def _standing(decisions: Iterable[dict[str, Any]], settings: Settings) -> list[tuple[Wish, dict[str, Any]]]:
+    """Return the wishes that hold, each with who granted it."""
+    first: dict[str, dict[str, Any]] = {}
+    for body in decisions:
+        first.setdefault(str(body.get("request")), body)  # a second answer changes nothing
+    read = [(_wish(body), body) for body in first.values()]
+    return [(wish, dict(body.get("by", {}))) for wish, body in read if wish and holds(body, wish, settings)]
 
 
 def _wish(body: dict[str, Any]) -> Wish | None:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import select
 
 from trainwright.tools.ledger import append
-from trainwright.tools.owner.grants import DECISION, SETTINGS, holds, operations
+from trainwright.tools.owner.grants import DECISION, SETTINGS, by_whom, holds, operations
 from trainwright.tools.owner.wishes import Wish
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.errors import NotFoundError
@@ -45,12 +45,7 @@ class Request(BaseModel):
 
     def __str__(self) -> str:
         """In a line: `r41-3fa9c2: limit trials = 500: granted by ada at a terminal`."""
-        by = self.by or {}
-        who = f" by {by['user']}" if "user" in by else ""
-        where = {SETTINGS: " in settings.yaml", "terminal": " at a terminal", "elicitation": " in the agent's client"}
-        place = " by an option of the command" if who and by.get("terminal") is None else ""
-        way = place if by.get("way") == "terminal" and place else where.get(str(by.get("way")), "")
-        return f"{self.id}: {self.wish}: {self.state}{who}{way}"
+        return f"{self.id}: {self.wish}: {self.state}{by_whom(self.by or {})}"
 
 
 def requests_of(session: Session, workspace: Workspace, project: str | None = None) -> list[Request]:

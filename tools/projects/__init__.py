@@ -6,7 +6,13 @@ from trainwright.tools.projects.curves import ComparisonAnswer, CurvesAnswer, co
 from trainwright.tools.projects.deletion import DeletionAnswer, delete_project, finish_deletions
 from trainwright.tools.projects.diagnosis import DiagnosisAnswer, diagnose
 from trainwright.tools.projects.passing import GateAnswer, finish_provenance, pass_gate
-from trainwright.tools.projects.status import ProjectStatus, ProjectSummary, count_projects, project_status
+from trainwright.tools.projects.status import (
+    ProjectStatus,
+    ProjectSummary,
+    count_projects,
+    project_names,
+    project_status,
+)
 
 __all__ = [
     "ComparisonAnswer",
@@ -27,6 +33,7 @@ __all__ = [
     "finish_deletions",
     "finish_provenance",
     "pass_gate",
+    "project_names",
     "plot_metrics",
     "project_status",
 ]

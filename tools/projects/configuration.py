@@ -27,6 +27,7 @@ from trainwright.tools.owner import (
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.config import Settled, config_digest, flatten, load_yaml, parse_config, settle
@@ -36,6 +37,7 @@ from trainwright.trainer.errors import ConfigurationError
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.standing import Standing
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
 
@@ -54,7 +56,7 @@ class ConfigurationAnswer(Answer):
     """Dotted key to [old, new]."""
     phase: str
     reopened: list[str]
-    """Gates that are stale by now, with the reason."""
+    """Gates that had passed and are to be passed again, in order; the first with what has changed."""
     release_begun: int | None = None
     """The release that is worked on from now on; the one before it stays finished."""
     requests: list[RequestView] | None = None
@@ -71,9 +73,10 @@ def configure(
     ask_owner: dict[str, Any] | None = None,
     begin_release: bool = False,
 ) -> ConfigurationAnswer:
-    """Apply dotted changes and keep the result as a new version (no change, no version); ask the owner for the rest.
+    """Apply changes and keep the result as a new version (no change, no version); ask the owner for the rest.
 
     Args:
+        changes: dotted keys or sections, which merge; None removes. With another `use` or `name` the old args go.
         ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
             alert: id}; asking again tells how it stands.
         begin_release: work on a finished project: its next release begins with planning. No effect on one that is
@@ -86,6 +89,9 @@ def configure(
             requests wait for the owner.
     """
     asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
+    with workspace.session() as session:
+        get_project(session, project)
+    refresh_project(workspace, project)
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values
@@ -109,7 +115,7 @@ def configure(
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
         evidence = Evidence(session, workspace, project)
-        where = standing(evidence)
+        before_it, where = where, standing(evidence)
         return ConfigurationAnswer(
             project=project,
             version=evidence.version.number,
@@ -117,11 +123,22 @@ def configure(
             changed=changed,
             phase=where.phase.value,
             release_begun=begun,
-            reopened=[f"{gate.phase.value}: {'; '.join(gate.reasons)}" for gate in where.gates if gate.reasons],
+            reopened=_reopened(before_it, where),
             requests=[view(request) for request in requests] or None,
             taken_as=settled.notes or None,
             next=next_call(session, workspace, project),
         )
+
+
+def _reopened(before: Standing, now: Standing) -> list[str]:
+    """Return the gates that had passed and have not by now; and what made the first of those stale."""
+    told = []
+    for gate in now.gates:
+        if gate.reasons:
+            told.append(f"{gate.phase.value}: {'; '.join(gate.reasons)}")
+        elif gate.status in {"open", "closed"} and before.gate(gate.phase).status in {"passed", "skipped"}:
+            told.append(gate.phase.value)
+    return told
 
 
 def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reason: str = "") -> list[Request]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.answers import Answer
-from trainwright.tools.gates.next_call import next_call
-from trainwright.tools.training_orchestrator import refresh_run
+from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.training_orchestrator import followed_next, refresh_run
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.errors import ConflictError
 
@@ -50,8 +49,7 @@ def plot_metrics(workspace: Workspace, run_ids: list[str], metric: str | None = 
         learning_curves(directories, path)
     else:
         comparison(directories, path, metric)
-    with workspace.session() as session:
-        return CurvesAnswer(path=str(path), run_ids=run_ids, next=next_call(session, workspace, project))
+    return CurvesAnswer(path=str(path), run_ids=run_ids, next=followed_next(workspace, project))
 
 
 def compare_runs(workspace: Workspace, run_ids: list[str]) -> ComparisonAnswer:
@@ -60,14 +58,13 @@ def compare_runs(workspace: Workspace, run_ids: list[str]) -> ComparisonAnswer:
 
     project, directories = _directories(workspace, run_ids)
     found = compare(directories)
-    with workspace.session() as session:
-        call = next_call(session, workspace, project)
+    after = NextCall(tool="compare_runs", arguments={"run_ids": run_ids})
     return ComparisonAnswer(
         runs=[row.model_dump(exclude_none=True) for row in found.runs],
         differences=found.differences,
         identity_differences=found.identity_differences,
         notes=found.notes,
-        next=call,
+        next=followed_next(workspace, project, after=after),
     )
 
 

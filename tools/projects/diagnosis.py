@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 
 import trainwright
-from trainwright.tools.answers import Answer
+from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.ledger import append, seal_differences
 from trainwright.tools.reports.grants import grants_section
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
-from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.training_orchestrator import followed_next, refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
 from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.errors import ConflictError, IntegrityError
@@ -85,8 +85,8 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
         folder = evidence.folder
     assessment = assess(run.directory, goal)
     plots = _write_report(workspace, run, goal, assessment) if is_baseline else []
-    with workspace.session() as session:
-        call = next_call(session, workspace, project)
+    after = NextCall(tool="diagnose_run", arguments={"project": project, "run_id": run.id})
+    call = followed_next(workspace, project, after=after)
     return _answer(project, run, assessment).model_copy(
         update={"report": str(folder / REPORT) if is_baseline else None, "plots": plots, "next": call}
     )

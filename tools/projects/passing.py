@@ -10,8 +10,9 @@ from sqlalchemy import select
 from trainwright.tools.answers import Answer
 from trainwright.tools.checkpoint_manager import register_model
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import GateReport, evaluate, record
-from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.keeper import ENDING, GateReport, evaluate, record
+from trainwright.tools.gates.next_call import next_call, proposal
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.gates.standing import Standing, standing
@@ -39,7 +40,9 @@ class GateAnswer(Answer):
     phase: str
     """The phase whose gate this is."""
     outcome: str
-    """passed or skipped."""
+    """passed, skipped, accepted (by the owner) or concluded (below the goal)."""
+    goal: str = ""
+    """After optimization and finalization: how far the project came, `Goal not reached: 0.81 of 0.9 …`."""
     now_in: str
     """The phase that the project is in now, or `finished`."""
     checks: list[CheckLineView]
@@ -49,20 +52,23 @@ class GateAnswer(Answer):
     ledger_sequence: int
 
 
-def pass_gate(workspace: Workspace, project: str, phase: str | None = None) -> GateAnswer:
+def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, conclude: bool = False) -> GateAnswer:
     """Ask for the gate that ends a phase; without one, the present phase.
+
+    Args:
+        conclude: end optimization below the goal, where a search has ended in vain or none can help.
 
     Raises:
         GateRefusedError: a check failed, or the phase is not the present one. The refusal is recorded too.
         NotFoundError: no such project.
-        ConfigurationError: no such phase.
+        ConfigurationError: no such phase, or another than optimization is to be concluded.
     """
     wanted = _phase(phase) if phase is not None else None
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
     with workspace.session() as session:
-        decided = _decide(session, workspace, project, wanted)
+        decided = _decide(session, workspace, project, wanted, conclude=conclude)
     if isinstance(decided, GateRefusedError):
         raise decided
     with workspace.session() as session:  # the decision is committed: `standing` publishes its artifacts now
@@ -73,18 +79,25 @@ def pass_gate(workspace: Workspace, project: str, phase: str | None = None) -> G
 
 
 def _decide(
-    session: Session, workspace: Workspace, project: str, wanted: Phase | None
+    session: Session, workspace: Workspace, project: str, wanted: Phase | None, *, conclude: bool
 ) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
     """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
-    evidence = Evidence(session, workspace, project, inspection=Inspection())  # a decision reads every file
+    inspection = Inspection()  # a decision reads every file
+    evidence = Evidence(session, workspace, project, inspection=inspection, concludes=conclude)
     where = standing(evidence)
     wanted = wanted or where.phase
+    if conclude and wanted is not Phase.OPTIMIZATION:
+        raise ConfigurationError(
+            f"`conclude` ends optimization below the goal; the {wanted.value} gate has no such exit.",
+            remedy=f"pass_gate(project={project!r}, phase={wanted.value!r})",
+            document="phases/WORKFLOW.md",
+        )
     if where.is_finished or wanted is not where.phase:
         return _out_of_turn(evidence, where, wanted)
     report = evaluate(evidence, wanted)
     if report.outcome == "refused":
         record(evidence, report, {})
-        return refusal_of(report, project)
+        return refusal_of(evidence, report)
     artifacts = draft_artifacts(evidence, report)
     sequence = record(evidence, report, artifacts)
     if wanted is Phase.FINALIZATION and evidence.export is not None:
@@ -121,20 +134,20 @@ def _lacks_provenance(session: Session, project: str) -> bool:
     return bool(finished) and finished[-1].sequence not in attested
 
 
-def refusal_of(report: GateReport, project: str) -> GateRefusedError:
+def refusal_of(evidence: Evidence, report: GateReport) -> GateRefusedError:
     """Turn a refused report into the error that an agent reads: each failed check with measured beside required."""
     lines = [f"{r.id}: measured {r.measured}; required {r.required}" for r in report.blocking]
-    first = report.blocking[0].next
+    call = proposal(evidence, report.phase, report.blocking)
     return GateRefusedError(
-        f"The {report.phase.value} gate of {project} stays closed. " + " | ".join(lines[:6]),
-        remedy=str(first) if first else f"project_status(project={project!r})",
+        f"The {report.phase.value} gate of {evidence.name} stays closed. " + " | ".join(lines[:6]),
+        remedy=str(call),
         document=report.phase.document,
         details={
             "phase": report.phase.value,
             "checks": [
                 r.model_dump(mode="json", include={"id", "measured", "required", "next"}) for r in report.blocking
             ],
-            "next": first.model_dump(mode="json") if first else None,
+            "next": call.model_dump(mode="json"),
         },
     )
 
@@ -145,6 +158,7 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
         project=evidence.name,
         phase=report.phase.value,
         outcome=report.outcome,
+        goal=verdict(evidence, report.phase) if report.phase in ENDING else "",
         now_in="finished" if where.is_finished else where.phase.value,
         checks=[CheckLineView(**r.model_dump(include=set(CheckLineView.model_fields))) for r in report.checks],
         artifacts=sorted(artifacts),
@@ -159,8 +173,9 @@ def _out_of_turn(evidence: Evidence, where: Standing, wanted: Phase) -> GateRefu
     status = where.gate(wanted).status
     if where.is_finished:
         message = f"The project {evidence.name} is {where.finished_text}: every gate has passed."
-    elif status in {"passed", "skipped"}:
-        message = f"The {wanted.value} gate has {status} already; nothing it rested on has changed."
+    elif status not in {"stale", "open", "closed"}:
+        said = "has passed" if status == "passed" else f"is {status}"
+        message = f"The {wanted.value} gate {said} already; nothing it rested on has changed."
     else:
         message = f"The {wanted.value} gate is closed: the project is in {where.phase.value}."
     return GateRefusedError(

@@ -10,22 +10,27 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
 from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
 
 NEWEST_RUNS = 6
 MOST_ALERTS = 5
@@ -69,8 +74,14 @@ class ProjectSummary(Answer):
     """One line of the list of projects."""
 
     project: str
+    intent: str
+    goal: str
     phase: str
     finished: bool
+    state: str
+    """The phase and what is at work in it, or since when it is finished."""
+    best: float | None = None
+    """Best validation value of the goal's metric that a completed run has reached so far."""
     runs: int
 
 
@@ -80,6 +91,8 @@ class ProjectStatus(Answer):
     project: str
     intent: str
     goal: str
+    reached: str | None = None
+    """Once optimization is decided: how far the project came, `Goal not reached: 0.81 of 0.9 …`."""
     phase: str
     finished: bool
     release: int | None = None
@@ -113,6 +126,7 @@ def project_status(
     Raises NotFoundError.
     """
     if project is None:
+        refresh_workspace(workspace)
         with workspace.session() as session:
             newest = select(Project.name).order_by(Project.created_at.desc(), Project.name)
             names = list(session.scalars(newest.limit(most)))
@@ -124,6 +138,12 @@ def project_status(
         return _status(session, workspace, project)
 
 
+def project_names(workspace: Workspace) -> list[str]:
+    """Return the names of all projects, sorted."""
+    with workspace.session() as session:
+        return list(session.scalars(select(Project.name).order_by(Project.name)))
+
+
 def count_projects(workspace: Workspace) -> int:
     """Return how many projects the workspace holds."""
     with workspace.session() as session:
@@ -131,10 +151,28 @@ def count_projects(workspace: Workspace) -> int:
 
 
 def _summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
-    where = standing(Evidence(session, workspace, name))
-    call = next_call(session, workspace, name)
-    runs = len(runs_of(session, name))
-    return ProjectSummary(project=name, phase=where.phase.value, finished=where.is_finished, runs=runs, next=call)
+    evidence = Evidence(session, workspace, name)
+    where, rows = standing(evidence), runs_of(session, name)
+    at_work = [f"{row.kind} {row.state}" for row in rows if not RunState(row.state).is_ended]
+    return ProjectSummary(
+        project=name,
+        intent=_short(evidence.project.intent),
+        goal=evidence.goal_text,
+        phase=where.phase.value,
+        finished=where.is_finished,
+        state=_short(where.finished_text or "; ".join([where.phase.value, *at_work])),
+        best=_best_so_far(evidence, rows),
+        runs=len(rows),
+        next=next_call(session, workspace, name),
+    )
+
+
+def _best_so_far(evidence: Evidence, rows: list[Run]) -> float | None:
+    """Return the best value of the goal's metric among the completed runs that trained as a whole."""
+    metric, choose = evidence.goal_metric, max if evidence.project.goal["direction"] == "maximize" else min
+    completed = [row.summary or {} for row in rows if row.state == RunState.COMPLETED and row.kind not in LOOKING]
+    values = [(summary.get("best") or {}).get("metrics", {}).get(metric) for summary in completed]
+    return choose((float(value) for value in values if isinstance(value, int | float)), default=None)
 
 
 def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
@@ -161,6 +199,7 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         project=name,
         intent=_short(evidence.project.intent),
         goal=evidence.goal_text,
+        reached=_reached(evidence),
         phase=where.phase.value,
         finished=where.is_finished,
         release=release.number if release else 1 + len(evidence.begun) if evidence.begun else None,
@@ -177,6 +216,12 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         folder=str(evidence.folder),
         next=next_call(session, workspace, name),
     )
+
+
+def _reached(evidence: Evidence) -> str | None:
+    """Return how far the project came by the newest decision that records it."""
+    endings = [body["ending"] for _, body in evidence.decisions if "ending" in body]
+    return worded(endings[-1]) if endings else None
 
 
 def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:

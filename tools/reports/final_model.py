@@ -6,10 +6,13 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.looks import Look, looks_of_others, own_looks
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.publication import digests_of
 from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
+from trainwright.tools.reports.requirements import requirements_file
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import IntegrityError, StorageError
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 FOLDER = "final_model"
 CARD, METRICS, MANIFEST = "README.md", "metrics.json", "reproducibility_manifest.md"
+REQUIREMENTS = "requirements.txt"
 
 
 def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -> None:
@@ -41,6 +45,8 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         metrics = json.dumps(_metrics(evidence, found, looks), indent=2, sort_keys=True) + "\n"
         (building / METRICS).write_text(metrics, encoding="utf-8")
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
+        packages = requirements_file(evidence.final.part("environment"))
+        (building / REQUIREMENTS).write_text(packages, encoding="utf-8")
         files = {path.name: (path.stat().st_size, digest_file(path)) for path in sorted(building.iterdir())}
         (building / CARD).write_text(model_card(evidence, report, looks, files), encoding="utf-8")
     except OSError as error:
@@ -77,6 +83,7 @@ def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: lis
         "project": evidence.name,
         "run": evidence.final.id,
         "goal": evidence.project.goal,
+        "ending": ending(evidence, Phase.FINALIZATION),
         "test": found.get("test"),
         "test_looks": len(looks),
         "test_looked_at_by": [look._asdict() for look in looks],

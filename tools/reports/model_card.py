@@ -6,9 +6,12 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.attempts import attempts, configurations
-from trainwright.tools.gates.improvement import measure_improvement
+from trainwright.tools.gates.exits import reached, verdict
+from trainwright.tools.gates.finals import overlay_of_run
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.reports.markdown import checks_section, metric_label, table, written_at
 from trainwright.tools.reports.reference import reference_line
+from trainwright.trainer.config import flatten
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -31,17 +34,13 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
     found = evidence.export.part("export")
-    value = evidence.final.best_value(evidence.goal_metric)
     resolved = evidence.final.part("resolved")
-    goal_metric = metric_label(evidence.goal_metric, resolved)
-    verdict = "reached" if evidence.reaches_goal(value) else "NOT reached"
-    shown = "not measured" if value is None else f"{value:.6g}"
     parts = [
         f"# {evidence.name}",
+        f"**{verdict(evidence, Phase.FINALIZATION)}.**",
         written_at(),
         _quoted(evidence.project.intent or "No intent was given."),
-        f"Goal: {evidence.goal_text}. **{verdict}** (validation {goal_metric} {shown}).",
-        *filter(None, [reference_line(evidence, value)]),
+        *filter(None, [reference_line(evidence, reached(evidence, Phase.FINALIZATION))]),
         _results(found, looks, resolved),
         _origin(evidence, report),
         _tried(evidence),
@@ -94,7 +93,8 @@ def _origin(evidence: Evidence, report: GateReport) -> str:
     final = evidence.final
     assert final is not None  # noqa: S101 - shown by the caller
     data, resolved = final.part("data"), final.part("resolved")
-    confirmation, _ = measure_improvement(evidence)
+    confirmation, _ = evidence.improvement
+    overlay = overlay_of_run(evidence, final)
     gain = (
         f"{confirmation['improvement_mean']:+.4f} "
         f"[{confirmation['improvement_low']:+.4f}, {confirmation['improvement_high']:+.4f}]"
@@ -106,12 +106,17 @@ def _origin(evidence: Evidence, report: GateReport) -> str:
         ("model", f"{resolved.get('model_class')}, {resolved.get('parameters')} parameters"),
         ("data", f"{data.get('source')}, fingerprint {data.get('fingerprint')}"),
         ("final run", f"{final.id}, seed {final.row.seed}"),
+        *([("laid over the accepted configuration", _listed(overlay))] if overlay else []),
         (f"improvement over the baseline{confidence}", gain),
         ("replay", _replayed(evidence, report)),
         ("weights digest", final.summary.get("weights_digest")),
         ("training time", f"{float(final.summary.get('train_seconds', 0.0)):.1f} s"),
     ]
     return "## How it was made\n\n" + table(("what", "value"), rows)
+
+
+def _listed(overlay: dict[str, Any]) -> str:
+    return ", ".join(f"{key} = {value}" for key, value in flatten(overlay).items())
 
 
 def _replayed(evidence: Evidence, report: GateReport) -> str:
@@ -129,7 +134,7 @@ def _tried(evidence: Evidence) -> str:
     )
     rows = [(each.run, each.kind, each.configuration, each.seed, each.value, each.state) for each in found[-MOST_ROWS:]]
     counted = [
-        f"{configurations(evidence)} configurations", f"{len(found)} baselines and ablations",
+        f"{configurations(evidence)} configurations", f"{len(found)} baselines, ablations and final runs",
         f"{len(studies)} studies with {trials} runs of trials",
     ]  # fmt: skip
     head = ("run", "kind", "configuration", "seed", f"validation {evidence.goal_metric}", "state")

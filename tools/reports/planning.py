@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.reports.markdown import checks_section, table, written_at
+from trainwright.tools.reports.requirements import requirement_lines
 from trainwright.trainer.config import dump_yaml
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _environment(record: dict[str, Any]) -> str:
         ("command line", " ".join(map(str, record.get("command_line") or []))),
         ("determinism fingerprint", record.get("fingerprint")),
     ]
-    packages = "\n".join(f"{name}=={version}" for name, version in sorted(record.get("packages", {}).items()))
+    packages = "\n".join(requirement_lines(record))
     locks = [(name, digest) for name, digest in (record.get("lock_files") or {}).items()]
     parts = ["## Environment", table(("what", "value"), rows)]
     if locks:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.keeper import final_values
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.reports.markdown import checks_section, written_at
 from trainwright.trainer.config import config_digest, dump_yaml, parse_config
 
@@ -21,17 +23,14 @@ def final_config(evidence: Evidence) -> str:
 
 
 def tuning_results(evidence: Evidence, report: GateReport) -> str:
-    """Return the study's report, or why the phase was skipped."""
-    head = f"# Tuning results: {evidence.name}\n\n{written_at()}"
-    if report.outcome == "skipped" or evidence.study is None:
+    """Return how far the project came, why the phase ends so, and the study's report."""
+    parts = [f"# Tuning results: {evidence.name}", f"**{verdict(evidence, Phase.OPTIMIZATION)}.**", written_at()]
+    if report.outcome != "passed":
         assert evidence.baseline is not None  # noqa: S101 - the gate's checks have shown it
-        value = evidence.baseline.best_value(evidence.goal_metric)
-        body = (
-            f"Skipped: the baseline `{evidence.baseline.id}` reaches the goal "
-            f"({evidence.goal_text}; measured {value:.6g}). Its configuration is finalized as it is."
-        )
-    else:
+        baseline = f"the configuration of the baseline `{evidence.baseline.id}` is finalized as it is"
+        parts.append(f"The phase is {report.outcome}: {baseline} ({evidence.goal_text}).")
+    if report.outcome != "skipped" and evidence.study is not None:
         from trainwright.tools.hyperparameter_tuner import tuning_report
 
-        body = tuning_report(evidence.session, evidence.workspace, evidence.study)
-    return "\n\n".join([head, body, checks_section(evidence, report)]) + "\n"
+        parts.append(tuning_report(evidence.session, evidence.workspace, evidence.study))
+    return "\n\n".join([*parts, checks_section(evidence, report)]) + "\n"

@@ -1,15 +1,16 @@
 """Starting runs in detached workers, following what they write, stopping and resuming them."""
 
 from trainwright.tools.training_orchestrator.abandoned import put_back_all, remove_abandoned
-from trainwright.tools.training_orchestrator.follow import refresh_project, refresh_run
+from trainwright.tools.training_orchestrator.follow import followed_next, refresh_project
 from trainwright.tools.training_orchestrator.launch import replay_run, start_run
 from trainwright.tools.training_orchestrator.resume import resume_run
 from trainwright.tools.training_orchestrator.stop import stop_run
 from trainwright.tools.training_orchestrator.views import RunView
-from trainwright.tools.training_orchestrator.wait import wait_for_run
+from trainwright.tools.training_orchestrator.wait import refresh_run, wait_for_run
 
 __all__ = [
     "RunView",
+    "followed_next",
     "put_back_all",
     "refresh_project",
     "refresh_run",

@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools import ledger, limits
+from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.stop import signal_worker
-from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_project, get_run, runs_of
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
+    from trainwright.tools.answers import NextCall
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
 
@@ -31,14 +32,6 @@ TERMINATE_AFTER_SECONDS = 60.0
 """A worker that overruns its wall-clock limit by this much ignores its own limits: SIGTERM."""
 KILL_AFTER_SECONDS = 90.0
 """And by this much: SIGKILL."""
-
-
-def refresh_run(workspace: Workspace, run_id: str) -> RunView:
-    """File what the run's directory says, seal it if it has ended, and return it. Raises NotFoundError."""
-    with workspace.session() as session:
-        run = get_run(session, run_id)
-    follow(workspace, run)
-    return view_run(workspace, run, with_alerts=True)
 
 
 def refresh_project(workspace: Workspace, project: str) -> list[str]:
@@ -61,6 +54,17 @@ def refresh_workspace(workspace: Workspace) -> None:
     for run in runs:
         with suppress(TrainwrightError):
             follow(workspace, run)
+
+
+def followed_next(workspace: Workspace, project: str, *, after: NextCall | None = None) -> NextCall | None:
+    """Return the project's next call, computed once what its runs have come to is filed and sealed.
+
+    Args:
+        after: the call that is just being answered, where it changes nothing: it is not named again.
+    """
+    refresh_project(workspace, project)
+    with workspace.session() as session:
+        return next_call(session, workspace, project, after=after)
 
 
 def follow(workspace: Workspace, run: Run) -> Observation:

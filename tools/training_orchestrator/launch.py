@@ -15,6 +15,7 @@ from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.training_orchestrator.detached import Launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import worker_environment
+from trainwright.tools.training_orchestrator.existing import existing_run
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.order import Order, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
@@ -33,9 +34,14 @@ if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
 
 WORKER = "trainwright.trainer.worker"
+STANDS = (
+    "The baseline stands as the final run: optimization settled on its configuration. To train longer: "
+    "start_training(kind='final', template='production')."
+)
 WITH_KEY = "--signed"
 """Tells the worker that its key comes by standard input."""
 LOG = "worker.log"
+COMPLETE = "It is complete for this configuration, data, code and packages; nothing was started."
 LONGEST_KEY = 128
 LONGEST_ID = 63
 
@@ -52,15 +58,19 @@ def start_run(
     study_id: str | None = None,
     source_run: str | None = None,
     max_steps: int | None = None,
+    template: str | None = None,
     label: str | None = None,
 ) -> RunView:
     """Order a run and return at once; a detached worker trains. The same order with the same key gives the same run.
 
+    Without a key, what is complete for the same configuration, data, code and packages is returned, and not done again.
+
     Args:
-        changes: dotted configuration keys to values, on top of `base`; not the seed.
+        changes: dotted configuration keys to values, on top of `base`; not the seed. Of a final run its overlay.
         base: values to start from instead of the project's configuration (a study's).
         seed: replaces the configuration's seed; for a study's repetitions, never an agent's choice.
         source_run: id of the run that a replay repeats or an export exports; found by itself when left out.
+        template: production, for a final run: its keys of the overlay's list, below `changes`.
 
     Raises:
         GateRefusedError, LimitReachedError: no permit; nothing was written.
@@ -71,6 +81,7 @@ def start_run(
     key = _checked_key(idempotency_key)
     refresh_workspace(workspace)
     written: RunDirectory | None = None
+    complete: Run | None = None
     run_key = RunKey.new()
     try:
         with workspace.session() as session:
@@ -89,10 +100,15 @@ def start_run(
                 seed=seed,
                 source_run=source_run,
                 max_steps=max_steps,
+                template=template,
             )
             require_launcher(workspace, kind, what.config)
+            if key is None and study_id is None:
+                complete = existing_run(session, workspace, project, kind, what)
             if earlier is not None:
                 run = _the_same(earlier, kind, what, study_id)
+            elif complete is not None:
+                run = complete
             else:
                 run = _row(row, kind, what, study_id=study_id, key=key, label=label)
                 share = limits.reserve(session, workspace, row, kind, what.config)
@@ -105,7 +121,11 @@ def start_run(
         raise
     if written is not None:
         launch_worker(written, Launch(attempt=1), run_key)
-    return view_run(workspace, run).model_copy(update={"taken_as": list(what.notes) or None})
+    view = view_run(workspace, run).model_copy(update={"taken_as": list(what.notes) or None})
+    if complete is None:
+        return view
+    is_other = run.kind != kind.value
+    return view.model_copy(update={"note": f"{COMPLETE} {STANDS}" if is_other else COMPLETE})
 
 
 def replay_run(
@@ -198,6 +218,7 @@ def _write(
         expected=permits.expected_digests(session, workspace, project),
         returns=what.config.returns or permits.settled_returns(session, workspace, project),
         permit=permit,
+        overlay=what.overlay,
     )
     path = workspace.run_directory(project.name, run.id).path
     try:
@@ -239,6 +260,7 @@ def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[st
         "specification": digest_file(directory.path / "run.json"),
         "run_key": public_key(directory, key),
         "permit": permit,
+        **({"overlay": overlay} if (overlay := directory.specification().overlay) else {}),
     }
     ledger.append(session, run.project, "run_started", body)
 

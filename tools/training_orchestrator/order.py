@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
-from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, parse_config, settle
+from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
+from trainwright.trainer.config import (
+    TrainingConfig,
+    apply_changes,
+    config_digest,
+    parse_config,
+    settle,
+)
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -32,6 +40,8 @@ class Order:
     base_config_digest: str
     source: Run | None
     max_steps: int | None
+    overlay: dict[str, Any] = field(default_factory=dict)
+    """What a final run lays over the accepted configuration."""
     notes: tuple[str, ...] = ()
     """What of the changes was taken in another form than it was written in."""
 
@@ -47,34 +57,45 @@ def order(
     seed: int | None,
     source_run: str | None,
     max_steps: int | None,
+    template: str | None = None,
 ) -> Order:
     """Settle what a run trains with.
 
     A replay or export takes its source's configuration as it was; a final run the one that the optimization gate
-    chose; every other run `base` (default: the project's newest version). `changes` come on top, and the
+    chose, with an overlay of template and changes (`gates.overlay`); every other run `base` (default: the project's
+    newest version). `changes` come on top, and the
     seed of a study's repetition; `changes` themselves leave the seed alone, for a good seed is no finding. Only a
     smoke run may be bounded by `max_steps`, and a probe told how many to measure; a replay has its source's bound.
 
     Raises:
-        ConfigurationError: the changed configuration breaks the schema, they change the seed or a final run,
-            `max_steps` for another kind than smoke, or a probe of several processes.
+        ConfigurationError: the changed configuration breaks the schema, they change the seed, a final run beyond its
+            overlay's list, `max_steps` for another kind than smoke, `template` for another than final, or a probe of
+            several processes.
         ConflictError: a replay or export without a completed source, or with changes.
     """
     _check_bound(project, kind, max_steps)
+    _check_template(project, kind, template, changes)
     base_digest = config_digest(parse_config(latest_config(session, project.name).values))
     if kind not in REPEATING:
         values = base if base is not None else permits.base_values(session, workspace, project, kind)
-        _check_final(project, kind, changes)
         if base is not None:  # a study's, whose parameters are kept as they are
-            whole = changes if seed is None else {**changes, "seed": seed}
-            config, notes = parse_config(apply_changes(values, whole)), []
+            _check_seed(project, kind, values, changes)
+            config, notes = (
+                parse_config(apply_changes(values, changes if seed is None else {**changes, "seed": seed})),
+                [],
+            )
         else:
             settled = settle(changes, values, argument="changes")
             _check_seed(project, kind, values, settled.changes)
-            config, notes = settled.config, settled.notes
+            config, notes, changes = settled.config, settled.notes, settled.changes
+        if kind is RunKind.FINAL:  # the ledger keeps an overlay key by key
+            searched = _searched(session, workspace, project)
+            changes = overlay_of(values, project.name, template=template, changes=changes, searched=searched)
+            config = parse_config(apply_changes(values, changes))
         _check_alone(project, kind, config)
         bound = SMOKE_STEPS if kind is RunKind.SMOKE and max_steps is None else max_steps
-        return Order(config, base_digest, None, bound, tuple(notes))
+        overlay = changes if kind is RunKind.FINAL else {}
+        return Order(config, base_digest, None, bound, overlay, tuple(notes))
     if changes or seed is not None:
         changed = sorted({*changes, *(() if seed is None else ("seed",))})
         raise ConflictError(
@@ -122,23 +143,29 @@ def _check_seed(project: Project, kind: RunKind, values: dict[str, Any], changes
         )
 
 
-def _check_final(project: Project, kind: RunKind, changes: dict[str, Any]) -> None:
-    if kind is RunKind.FINAL and changes:
-        raise ConfigurationError(
-            f"A final run got changes to {', '.join(sorted(changes))[:200]}; it trains what the optimization gate "
-            "settled.",
-            remedy=f"start_training(project='{project.name}', kind='final') without changes, or settle on something "
-            f"else: configure(project='{project.name}', changes={{…}}).",
-            document="phases/finalization/workflow.md",
-        )
+def _check_template(project: Project, kind: RunKind, template: str | None, changes: dict[str, Any]) -> None:
+    if template is None or (kind is RunKind.FINAL and template == TEMPLATE):
+        return
+    given = f", changes={changes!r}" if changes else ""
+    raise ConfigurationError(
+        f"A run of kind {kind.value} got template={template!r}; only a final run takes one, {TEMPLATE!r}.",
+        remedy=f"start_training(project={project.name!r}, kind={kind.value!r}{given}); a project begins anew from a "
+        f"template by configure(project={project.name!r}, template=…).",
+        document="phases/finalization/workflow.md",
+    )
+
+
+def _searched(session: Session, workspace: Workspace, project: Project) -> list[str]:
+    """Return the keys that a search settled, which the template leaves as they are."""
+    return list(Evidence(session, workspace, project.name).confirmation.get("best_parameters") or {})
 
 
 def _source(session: Session, workspace: Workspace, project: Project, kind: RunKind, run_id: str | None) -> Run:
     row = get_run(session, run_id) if run_id else _default_source(session, workspace, project, kind)
-    allowed = {RunKind.FINAL} if kind is RunKind.EXPORT else set(RunKind) - {RunKind.EXPORT, RunKind.PROBE}
-    if row is not None and row.project == project.name and row.kind in allowed:
+    if row is not None and row.project == project.name and _may_be_source(session, workspace, kind, row):
         state = workspace.run_directory(project.name, row.id).status().state
         if state is RunState.COMPLETED:
+            _require_weights(workspace, row)
             return row
         raise ConflictError(
             f"Run {row.id} is {state.value}; only a completed run can be repeated or exported.",
@@ -150,6 +177,26 @@ def _source(session: Session, workspace: Workspace, project: Project, kind: RunK
         f"For {kind.value} a completed {what} is needed. {wanted}",
         remedy=f"project_status(project='{project.name}') lists the runs; give one as source_run.",
     )
+
+
+def _may_be_source(session: Session, workspace: Workspace, kind: RunKind, row: Run) -> bool:
+    """An export is of a final run, or of the baseline that stands as one; any training can be repeated."""
+    if kind is not RunKind.EXPORT:
+        return row.kind not in {RunKind.EXPORT, RunKind.PROBE}
+    final = Evidence(session, workspace, row.project).final
+    return row.kind == RunKind.FINAL or (final is not None and final.id == row.id)
+
+
+def _require_weights(workspace: Workspace, run: Run) -> None:
+    """Raise ConflictError for a run whose weights were pruned: there is nothing to compare with, or to export."""
+    records = list_checkpoints(workspace.run_directory(run.project, run.id))
+    tagged = [record for record in records if {"best", "last"} & set(record.tags)]
+    if tagged and not all(has_weights(record.path) for record in tagged):
+        raise ConflictError(
+            f"The weights of run {run.id} were pruned; only a run that has them can be repeated or exported.",
+            remedy=f"project_status(project='{run.project}') lists the runs; the newest of each kind keep theirs.",
+            document="checkpointing/strategy.md",
+        )
 
 
 def _default_source(session: Session, workspace: Workspace, project: Project, kind: RunKind) -> Run | None:

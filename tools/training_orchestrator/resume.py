@@ -112,7 +112,8 @@ def _tell(directory: RunDirectory, order: _Order) -> None:
 def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> None:
     """Refuse to go on from a record that was edited since the run ended: resuming would make the edit its own."""
     facts = ledger.ProjectFacts(session, run.project)
-    differences = ledger.Inspection().checkpoint_problems(directory, facts.run_keys[run.id])
+    own = facts.run_keys[run.id], facts.pruned[run.id]
+    differences = ledger.Inspection().checkpoint_problems(directory, *own)
     seal = facts.seals.get(run.id)
     if seal is not None:
         differences = ledger.seal_differences(directory, seal["digests"]) + differences

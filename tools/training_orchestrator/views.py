@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.answers import Answer, NextCall
-from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.keeper import evaluate
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.standing import standing
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
@@ -56,6 +59,16 @@ class ResumedView(BaseModel):
     """Set when there was no whole checkpoint."""
 
 
+class ClosedBy(BaseModel):
+    """A check that keeps a gate closed: what was measured beside what is required."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    measured: str
+    required: str
+
+
 class RunView(Answer):
     """Where a run stands."""
 
@@ -89,6 +102,10 @@ class RunView(Answer):
     """Wall-clock seconds of this attempt."""
     samples_per_second: float | None = None
     alerts: list[Alert] = Field(default_factory=list)
+    planning_closed_by: list[ClosedBy] | None = None
+    """Of a completed smoke run: the checks of the planning gate that its record does not meet; absent: none."""
+    note: str | None = None
+    """Set where a start found this run complete, and started none."""
     sealed: bool = False
     """Whether the ended run's digests stand in the ledger."""
 
@@ -127,6 +144,8 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
         view.alerts = diagnose(directory) if with_alerts else []
     except TrainwrightError as error:
         view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
+    if view.kind == RunKind.SMOKE and view.state is RunState.COMPLETED and view.is_ended:
+        view.planning_closed_by = _planning_closed_by(workspace, run)
     view.next = next_for(workspace, run, view)
     return view
 
@@ -149,8 +168,21 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
         return suggested
     if view.state is RunState.FAILED:
         return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
+    from trainwright.tools.training_orchestrator.follow import followed_next  # it stops overdue runs, and stops view
+
+    return followed_next(workspace, run.project)
+
+
+def _planning_closed_by(workspace: Workspace, run: Run) -> list[ClosedBy] | None:
+    """Return what a smoke run's record lacks for the planning gate, where it is the one that the gate looks at."""
     with workspace.session() as session:
-        return next_call(session, workspace, run.project)
+        evidence = Evidence(session, workspace, run.project)
+        if not evidence.has_valid_config or evidence.smoke is None or evidence.smoke.id != run.id:
+            return None
+        if standing(evidence).phase is not Phase.PLANNING:
+            return None
+        blocking = evaluate(evidence, Phase.PLANNING).blocking
+    return [ClosedBy(id=one.id, measured=one.measured, required=one.required) for one in blocking] or None
 
 
 def failure_of(directory: RunDirectory, seen: Observation | None = None) -> FailureView | None:

@@ -20,6 +20,14 @@ LONGEST_WAIT_SECONDS = 50.0
 POLL_SECONDS = 0.2
 
 
+def refresh_run(workspace: Workspace, run_id: str) -> RunView:
+    """File what the run's directory says, seal it if it has ended, and return it. Raises NotFoundError."""
+    with workspace.session() as session:
+        run = get_run(session, run_id)
+    follow(workspace, run)
+    return view_run(workspace, run, with_alerts=True)
+
+
 def wait_for_run(
     workspace: Workspace,
     run_id: str,

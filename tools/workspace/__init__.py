@@ -1,6 +1,6 @@
 """The folder in which the server keeps its state: database, settings, projects."""
 
-from trainwright.tools.workspace.settings import Settings
+from trainwright.tools.workspace.settings import RetentionPolicy, Settings
 from trainwright.tools.workspace.workspace import Workspace
 
-__all__ = ["Settings", "Workspace"]
+__all__ = ["RetentionPolicy", "Settings", "Workspace"]

@@ -18,6 +18,8 @@ HEADER = """\
 # code_roots: folders under which projects may keep code and data (relative to this file's folder).
 # limits: the most that any one project may use; an agent may ask for less, never for more.
 # workspace_limits: the most that all projects together may use.
+# retention: checkpoints of each run that pruning keeps although nothing depends on them: keep_last, keep_best,
+#   keep_every_n_epochs; budget_bytes prunes no further than that.
 # price_per_gpu_hour: in your currency, what `money` is counted in; 0 counts none.
 # require_git: whether code of a project must stand in a git repository.
 # outer_launcher: whether another launcher (torchrun, a cluster's scheduler) may start runs. Their workers hold no key,
@@ -54,6 +56,8 @@ class ProjectLimits(_Limits):
     runs_at_once: int = Field(default=2, ge=1)
     disk_bytes: int = Field(default=20 * 1024**3, gt=0)
     """All run directories of the project together."""
+    baseline_minutes: float = Field(default=60.0, gt=0)
+    """Longest training of a baseline that its gate takes for the fast run."""
     user_code_seconds: float = Field(default=120.0, gt=0)
     """Longest that importing and building the user's code may take."""
 
@@ -69,6 +73,27 @@ class WorkspaceLimits(_Limits):
     disk_bytes: int = Field(default=200 * 1024**3, gt=0)
 
 
+class RetentionPolicy(BaseModel):
+    """What is kept of the checkpoints that nothing depends on."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    keep_last: int = Field(default=0, ge=0)
+    """Newest checkpoints of each run."""
+    keep_best: int = Field(default=0, ge=0)
+    """Checkpoints of each run with the best values of the goal's metric."""
+    keep_every_n_epochs: int | None = Field(default=None, ge=1)
+    """Those at a multiple of so many epochs."""
+    budget_bytes: int | None = Field(default=None, ge=0)
+    """Weights are deleted only until those of the project take no more; None: all that the rest lets go."""
+
+    def at_least(self, owner: RetentionPolicy) -> RetentionPolicy:
+        """Return this policy with everything kept that the owner's keeps too."""
+        every = owner.keep_every_n_epochs or self.keep_every_n_epochs
+        last, best = max(self.keep_last, owner.keep_last), max(self.keep_best, owner.keep_best)
+        return self.model_copy(update={"keep_last": last, "keep_best": best, "keep_every_n_epochs": every})
+
+
 class Settings(BaseModel):
     """The owner's decisions."""
 
@@ -77,6 +102,8 @@ class Settings(BaseModel):
     code_roots: list[str] = Field(default_factory=lambda: [".."])
     limits: ProjectLimits = Field(default_factory=ProjectLimits)
     workspace_limits: WorkspaceLimits = Field(default_factory=WorkspaceLimits)
+    retention: RetentionPolicy = Field(default_factory=RetentionPolicy)
+    """What pruning keeps beyond what gates and releases depend on."""
     price_per_gpu_hour: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     """In the owner's currency, that of `money`."""
     require_git: bool = False

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from trainwright.trainer.acceleration.precision import apply_precision, build_scaler
 from trainwright.trainer.acceleration.prepare import compile_where_asked, lay_out
@@ -13,6 +14,7 @@ from trainwright.trainer.acceleration.shortage import explained_shortage
 from trainwright.trainer.assembly.build import build_work
 from trainwright.trainer.assembly.difficulty import build_curriculum
 from trainwright.trainer.assembly.objective import around, judge, settle, shape
+from trainwright.trainer.assembly.own_optimizer import build_own_optimizers, choose_update, try_optimizer
 from trainwright.trainer.assembly.pace import make_loader, make_schedule
 from trainwright.trainer.assembly.room import explained_build
 from trainwright.trainer.assembly.trial import require_validation, try_batch, try_validation
@@ -22,6 +24,7 @@ from trainwright.trainer.checkpoints.packing import is_storable
 from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.names import BUILT_IN
+from trainwright.trainer.config.optimizers import OwnSection
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.distributed.group import divide_model
 from trainwright.trainer.errors import ConfigurationError, DataError
@@ -31,6 +34,7 @@ from trainwright.trainer.objectives.own import Own
 from trainwright.trainer.optimization.freezing import Freezing
 from trainwright.trainer.optimization.optimizers import build_optimizers
 from trainwright.trainer.optimization.parameters import trained_parameters
+from trainwright.trainer.optimization.update import InTurn
 from trainwright.trainer.optimization.weight_averaging import build_averaging
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.run import RunDirectory, RunSpecification
@@ -67,16 +71,11 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     freezing = Freezing.build(work.model, config.freezing)
     freezing.apply(work.model, finished_epochs=0)
     divide_model(work, config, device)
-    optimizers = work.optimizers or build_optimizers(
-        work.model,
-        config.optimizer,
-        work.param_groups,
-        thawing=freezing.thawing,
-        fused=device.type == "cuda",
-        own=own.settings(config.optimizer),
-    )
+    optimizers = work.optimizers or _optimizers(config, work, freezing, own, device=device, root=root)
     parameters = trained_parameters(work.model, optimizers.values())
     _require_kept(parameters, work.model, own)
+    ordered = list(optimizers.values())
+    update = InTurn(ordered) if work.train_step is not None else choose_update(config, ordered, parameters)
     session = Session(
         specification=specification,
         config=config,
@@ -89,6 +88,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         own=own,
         validation_objective=judge(work, built.validation if built is not None else None, context),
         optimizers=dict(optimizers),
+        update=update,
         parameters=parameters,
         base_rates={name: [group["lr"] for group in o.param_groups] for name, o in optimizers.items()},
         schedule=make_schedule(config, train_loader),
@@ -105,6 +105,17 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     _try(session, plain, root)
     compile_where_asked(session.model, specification, device)
     return session
+
+
+def _optimizers(
+    config: TrainingConfig, work: Work, freezing: Freezing, own: Own, *, device: torch.device, root: Path
+) -> dict[str, Optimizer]:
+    section, beside = config.optimizer, own.settings(config.optimizer)
+    groups, later = work.param_groups, freezing.thawing
+    if isinstance(section, OwnSection):
+        return build_own_optimizers(work.model, section, root, groups, thawing=later, own=beside)
+    fused = device.type == "cuda"
+    return build_optimizers(work.model, section, groups, thawing=later, fused=fused, own=beside)
 
 
 def _require_kept(parameters: list[nn.Parameter], model: nn.Module, own: Own) -> None:
@@ -145,6 +156,8 @@ def _try(session: Session, plain: Objective | None, root: Path) -> None:
         trial = user_code("The first forward and backward pass", root)
         with explained_shortage(session), trial, untouched(session):
             try_batch(session, plain)
+            if isinstance(session.config.optimizer, OwnSection):
+                try_optimizer(session, next(session.train_loader.batches(0)))
     if session.work.validation_step is not None:
         with user_code("The first validation_step", root), untouched(session):
             try_validation(session)

@@ -17,6 +17,7 @@ from trainwright.trainer.losses import Loss, built_in_loss, measured_on_train
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names
 from trainwright.trainer.models.adapter import adapt
+from trainwright.trainer.objectives.target_scaling import measure_targets
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
@@ -41,6 +42,9 @@ def build_work(config: TrainingConfig, code_root: Path, context: Context) -> Wor
         work = Work(model, splits, loss, metrics, config.loader.batch_size, returns=config.returns)
         work.model_files = files_of_model(config, code_root)
         splits.files += work.model_files
+    if config.target_scaling is not None:
+        with user_code("Reading the targets of the train split", code_root):
+            work.target_scaling = measure_targets(work.splits.samples["train"], context.data_seed)
     if config.adapter is not None:
         adapt(work.model, config.adapter)
     if work.loss is not None and work.step is None and work.train_step is None:

@@ -30,6 +30,8 @@ from trainwright.trainer.user_code.guard import user_code
 
 def settle(work: Work, *, context: Context, loader: BatchLoader, device: torch.device, root: Path) -> Objective | None:
     """Return the objective, having found `returns` on a real batch where nobody said it."""
+    if work.target_scaling is not None and (work.step or work.train_step):
+        raise _own_loss("the task's own step computes its loss")
     if work.train_step is not None:
         return None
     if work.step is not None:
@@ -42,7 +44,18 @@ def settle(work: Work, *, context: Context, loader: BatchLoader, device: torch.d
             with kept_state(work.model):
                 found = find_returns(work.model, batch)
         work.returns = work.returns or found
-    return Supervised(work.loss, work.returns)
+    if work.target_scaling is not None and work.returns != "output":
+        raise _own_loss(f"the model computes its loss itself (`returns` {work.returns})")
+    return Supervised(work.loss, work.returns, work.target_scaling)
+
+
+def _own_loss(why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"`target_scaling` scales what a loss of the configuration compares, and {why}.",
+        remedy="Scale the targets there, or take target_scaling out (null).",
+        document="configs/losses.md",
+        details={"changes": {"target_scaling": None}},
+    )
 
 
 def shape(

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from trainwright.trainer.assembly.own_optimizer import named_optimizers
 from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.near import near_matches
@@ -59,7 +60,7 @@ def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: 
         step=given.get("step"),
         train_step=given.get("train_step"),
         validation_step=given.get("validation_step"),
-        optimizers=_optimizers(given.get("optimizers")),
+        optimizers=named_optimizers(given.get("optimizers"), "The task"),
         param_groups=_groups(given),
         example_input=given.get("example_input"),
         arguments=arguments,
@@ -129,23 +130,6 @@ def _metrics(given: Any, code_root: Path) -> list[Metric]:
 
 def _name_of(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
-
-
-def _optimizers(given: Any) -> dict[str, Any] | None:
-    if given is None:
-        return None
-    named = dict(given) if isinstance(given, Mapping) else None
-    if named is None:
-        several = given if isinstance(given, tuple | list) else [given]
-        named = {f"optimizer_{number}": optimizer for number, optimizer in enumerate(several)}
-    from torch.optim import Optimizer
-
-    for name, optimizer in named.items():
-        if not isinstance(optimizer, Optimizer):
-            raise ConfigurationError(
-                f"The task's optimizer {name!r} is a {type(optimizer).__name__}.", remedy="Return torch optimizers."
-            )
-    return named
 
 
 def _groups(given: Mapping[str, Any]) -> list[dict[str, Any]] | None:

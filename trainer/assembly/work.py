@@ -15,6 +15,7 @@ from trainwright.trainer.metrics import Metric
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.text.language import TextRecord
+    from trainwright.trainer.objectives.target_scaling import TargetScaling
     from trainwright.trainer.user_code.arguments import Arguments
 
 
@@ -61,6 +62,8 @@ class Work:
     param_groups: list[dict[str, Any]] | None = None
     example_input: Any = None
     """A tensor, a tuple of tensors, or tensors by name; batch first."""
+    target_scaling: TargetScaling | None = None
+    """Between the targets' units and what the model puts out, where the configuration scales them."""
     arguments: Arguments | None = None
     """What a task was given, which knows what it has read."""
 

@@ -26,6 +26,8 @@ PREFIX = "step-"
 REPLACED = ".replaced-"
 """Begins the name of a checkpoint that was moved away for a newer one of the same step."""
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
+WEIGHTS = ("model.safetensors", "optimizer.safetensors")
+"""What makes a checkpoint large, and is deleted when it is pruned; manifest and state stay as its record."""
 
 
 class CheckpointRecord(BaseModel):
@@ -74,8 +76,19 @@ def list_checkpoints(run: RunDirectory) -> list[CheckpointRecord]:
     return records
 
 
-def verify_checkpoint(path: Path, digest: Callable[[Path], str] = digest_file) -> list[str]:
-    """Return what is wrong with a checkpoint folder; an empty list means it is whole and unchanged."""
+def has_weights(path: Path) -> bool:
+    """Return whether the weights of a checkpoint folder are there; those of a pruned one are not."""
+    return all((path / name).is_file() for name in WEIGHTS)
+
+
+def verify_checkpoint(path: Path, digest: Callable[[Path], str] = digest_file, *, is_pruned: bool = False) -> list[str]:
+    """Return what is wrong with a checkpoint folder; an empty list means it is whole and unchanged.
+
+    Args:
+        path: the checkpoint's folder.
+        digest: reads a file's digest.
+        is_pruned: whether its weights were deleted on purpose: then they may be missing, and nothing else.
+    """
     manifest = read_manifest(path)
     if manifest is None:
         return ["manifest.json is missing or damaged"]
@@ -85,6 +98,8 @@ def verify_checkpoint(path: Path, digest: Callable[[Path], str] = digest_file) -
     problems += [f"{name} is not in the manifest" for name in FILES if name not in manifest["files"]]
     for name, recorded in sorted(manifest["files"].items()):
         file = path / name
+        if is_pruned and name in WEIGHTS and not file.exists():
+            continue
         try:
             size = file.stat().st_size
             if size != recorded["bytes"]:

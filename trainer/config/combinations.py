@@ -8,10 +8,14 @@ from trainwright.trainer.config.averaging import SwaSection
 from trainwright.trainer.config.distributed import require_divisible
 from trainwright.trainer.config.mixing import HARD_TARGETS, MIXED_OBJECTIVES, OF_NUMBERS
 from trainwright.trainer.config.objectives import check_objective
+from trainwright.trainer.config.optimizers import CLOSURES
 from trainwright.trainer.config.section import ImpossibleError
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
+
+
+SCALED_OBJECTIVES = ("supervised", "adversarial")
 
 
 def check_combinations(config: TrainingConfig) -> None:
@@ -38,11 +42,49 @@ def _schedule_that_the_optimizer_can_follow(config: TrainingConfig) -> None:
             {"optimizer.name": optimizer.removeprefix("schedule_free_")},
         )
     cycled = schedule.name == "one_cycle" and schedule.momentum_range is not None
-    if cycled and not hasattr(config.optimizer, "momentum") and not hasattr(config.optimizer, "betas"):
+    knows = any(hasattr(config.optimizer, key) for key in ("momentum", "betas", "use"))
+    if cycled and not knows:
         raise ImpossibleError(
             f"schedule.momentum_range needs an optimizer with momentum or betas, not {optimizer}",
             {"schedule.momentum_range": None},
             {"optimizer.name": "adamw"},
+        )
+
+
+def _losses_that_can_be_measured_again(config: TrainingConfig) -> None:
+    optimizer = config.optimizer.name
+    if optimizer in CLOSURES and config.training.precision == "fp16":
+        raise ImpossibleError(
+            f"optimizer.name {optimizer} measures the loss several times in an update, and training.precision fp16 "
+            "scales it: set training.precision bf16",
+            {"training.precision": "bf16"},
+            {"optimizer.name": "adamw"},
+        )
+    if optimizer in CLOSURES and config.distributed.processes > 1:
+        raise ImpossibleError(
+            f"optimizer.name {optimizer} measures the loss several times in an update, which processes cannot share: "
+            "set distributed.processes 1",
+            {"distributed.processes": 1},
+            {"optimizer.name": "adamw"},
+        )
+
+
+def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
+    loss = config.loss if isinstance(config.loss, str) else config.loss.use
+    if config.target_scaling is None:
+        return
+    if config.objective.name not in SCALED_OBJECTIVES:
+        raise ImpossibleError(
+            f"objective.name {config.objective.name} has no single target to scale: take target_scaling out (null), "
+            f"or choose one of {', '.join(SCALED_OBJECTIVES)}",
+            {"target_scaling": None},
+        )
+    if ":" not in loss and loss not in OF_NUMBERS:
+        raise ImpossibleError(
+            f"target_scaling is for numbers to predict, and loss {loss} is for classes: set loss mse, or take "
+            "target_scaling out (null)",
+            {"loss": "mse"},
+            {"target_scaling": None},
         )
 
 
@@ -135,6 +177,8 @@ def _unfreezing_happens(config: TrainingConfig) -> None:
 RULES = (
     _objective_that_fits,
     _schedule_that_the_optimizer_can_follow,
+    _losses_that_can_be_measured_again,
+    _targets_that_can_be_scaled,
     _warmup_that_ends,
     _compiled_the_same_way_twice,
     _work_that_processes_can_share,

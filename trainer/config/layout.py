@@ -134,9 +134,13 @@ class Layout:
             return []
         owners, forms = self.models_at(path[:-1]), self.forms(path[:-1])
         if forms:
-            named = _value_at(self.values, [*path[:-1], "name"])
+            named = "own" if self._is_own(path[:-1]) else _value_at(self.values, [*path[:-1], "name"])
             owners = [forms[named if named in forms else DEFAULT_FORMS[path[-2]]]] if path[-2] in DEFAULT_FORMS else []
         return [model.model_fields[path[-1]] for model in owners if path[-1] in model.model_fields]
+
+    def _is_own(self, path: list[str]) -> bool:
+        """Return whether the section is made by the user's own part, whatever name stands beside its `use`."""
+        return "own" in self.forms(path) and self.value_at([*path, "use"]) is not None
 
     def _fields_of_any_form(self, path: list[str]) -> list[FieldInfo]:
         models = self.models_at(path[:-1]) if path else []

@@ -115,7 +115,9 @@ class Reading:
 
     def section(self, path: Path, values: dict[str, Any], said: str) -> None:
         """Read the keys of a section."""
-        if path == SPACE[:1] and isinstance(values, dict):
+        if path == SPACE:
+            self.meant.leaves[SPACE] = {}  # a space is one value
+        if path == SPACE[:1]:
             values = self._with_space(values)
         is_free = path != () and (not self.layout.known_keys(list(path)) or self.layout.is_mapping(list(path)))
         if not values and self.layout.value_at(list(path)) is None:

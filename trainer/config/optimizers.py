@@ -1,21 +1,22 @@
 """The optimizers' options: one section each, so that an option which an optimizer does not take is an error.
 
-The defaults are those of the papers (cited where the optimizers are built, trainer/optimization/builders).
+The defaults are those of the papers (cited where the optimizers are built, trainer/optimization/builders). The user's
+own optimizer is chosen by `use`, every other one by `name`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from trainwright.trainer.config.parameters import DivisionSection
 from trainwright.trainer.config.section import (
     ImpossibleError,
     LearningRate,
     NonNegativeFloat,
     Patterns,
     PositiveFloat,
-    PositiveInt,
     Probability,
     Section,
     name_of,
@@ -25,47 +26,15 @@ Betas = Annotated[tuple[Probability, Probability], Field(strict=False)]
 InnerProbability = Annotated[float, Field(gt=0.0, lt=1.0)]
 
 
-class GroupSection(Section):
-    """Parameters with a rate or a decay of their own. Of several groups that match a name, the first holds."""
-
-    patterns: Patterns
-    learning_rate: LearningRate | None = None
-    learning_rate_factor: PositiveFloat | None = None
-    """Share of optimizer.learning_rate."""
-    weight_decay: NonNegativeFloat | None = None
-    """Of the group's weights; norms and biases stay without decay."""
-
-    @model_validator(mode="after")
-    def _one_rate_and_something_of_its_own(self) -> Self:
-        if self.learning_rate is not None and self.learning_rate_factor is not None:
-            raise ValueError("give learning_rate or learning_rate_factor, not both")
-        if self.learning_rate is None and self.learning_rate_factor is None and self.weight_decay is None:
-            raise ValueError("a group needs learning_rate, learning_rate_factor or weight_decay of its own")
-        return self
-
-
-class OptimizerBase(Section):
-    """What every optimizer takes."""
+class RateSection(Section):
+    """The rate and the decay that hold where nothing divides the parameters."""
 
     learning_rate: LearningRate = 1e-3
     weight_decay: NonNegativeFloat = 0.01
-    decay_norms_and_biases: bool = False
-    """Apply weight decay to one-dimensional parameters too (normalisation weights and biases)."""
-    groups: list[GroupSection] = Field(default_factory=list)
-    layer_decay: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    """Each layer's rate is that of the layer above it times this; the last layer's is the full rate."""
-    layers: Patterns | None = None
-    """The layers for layer_decay from input to output; found from the parameters' names where it is left out."""
 
-    @model_validator(mode="after")
-    def _layers_are_for_layer_decay(self) -> Self:
-        if self.layers is not None and self.layer_decay is None:
-            raise ImpossibleError(
-                "optimizer.layers has a meaning only with optimizer.layer_decay",
-                {"optimizer.layer_decay": 0.9},
-                {"optimizer.layers": None},
-            )
-        return self
+
+class OptimizerBase(DivisionSection, RateSection):
+    """What every built-in optimizer takes."""
 
 
 class SgdSection(OptimizerBase):
@@ -187,7 +156,96 @@ class ScheduleFreeSgdSection(OptimizerBase):
     momentum: InnerProbability = 0.9
 
 
+class AdadeltaSection(OptimizerBase):
+    """Steps scaled by the ratio of the means of past steps and gradients; its decay is added to the gradient."""
+
+    name: Literal["adadelta"] = "adadelta"
+    learning_rate: LearningRate = 1.0
+    weight_decay: NonNegativeFloat = 0.0
+    rho: Probability = 0.9
+    eps: PositiveFloat = 1e-6
+
+
+class RmspropSection(OptimizerBase):
+    """Gradients divided by the root of their mean square; its decay is added to the gradient."""
+
+    name: Literal["rmsprop"] = "rmsprop"
+    weight_decay: NonNegativeFloat = 0.0
+    alpha: Probability = 0.99
+    """Decay of the mean square."""
+    eps: PositiveFloat = 1e-8
+    momentum: Probability = 0.0
+    centered: bool = False
+
+
+class AdagradSection(OptimizerBase):
+    """Gradients divided by the root of the sum of their squares; its decay is added to the gradient."""
+
+    name: Literal["adagrad"] = "adagrad"
+    learning_rate: LearningRate = 1e-2
+    weight_decay: NonNegativeFloat = 0.0
+    initial_accumulator: NonNegativeFloat = 0.0
+    eps: PositiveFloat = 1e-10
+
+
+class LbfgsSection(OptimizerBase):
+    """A quasi-Newton method that measures the same batch several times in each step."""
+
+    name: Literal["lbfgs"] = "lbfgs"
+    learning_rate: LearningRate = 1.0
+    weight_decay: NonNegativeFloat = 0.0
+    max_iterations: Annotated[int, Field(ge=1, le=1000)] = 20
+    """Of one step, each with at least one forward and backward pass."""
+    history: Annotated[int, Field(ge=1, le=1000)] = 10
+    """Past updates that stand for the curvature; each takes two copies of the weights."""
+    line_search: Literal["strong_wolfe"] | None = "strong_wolfe"
+
+    @model_validator(mode="after")
+    def _one_group(self) -> Self:
+        if self.groups or self.layer_decay is not None or self.weight_decay:
+            raise ValueError(
+                "lbfgs takes all parameters as one, at one rate and without decay: take optimizer.groups, "
+                "optimizer.layer_decay and optimizer.weight_decay out (null)"
+            )
+        return self
+
+
+class OwnSection(DivisionSection):
+    """The user's own: an entry that is called with the parameters and returns a torch optimizer, or several by name."""
+
+    name: Literal["own"] = "own"
+    use: Annotated[str, Field(min_length=1)]
+    args: dict[str, Any] = Field(default_factory=dict)
+    learning_rate: LearningRate | None = None
+    """Passed on as `lr`; null: what `args` or the callable say."""
+    weight_decay: NonNegativeFloat | None = None
+    """Written into the parameter groups; null: what `args` or the callable say."""
+
+    @model_validator(mode="after")
+    def _an_entry_with_a_rate_to_divide(self) -> Self:
+        if ":" not in self.use:
+            raise ValueError(
+                f'optimizer.use {self.use[:60]!r} is no entry: write "file.py:callable"; a built-in optimizer is '
+                "chosen by optimizer.name"
+            )
+        if (self.groups or self.layer_decay is not None) and self.learning_rate is None:
+            raise ValueError(
+                "optimizer.groups and optimizer.layer_decay divide optimizer.learning_rate: give it, and `lr` will be "
+                "in every group that the callable gets"
+            )
+        return self
+
+
+CLOSURES = ("lbfgs",)
+"""Built-in optimizers that ask for the loss again within a step."""
 DEFAULT_OPTIMIZER = "adamw"
+
+
+def _chosen(value: Any) -> str | None:
+    """Return the form that is meant: `use` makes it the user's own, whatever name stands beside it."""
+    own = isinstance(value, dict) and value.get("use") is not None
+    return "own" if own else name_of(value, DEFAULT_OPTIMIZER)
+
 
 OptimizerSection = Annotated[
     Annotated[AdamwSection, Tag("adamw")]
@@ -200,22 +258,23 @@ OptimizerSection = Annotated[
     | Annotated[MuonSection, Tag("muon")]
     | Annotated[AdafactorSection, Tag("adafactor")]
     | Annotated[ScheduleFreeAdamwSection, Tag("schedule_free_adamw")]
-    | Annotated[ScheduleFreeSgdSection, Tag("schedule_free_sgd")],
-    Discriminator(lambda value: name_of(value, DEFAULT_OPTIMIZER)),
+    | Annotated[ScheduleFreeSgdSection, Tag("schedule_free_sgd")]
+    | Annotated[AdadeltaSection, Tag("adadelta")]
+    | Annotated[RmspropSection, Tag("rmsprop")]
+    | Annotated[AdagradSection, Tag("adagrad")]
+    | Annotated[LbfgsSection, Tag("lbfgs")]
+    | Annotated[OwnSection, Tag("own")],
+    Discriminator(_chosen),
 ]
-"""The update rule, chosen by `name`."""
+"""The update rule, chosen by `name`, or by `use`."""
 
 
-class UnfreezeSection(Section):
-    """Parameters that are trained from some epoch on."""
-
-    after_epochs: PositiveInt
-    """Epochs that are over when it happens."""
-    patterns: Patterns
-
-
-class FreezingSection(Section):
-    """Parameters that are held as they are, for good or until an epoch."""
-
-    patterns: Patterns
-    unfreeze: list[UnfreezeSection] = Field(default_factory=list)
+def rate_of(section: OptimizerBase | OwnSection) -> tuple[str, float] | None:
+    """Return the dotted key that holds the peak rate, with its value; None where only the user's code knows it."""
+    if section.learning_rate is not None:
+        return "optimizer.learning_rate", section.learning_rate
+    args = section.args if isinstance(section, OwnSection) else {}
+    for name in ("lr", "learning_rate"):
+        if isinstance(args.get(name), float) and args[name] > 0:
+            return f"optimizer.args.{name}", args[name]
+    return None

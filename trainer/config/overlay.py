@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from trainwright.trainer.config.documents import OVERVIEW
@@ -13,6 +13,8 @@ from trainwright.trainer.errors import ConfigurationError
 Path = tuple[str, ...]
 MOST_SHOWN = 100
 MOST_PARTS = 8
+OWN = "own"
+"""Form of a section that the user's own part makes, whatever name stands beside its `use`."""
 PARTS = ("model", "data", "loss", "curriculum")
 """Sections whose `args` belong to what `use` names."""
 
@@ -91,18 +93,29 @@ def left_over(base: dict[str, Any], new: dict[str, Any], given: dict[Path, Any])
     for section, default in DEFAULT_FORMS.items():
         old, now = base.get(section), new.get(section)
         if isinstance(old, dict) and isinstance(now, dict):
-            name = now.get("name", default)
-            form = layout.forms([section]).get(name) if isinstance(name, str) else None
-            if form is not None and old.get("name", default) != name:
-                yield from _not_taken(old, (section,), set(form.model_fields), name, given)
+            before, name = (
+                _form(old, default, ()),
+                _form(now, default, [path[1:] for path in given if path[0] == section]),
+            )
+            form = layout.forms([section]).get(name)
+            if form is not None and before != name:
+                known = set(form.model_fields) - ({"name"} if name == OWN else set())
+                yield from _not_taken(old, (section,), known, name, given)
     for section in PARTS:
         old, now = base.get(section), new.get(section)
         if isinstance(old, dict) and isinstance(now, dict) and old.get("use") != now.get("use"):
-            args, use = old.get("args"), str(now.get("use"))
-            both_own = ":" in use and ":" in str(old.get("use"))
-            if isinstance(args, dict) and not both_own:
-                known = set() if ":" in use else set(layout.known_keys([section, "args"]))
-                yield from _not_taken(args, (section, "args"), known, use, given)
+            args, use = old.get("args"), now.get("use")
+            if isinstance(args, dict) and not any(path[:2] == (section, "args") for path in given):
+                yield (section, "args"), f"{section}.args {shown(args)} of before left out: {use} has its own"
+            elif isinstance(args, dict):
+                yield from _not_taken(args, (section, "args"), set(), str(use), given)
+
+
+def _form(values: dict[str, Any], default: str, given: Iterable[Path]) -> str:
+    """Return the form that a section has; one that is named anew is not the user's own any more."""
+    named = {path[0] for path in given if path}
+    is_own = values.get("use") is not None and not ("name" in named and "use" not in named)
+    return OWN if is_own else str(values.get("name", default))
 
 
 def _not_taken(

@@ -53,6 +53,8 @@ def _form(layout: Layout, path: Path, part: str, value: Any) -> tuple[Path, Any]
 
 def _own(layout: Layout, path: Path, part: str, value: Any, known: list[str]) -> Path | None:
     """Return the place in this section or below its `args`, if there is one."""
+    if part == "use" and "name" in known and isinstance(value, str) and ":" not in value:
+        return (*path, "name")
     args = layout.known_keys([*path, "args"]) if "args" in known else []
     here = _within(path, part, known) or _within((*path, "args"), part, args)
     if here is not None:
@@ -69,7 +71,7 @@ def _own(layout: Layout, path: Path, part: str, value: Any, known: list[str]) ->
 def _by_args(layout: Layout, path: Path, part: str, value: Any, known: list[str]) -> Path | None:
     """Return the place of what wraps arguments, or of an argument of the user's own part."""
     if folded(part) in map(folded, WRAPPED) and isinstance(value, dict) and not _is_meant_otherwise(part, path):
-        return (*path, "args") if "args" in known else path
+        return (*path, "args") if "args" in known and layout.is_taken([*path, "args"]) else path
     if path[-1:] == ("args",):
         return _within(path[:-1], part, layout.known_keys(list(path[:-1])))
     if "args" in known and ":" in str(layout.value_at([*path, "use"])):

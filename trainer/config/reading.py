@@ -67,9 +67,17 @@ def dump_yaml(value: dict[str, Any]) -> str:
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
 
 
+SINCE_FIRST = ("evaluation_gate",)
+"""Sections, absent by default, that configurations of earlier versions do not know."""
+
+
 def config_digest(config: TrainingConfig) -> str:
-    """Return the digest of all that a run depends on, defaults filled in: everything but `search`."""
-    return digest_json(config.model_dump(mode="json", exclude={"search"}))
+    """Return the digest of all that a run depends on, defaults filled in: everything but `search`.
+
+    A section that came later counts where it is set, so that older workspaces keep their digests.
+    """
+    later = {name for name in SINCE_FIRST if getattr(config, name) is None}
+    return digest_json(config.model_dump(mode="json", exclude={"search", *later}))
 
 
 def apply_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

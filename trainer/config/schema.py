@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from trainwright.trainer.config.adapters import AdapterSection
 from trainwright.trainer.config.arguments.check import with_arguments
@@ -19,7 +19,8 @@ from trainwright.trainer.config.distributed import DistributedSection
 from trainwright.trainer.config.mixing import MixingSection
 from trainwright.trainer.config.names import require_known
 from trainwright.trainer.config.objectives import ObjectiveSection, SupervisedSection
-from trainwright.trainer.config.optimizers import AdamwSection, FreezingSection, OptimizerSection
+from trainwright.trainer.config.optimizers import AdamwSection, OptimizerSection
+from trainwright.trainer.config.parameters import FreezingSection
 from trainwright.trainer.config.performance import CompileSection, GradientCheckpointingSection, Precision
 from trainwright.trainer.config.schedules import CosineSection, ScheduleSection
 from trainwright.trainer.config.search import SearchSection
@@ -184,6 +185,17 @@ class DeploymentSection(Section):
     """Largest difference between the ONNX file's outputs and the model's, times the largest output where above 1."""
 
 
+class EvaluationGateSection(Section):
+    """What the final model must reach, whatever the goal is (PIPE-3). Fixed at planning, like all of this."""
+
+    minimum: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """Validation metric, or `test/…`, to its least value: for metrics that are to be large."""
+    maximum: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """The same to its largest value: for metrics that are to be small."""
+    max_drift: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Share by which the final run may be worse than the accepted configuration; None: the checklist's."""
+
+
 class TrainingConfig(Section):
     """A whole training configuration. Either `model` with `data` and `loss`, or one `task`."""
 
@@ -194,6 +206,9 @@ class TrainingConfig(Section):
     adapter: AdapterSection | None = None
     data: Annotated[DataSection, AfterValidator(with_arguments("data.use"))] | None = None
     loss: Annotated[str | Entry, AfterValidator(with_arguments("loss"))] = "cross_entropy"
+    target_scaling: Literal["standardize"] | None = None
+    """Of a number to predict: the loss sees targets of mean 0 and deviation 1, measured on the train split; metrics,
+    predictions and exports keep the targets' units."""
     metrics: list[Annotated[str | Entry, AfterValidator(with_arguments("metrics"))]] = Field(default_factory=list)
     task: TaskSection | None = None
     returns: Returns | None = None
@@ -216,6 +231,7 @@ class TrainingConfig(Section):
     distributed: DistributedSection = Field(default_factory=DistributedSection)
     search: SearchSection | None = None
     deployment: DeploymentSection = Field(default_factory=DeploymentSection)
+    evaluation_gate: EvaluationGateSection | None = None
 
     @model_validator(mode="after")
     def _one_way_to_name_the_work(self) -> Self:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.objectives.supervised import plain_output, split_batch
+from trainwright.trainer.objectives.target_scaling import TargetScaling
 from trainwright.trainer.session import Session
 
 ROWS = 64
@@ -18,8 +19,21 @@ ROWS = 64
 class Serving(nn.Module):
     """The trained model behind its preprocessing, called with positional tensors, returning the prediction alone."""
 
-    def __init__(self, model: nn.Module, names: list[str] | None, returns: str | None, measured: Any | None) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        names: list[str] | None,
+        returns: str | None,
+        measured: Any | None,
+        scaling: TargetScaling | None = None,
+    ) -> None:
         super().__init__()
+        self.rescales = scaling is not None
+        self.target_mean: Tensor
+        self.target_scale: Tensor
+        if scaling is not None:
+            self.register_buffer("target_mean", scaling.mean)
+            self.register_buffer("target_scale", scaling.scale)
         self.model, self.names, self.returns = model, names, returns
         self.standardizes = measured is not None
         self.mean: Tensor
@@ -41,14 +55,15 @@ class Serving(nn.Module):
                 f"The model gives a {type(output).__name__} for inputs alone; only a tensor can be exported.",
                 remedy='Leave "onnx" out of deployment.formats, or let the model return its prediction.',
             )
-        return output
+        return output * self.target_scale + self.target_mean if self.rescales else output
 
 
 def serving_model(session: Session) -> Serving:
     """Wrap the session's model."""
     rows = _inputs(session, 2)
     names = list(rows) if isinstance(_first_batch(session, 2), Mapping) else None
-    return Serving(session.model, names, session.work.returns, session.work.splits.preprocessing).eval()
+    work = session.work
+    return Serving(session.model, names, work.returns, work.splits.preprocessing, work.target_scaling).eval()
 
 
 def example_rows(session: Session) -> dict[str, Tensor]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import Tensor, nn
 
-from trainwright.trainer.config.optimizers import OptimizerBase
+from trainwright.trainer.config.optimizers import OptimizerBase, OwnSection
 from trainwright.trainer.errors import ReproducibilityError
 from trainwright.trainer.optimization.parameters import Setting, settings_of
 
@@ -51,10 +51,10 @@ class Own:
         """Names of the added validation values."""
         return [name for measure in self.measures for name in measure.names]
 
-    def settings(self, section: OptimizerBase) -> list[Setting]:
+    def settings(self, section: OptimizerBase | OwnSection) -> list[Setting]:
         """Return its parameters with their rates and decays: the configuration's groups and layers are the model's."""
         plain: dict[str, Any] = {"groups": [], "layer_decay": None, "layers": None}
-        rate = section.learning_rate * self.learning_rate_factor
+        rate = section.learning_rate and section.learning_rate * self.learning_rate_factor
         return settings_of(self.modules, section.model_copy(update={**plain, "learning_rate": rate}))
 
     def state(self) -> dict[str, Any]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss
 from trainwright.trainer.objectives.outcome import Outcome
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.target_scaling import TargetScaling
 
 TARGET_KEYS = ("labels", "label", "targets", "target", "y")
 
@@ -25,8 +28,8 @@ class Supervised:
             compute_loss: the model's method of that name, given the batch.
     """
 
-    def __init__(self, loss: Loss | None, returns: str) -> None:
-        self.loss, self.returns = loss, returns
+    def __init__(self, loss: Loss | None, returns: str, scaling: TargetScaling | None = None) -> None:
+        self.loss, self.returns, self.scaling = loss, returns, scaling
 
     def __call__(self, model: nn.Module, batch: Any) -> Outcome:
         """Compute the loss of one batch. Raises ConfigurationError when the output is not what `returns` says."""
@@ -35,6 +38,9 @@ class Supervised:
             output = plain_output(model(*args, **named))
             if not isinstance(output, Tensor) or self.loss is None or target is None:
                 raise self._mismatch(output)
+            if self.scaling is not None:
+                scaled = self.loss.compute(output, self.scaling.scaled(target))
+                return Outcome(scaled, self.scaling.in_units(output), target)
             return Outcome(self.loss.compute(output, target), output, target)
         if self.returns == "compute_loss":
             return self._read(model.compute_loss(batch), target)  # type: ignore[operator]

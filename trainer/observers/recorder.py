@@ -86,7 +86,7 @@ class Recorder(Observer):
         waiting, self.waiting = self.waiting, []
         if not waiting:
             return
-        named = [{"loss": result.loss, "gradient_norm": result.gradient_norm, **result.values} for result, _ in waiting]
+        named = [_measured(result) for result, _ in waiting]
         tensors = [value for values in named for value in values.values() if isinstance(value, Tensor)]
         read = iter(torch.stack(list(map(_scalar, tensors))).tolist() if tensors else [])
         for (result, moment), values in zip(waiting, named, strict=True):
@@ -169,6 +169,12 @@ class Recorder(Observer):
         self.rows += [(key, step, value, now) for key, value in values.items()]
         if on_board:
             self.shown.append((values, step, now))
+
+
+def _measured(result: StepResult) -> dict[str, Tensor | float]:
+    """Return what a step measured by name; a norm that was not measured is left out, for 0 would say it vanished."""
+    norm: dict[str, Tensor | float] = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
+    return {"loss": result.loss, **norm, **result.values}
 
 
 def _scalar(value: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from trainwright.trainer.config.optimizers import FreezingSection
+from trainwright.trainer.config.parameters import FreezingSection
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.optimization.parameters import matching
 

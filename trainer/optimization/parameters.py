@@ -12,7 +12,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from trainwright.trainer.config.near import near_matches
-from trainwright.trainer.config.optimizers import GroupSection, OptimizerBase
+from trainwright.trainer.config.optimizers import OptimizerBase, OwnSection
+from trainwright.trainer.config.parameters import DivisionSection, GroupSection
 from trainwright.trainer.errors import ConfigurationError
 
 
@@ -22,11 +23,12 @@ class Setting:
 
     name: str
     parameter: nn.Parameter
-    learning_rate: float
-    weight_decay: float
+    learning_rate: float | None
+    """None where only the user's own optimizer knows it; the decay too."""
+    weight_decay: float | None
 
 
-def settings_of(model: nn.Module, section: OptimizerBase, spared: Iterable[str] = ()) -> list[Setting]:
+def settings_of(model: nn.Module, section: OptimizerBase | OwnSection, spared: Iterable[str] = ()) -> list[Setting]:
     """Return the parameters to train in the model's order, with the rates and decays of the configuration.
 
     Args:
@@ -47,10 +49,11 @@ def settings_of(model: nn.Module, section: OptimizerBase, spared: Iterable[str] 
 
 def to_groups(settings: Sequence[Setting], **options: Any) -> list[dict[str, Any]]:
     """Return torch's parameter groups: one for each rate and decay, in order of first appearance."""
-    groups: dict[tuple[float, float], dict[str, Any]] = {}
+    groups: dict[tuple[float | None, float | None], dict[str, Any]] = {}
     for setting in settings:
         rate, decay = setting.learning_rate, setting.weight_decay
-        group = groups.setdefault((rate, decay), {"params": [], "lr": rate, "weight_decay": decay, **options})
+        known = {key: value for key, value in (("lr", rate), ("weight_decay", decay)) if value is not None}
+        group = groups.setdefault((rate, decay), {"params": [], **known, **options})
         group["params"].append(setting.parameter)
     return list(groups.values())
 
@@ -82,15 +85,15 @@ def trained_parameters(model: nn.Module, optimizers: Iterable[Optimizer]) -> lis
 
 
 def _setting(
-    name: str, parameter: nn.Parameter, section: OptimizerBase, group: GroupSection | None, share: float
+    name: str, parameter: nn.Parameter, section: OptimizerBase | OwnSection, group: GroupSection | None, share: float
 ) -> Setting:
     rate, decay = section.learning_rate, section.weight_decay
     if group is not None:
-        rate = group.learning_rate or rate * (group.learning_rate_factor or 1.0)
+        rate = group.learning_rate or (rate and rate * (group.learning_rate_factor or 1.0))
         decay = decay if group.weight_decay is None else group.weight_decay
-    if parameter.dim() < 2 and not section.decay_norms_and_biases:
+    if parameter.dim() < 2 and not section.decay_norms_and_biases and decay is not None:
         decay = 0.0
-    return Setting(name, parameter, rate * share, decay)
+    return Setting(name, parameter, rate and rate * share, decay)
 
 
 def _groups_by_name(groups: Sequence[GroupSection], names: Sequence[str]) -> dict[str, GroupSection]:
@@ -101,7 +104,7 @@ def _groups_by_name(groups: Sequence[GroupSection], names: Sequence[str]) -> dic
     return held
 
 
-def _layer_shares(section: OptimizerBase, names: Sequence[str]) -> dict[str, float]:
+def _layer_shares(section: DivisionSection, names: Sequence[str]) -> dict[str, float]:
     """Return each parameter's share of the rate by its layer: decay ** (layers above it).
 
     Layer-wise decay: Clark et al. 2020 (ELECTRA, arXiv:2003.10555); discriminative rates: Howard and Ruder 2018

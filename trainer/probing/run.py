@@ -9,6 +9,7 @@ from typing import Any
 
 from trainwright.trainer.acceleration.shortage import explained_shortage
 from trainwright.trainer.assembly.untouched import untouched
+from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.observers.recorder import Recorder
 from trainwright.trainer.optimization.plan import planned_schedule, plot_schedule
 from trainwright.trainer.probing import rates
@@ -91,9 +92,9 @@ def suggested_changes(session: Session, evidence: dict[str, Any]) -> dict[str, A
     """
     changes = dict(evidence["profile"]["bottleneck"]["changes"])
     rate = evidence.get("learning_rate", {}).get("suggested")
-    present = session.config.optimizer.learning_rate
-    if rate is not None and not present / CLOSE <= rate <= present * CLOSE:
-        changes["optimizer.learning_rate"] = rate
+    held = rate_of(session.config.optimizer)
+    if rate is not None and held is not None and not held[1] / CLOSE <= rate <= held[1] * CLOSE:
+        changes[held[0]] = rate
     return changes
 
 

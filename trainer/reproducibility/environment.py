@@ -14,7 +14,7 @@ import psutil
 import torch
 
 from trainwright.trainer.canonical import digest_bytes, digest_file, digest_json
-from trainwright.trainer.reproducibility.packages import installed_packages
+from trainwright.trainer.reproducibility.packages import installed_packages, unreleased_packages
 
 IMPORT_TESTED = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "tensorboard")
 LOCK_FILES = (
@@ -40,6 +40,7 @@ def environment_evidence(code_root: Path, *, device: str, precision: str, world_
         "platform": platform.platform(),
         "packages": packages,
         "packages_digest": digest_json(packages),
+        "unreleased": unreleased_packages(),
         "import_tested": versions,
         "import_failures": failures,
         "torch": {

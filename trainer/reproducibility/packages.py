@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
 from importlib import metadata
 
 _FIELD = re.compile(r"^(Name|Version):[ \t]*(\S+)", re.MULTILINE)
+
+
+def unreleased_packages() -> list[str]:
+    """Return the normalised names of distributions that came from a folder or a repository, sorted.
+
+    No package index need have them (PEP 610: `direct_url.json` says where they came from; a wheel's file is a build
+    of a released version).
+    """
+    found = set()
+    for distribution in metadata.distributions():
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if "dir_info" in origin or "vcs_info" in origin:
+            found.add(str(distribution.metadata["Name"]).lower().replace("_", "-").replace(".", "-"))
+    return sorted(found)
 
 
 def installed_packages() -> dict[str, str]:

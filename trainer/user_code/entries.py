@@ -81,8 +81,10 @@ def _public_names(value: Any, module: ModuleType) -> list[str]:
     return own or list(names)
 
 
-def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path) -> Any:
+def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path, *given: Any) -> Any:
     """Call the user's object with keyword arguments, wrong ones being a configuration error that names the right ones.
+
+    `given` comes before them, by position.
 
     Raises:
         ConfigurationError: `args` do not fit its signature.
@@ -90,7 +92,7 @@ def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path) 
     """
     try:
         signature = inspect.signature(function)
-        signature.bind(**args)
+        signature.bind(*given, **args)
     except TypeError as error:
         raise ConfigurationError(
             f"{what}: args {sorted(args)} do not fit its signature {signature}: {error}.",
@@ -99,7 +101,7 @@ def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path) 
     except ValueError:
         pass  # no signature to check (a callable written in C)
     with user_code(what, code_root):
-        return function(**args)
+        return function(*given, **args)
 
 
 def _file_of(place: str, code_root: Path, *, key: str) -> Path:

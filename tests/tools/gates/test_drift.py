@@ -47,6 +47,9 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         final=run("final-1", value),
         config_digest="planned",
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.5}},
+        final_values=None,
+        config=SimpleNamespace(evaluation_gate=None),
+        facts=SimpleNamespace(started={}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
         start=lambda kind: NextCall(tool="start_training", arguments={"kind": kind}, why="again"),
     )
@@ -60,6 +63,9 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         assert "compare_runs(run_ids=['baseline-1', 'final-1'])" in found.next.why
         assert found.next.arguments == {"changes": {"optimizer.learning_rate": 0.5}}, "it gets a baseline of its own"
         evidence.config_digest = "tuned"
+        evidence.config.evaluation_gate = SimpleNamespace(max_drift=0.1)
+        assert drift_bounded(evidence, line).status == "passed", "the project's own bound"
+        evidence.config.evaluation_gate = SimpleNamespace(max_drift=None)
         again = drift_bounded(evidence, line).next
         assert again is not None
         assert (again.tool, again.arguments) == ("compare_runs", {"run_ids": ["baseline-1", "final-1"]})

@@ -12,6 +12,7 @@ from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.checks.baseline import losses_finite, within_budget
 from trainwright.tools.gates.checks.finalization import export_verified
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind
 
@@ -64,8 +65,12 @@ def test_a_baseline_that_took_too_long_is_made_as_short_as_it_must_be(
     line = line_of(Phase.BASELINE, "baseline.within_budget")
     assert line.threshold == 60
     run = SimpleNamespace(summary={"train_seconds": seconds, "epochs": epochs, "steps": 1000})
-    found = within_budget(evidence_of(baseline=run), line)
+    found = within_budget(evidence_of(baseline=run, name="p", limits=ProjectLimits()), line)
     assert (found.next.arguments["changes"] if found.next else None) == changes
+    longer = ProjectLimits(baseline_minutes=seconds / 60)
+    assert within_budget(evidence_of(baseline=run, name="p", limits=longer), line).status == "passed"
+    if found.next is not None:
+        assert f"'baseline_minutes': {seconds // 60:.0f}" in found.next.why, "the owner's way out has its number"
 
 
 @pytest.mark.requirement("GATE-2", "PHASE-6")

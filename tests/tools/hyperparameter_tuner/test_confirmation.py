@@ -11,7 +11,6 @@ from scipy import stats
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
-from trainwright.tools.gates.checks.optimization import _search_on
 from trainwright.tools.gates.improvement import (
     _seed_problems,
     _without_effect,
@@ -22,6 +21,7 @@ from trainwright.tools.gates.improvement import (
     resolution,
 )
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.searches import next_search
 from trainwright.trainer.config import SearchSection
 
 
@@ -92,12 +92,22 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
     space = {"optimizer.learning_rate": {"type": "float", "low": 1e-3, "high": 1e-2, "log": True}}
     search = SearchSection.model_validate({"trials": 4, "space": space, "confirmation_repeats": repeats})
     evidence: Any = SimpleNamespace(
+        name="digits",
         study=SimpleNamespace(search=search.model_dump(mode="json")),
+        entries=lambda kind: [],
+        trials_left=100,
+        goal={"direction": "maximize"},
+        goal_metric="accuracy",
+        config_digest="",
+        facts=SimpleNamespace(started={}, seals={}),
+        baseline=SimpleNamespace(summary={"train_seconds": 2.0}, best_value=lambda metric: 0.81239),
         call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),
     )
-    call = _search_on(evidence, {"improvement_mean": gain, "baseline_spread": spread})
+    call = next_search(evidence, {"improvement_mean": gain, "baseline_spread": spread})
     assert (call.tool, call.arguments["search"]) == ("start_tuning", {"space": space, **changed})
     assert SearchSection.model_validate(call.arguments["search"]) != search
+    assert "repetitions of 2 s: about" in call.why
+    assert "{'accept': 0.8123}" in call.why, "what was reached meets the value that the owner is asked to accept"
 
 
 @pytest.mark.requirement("PHASE-5")

@@ -43,7 +43,7 @@ def test_a_baseline_found_by_another_seed_is_told_where_optimization_is_skipped_
     chosen_among = f"2 attempts, 2 configurations: baselines {first.value:.6g} (seed 42), {second.value:.6g} (seed 7)"
     assert needed(answer).endswith(f"; {chosen_among}")
     assert chosen_among in (workspace.project_folder(NAME) / "tuning_results.md").read_text()
-    assert "2 configurations, 2 baselines and ablations, 0 studies with 0 runs of trials." in card
+    assert "2 configurations, 2 baselines, ablations and final runs, 0 studies with 0 runs of trials." in card
     assert f"| {first.run} | baseline | 1 | 42 | {first.value:.6g} | completed |" in card
     assert verify_workspace(workspace.path).problems == []
 

@@ -141,7 +141,9 @@ def test_one_small_answer_shows_checks_alerts_limits_and_what_to_do(at: At, stag
     assert found.limits
     assert (found.next is None) == found.finished
     runs = {alert.run_id for alert in found.alerts if alert.id == "no_effect"}
-    assert len(runs) == {"created": 0, "based": 2, "exported": 3, "finished": 3}[stage], "of smoke, baseline, final"
+    assert len(runs) == {"created": 0, "based": 2, "exported": 2, "finished": 2}[stage], (
+        "of smoke and baseline, which is final too"
+    )
     assert all("loader.prefetch_factor" in alert.message for alert in found.alerts if alert.id == "no_effect")
     assert len(found.model_dump_json()) / 4 < 2000, "tokens, at four characters each"
 
@@ -154,7 +156,7 @@ def test_following_next_alone_leads_from_phase_to_phase(at: At) -> None:
     assert status(at("trained")).next.arguments == {"project": NAME, "phase": "baseline"}
     assert status(at("based")).next.tool == "diagnose_run"
     assert status(at("diagnosed")).next.arguments == {"project": NAME, "phase": "optimization"}
-    assert status(at("tuned")).next.arguments == {"project": NAME, "kind": "final"}
+    assert status(at("tuned")).next.tool == "verify_reproducibility", "the baseline is the final run"
     assert status(at("exported")).next.arguments == {"project": NAME, "phase": "finalization"}
 
 
@@ -200,7 +202,7 @@ def test_optimization_is_skipped_with_its_evidence_when_the_baseline_meets_the_g
     workspace = at("tuned")
     assert status(workspace).gates["optimization"] == "skipped"
     text = (workspace.project_folder(NAME) / "tuning_results.md").read_text()
-    assert "Skipped: the baseline" in text
+    assert "The phase is skipped: the configuration of the baseline" in text
     with workspace.session() as session:
         body = entries(session, NAME, "gate")[-1][1]
     assert body["outcome"] == "skipped"
@@ -360,7 +362,7 @@ def test_a_run_folder_made_by_hand_is_no_baseline(at: At) -> None:
 def test_a_whole_project_verifies_without_a_difference(at: At) -> None:
     report = verify_workspace(at("finished").path)
     assert report.problems == []
-    assert report.checked["sealed_runs"] == 5
+    assert report.checked["sealed_runs"] == 4, "smoke, baseline, which is final too, replay, export"
     assert report.checked["decisions"] == 5
     assert report.checked["artifacts"] >= 12
 

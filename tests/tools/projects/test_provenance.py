@@ -176,7 +176,7 @@ def test_a_record_that_is_swapped_then_is_not_told_in_the_statement(
     at: At, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     workspace = at("finished")
-    (final,) = workspace.project_folder(NAME).glob("runs/final-*")
+    (final,) = workspace.project_folder(NAME).glob("runs/baseline-*")
     value = json.loads((final / name).read_text())
     swap_once_found_fresh(monkeypatch, lambda: (final / name).write_text(json.dumps(value | {"digest": "blake3:00"})))
     with pytest.raises(IntegrityError, match=f"{name} of run {final.name} is not what was sealed"):

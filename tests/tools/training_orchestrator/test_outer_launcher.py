@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trainwright.tools.training_orchestrator import resume_run, start_run, stop_run, wait_for_run
+from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run, wait_for_run
 from trainwright.tools.training_orchestrator.detached import UNCLAIMED_SECONDS, read_launch, write_launch
-from trainwright.tools.training_orchestrator.follow import refresh_run
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind, RunState
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,3 +59,51 @@ def test_every_pixel_of_an_image_is_learned(loss: str, trained: Any) -> None:
         "metrics": ["mean_iou", "accuracy"], "training": {"epochs": 4},
     }  # fmt: skip
     assert trained(values)["mean_iou"] > 0.55
+
+
+@pytest.mark.requirement("TRAIN-1", "CONF-4")
+def test_scaled_targets_train_where_plain_ones_do_not_and_the_export_gives_their_own_units(
+    tmp_path: Path, make_run: Any, work: Any
+) -> None:
+    values = {
+        "model": {"use": "mlp"}, "data": {"use": "diabetes"}, "loss": "mse", "metrics": ["mae", "r2"],
+        "selection": {"metric": "r2", "direction": "maximize"}, "training": {"epochs": 12},
+        "logging": {"tensorboard": False},
+    }  # fmt: skip
+    found = {}
+    for scaling in (None, "standardize"):
+        run = make_run(tmp_path / f"run-{scaling}", {**values, "target_scaling": scaling})
+        assert work(run) == 0, run.log.read_text()
+        found[scaling] = run.evidence("summary")["best"]["metrics"]
+    assert found["standardize"]["r2"] > 0.4 > found[None]["r2"]
+    assert 30 < found["standardize"]["mae"] < 70, "in the units of the targets, 25 to 346"
+    scaling = run.evidence("resolved")["target_scaling"]
+    assert 130 < scaling["mean"] < 170, "measured, on the train split"
+    export = make_run(tmp_path / "export", values, kind="export", source_run=str(run.path))
+    assert work(export) == 0, export.log.read_text()
+    measured = export.evidence("export")["validation"]["metrics"]
+    assert measured["r2"] == pytest.approx(found["standardize"]["r2"], abs=1e-5)
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from sklearn.datasets import load_diabetes
+
+    session = onnxruntime.InferenceSession(str(export.artifacts / "final_model" / "model.onnx"))
+    data = load_diabetes()
+    (predicted,) = session.run(None, {"input": data.data.astype("float32")})
+    assert abs(predicted.mean() - data.target.mean()) < 20
+
+
+@pytest.mark.requirement("TRAIN-1", "GATE-2")
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"loss": "cross_entropy"}, "loss cross_entropy is for classes"),
+        ({"objective": {"name": "contrastive"}, "loss": "mse"}, "no single target to scale"),
+    ],
+)
+def test_targets_that_are_no_numbers_are_not_scaled(changed: dict[str, Any], told: str) -> None:
+    from trainwright.trainer.config import parse_config
+    from trainwright.trainer.errors import ConfigurationError
+
+    work = {"model": {"use": "mlp"}, "data": {"use": "digits"}, "target_scaling": "standardize"}
+    with pytest.raises(ConfigurationError, match=told):
+        parse_config({**work, **changed})

@@ -26,7 +26,12 @@ OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adafactor": {"name": "adafactor"},
     "schedule_free_adamw": {"name": "schedule_free_adamw"},
     "schedule_free_sgd": {"name": "schedule_free_sgd", "learning_rate": 0.1},
+    "adadelta": {"name": "adadelta"},
+    "rmsprop": {"name": "rmsprop", "momentum": 0.5, "centered": True},
+    "adagrad": {"name": "adagrad", "initial_accumulator": 0.1},
+    "lbfgs": {"name": "lbfgs", "max_iterations": 4, "history": 3},
 }
+WITHOUT_MOMENTUM = ("adafactor", "adadelta", "adagrad", "lbfgs")
 SCHEDULES: dict[str, dict[str, Any]] = {
     "constant": {"name": "constant"},
     "plateau": {"name": "plateau", "patience_epochs": 1, "factor": 0.5},
@@ -37,7 +42,7 @@ PAIRS = [
     for optimizer in OPTIMIZERS
     for schedule in SCHEDULES
     if not (optimizer.startswith("schedule_free") and schedule != "constant")
-    and not (optimizer == "adafactor" and schedule == "one_cycle")
+    and not (optimizer in WITHOUT_MOMENTUM and schedule == "one_cycle")
 ]
 
 
@@ -128,6 +133,13 @@ KILLED: dict[str, dict[str, Any]] = {
     },
     "schedule_free": {"optimizer": {"name": "schedule_free_adamw"}, "schedule": {"name": "constant"}},
     "muon": {"optimizer": {"name": "muon", "learning_rate": 0.01}, "training": {"epochs": 5, "clip_value": 0.1}},
+    "lbfgs, several micro-batches a step": {
+        "optimizer": {"name": "lbfgs", "max_iterations": 3, "learning_rate": 0.3},
+        "model": {"use": "mlp", "args": {"hidden": [12], "dropout": 0.2}},
+        "loader": {"batch_size": 4},
+        "training": {"epochs": 5, "accumulation_steps": 2, "clip_norm": 5.0},
+        "weight_averaging": {"name": "ema", "decay": 0.9},
+    },
     "unfreezing": {
         "freezing": {
             "patterns": ["layers.1", "*.bias"],
@@ -145,7 +157,7 @@ def kill_in_the_fourth_epoch() -> None:
     real = Recorder.step
 
     def step(self: Any, session: Any, result: Any) -> None:
-        if result.epoch == 3 and result.batch == 7:
+        if result.epoch == 3 and result.step == 3 * 14 + 8:
             os.kill(os.getpid(), signal.SIGKILL)
         real(self, session, result)
 

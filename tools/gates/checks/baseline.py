@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.staleness import inherited
-from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.tools.workspace.settings import ProjectLimits
+from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
 
 LOSS_KEYS = ("train/loss", "validation/loss")
+STANDARD_MINUTES = ProjectLimits().baseline_minutes
 ROOM = 0.9
 """Share of a time limit that a shortened run is planned to take."""
 
@@ -62,9 +65,10 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
 
 
 def _lower_rate(evidence: Evidence, run: RunEvidence) -> NextCall:
-    rate = float(f"{run.directory.specification().config.optimizer.learning_rate / 10:.3g}")
+    held = rate_of(run.directory.specification().config.optimizer)
     why = "diagnostics/nan_loss.md: the first cause to try; every gate anew"
-    return evidence.call("configure", why, changes={"optimizer.learning_rate": rate})
+    changes = {"training.clip_norm": 1.0} if held is None else {held[0]: float(f"{held[1] / 10:.3g}")}
+    return evidence.call("configure", why, changes=changes)
 
 
 def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
@@ -72,7 +76,7 @@ def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunK
     required = "best and last checkpoints saved, digests verified"
     if run is None:
         return failed("no run", required, evidence.start(kind))
-    tags = {tag for record in list_checkpoints(run.directory) for tag in record.tags}
+    tags = run.kept_tags
     whole = {"best", "last"} <= tags and not run.checkpoint_problems
     measured = f"tags {', '.join(sorted(tags)) or 'none'}; {len(run.checkpoint_problems)} problems"
     remedy = evidence.start(kind) if run.is_complete else run.next_call()
@@ -121,20 +125,25 @@ def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("baseline.within_budget")
 def within_budget(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The baseline is the fast run: its training time stays under the threshold."""
-    required = f"at most {line.threshold:.0f} minutes of training"
+    """The baseline is the fast run: its training time stays under the project's limit, by default the threshold."""
+    limit = evidence.limits.baseline_minutes
+    allowed = line.threshold or limit if limit == STANDARD_MINUTES else limit
+    required = f"at most {allowed:g} minutes of training"
     run = evidence.baseline
     if run is None:
         return failed("no run", required, evidence.start(RunKind.BASELINE))
     minutes = float(run.summary.get("train_seconds", 0.0)) / 60
-    allowed = line.threshold or 60.0
     if minutes <= allowed:
         return passed(f"{minutes:.1f} minutes", required)
-    return failed(f"{minutes:.1f} minutes", required, _shorter(evidence, run, ROOM * allowed / minutes))
+    return failed(f"{minutes:.1f} minutes", required, _shorter(evidence, run, allowed, minutes))
 
 
-def _shorter(evidence: Evidence, run: RunEvidence, share: float) -> NextCall:
-    """Name the change that trains so much less: fewer epochs, or where one is too long, fewer steps."""
+def _shorter(evidence: Evidence, run: RunEvidence, allowed: float, minutes: float) -> NextCall:
+    """Name the change that trains so much less, fewer epochs or else fewer steps; the owner may give it more time."""
+    share = ROOM * allowed / minutes
     epochs, steps = (int(share * run.summary.get(name, 0)) for name in ("epochs", "steps"))
     changes = {"training.epochs": epochs} if epochs else {"training.max_steps": max(1, steps)}
-    return evidence.call("configure", "make the baseline shorter", changes=changes)
+    wish = {"limits": {"baseline_minutes": math.ceil(minutes)}}
+    owner = f"the owner may allow more: configure(project={evidence.name!r}, ask_owner={wish})"
+    why = f"a shorter baseline; the final run may train longer (phases/finalization/workflow.md). Or {owner}"
+    return evidence.call("configure", why, changes=changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.outcomes import Outcome, check, failed, judged
+from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ def gradients_recorded(evidence: Evidence, line: CheckLine) -> Outcome:
     recorded = len(run.directory.metrics().series("train/gradient_norm"))
     steps = int(run.summary.get("steps", 0))
     enough = steps > 0 and recorded >= share_required * steps
+    if not enough and steps > 0 and run.part("resolved").get("objective") == "train_step":
+        return not_applicable(f"{recorded} of {steps} steps: the user's train_step clears its gradients", required)
     return judged(enough, f"{recorded} of {steps} steps", required, evidence.start(RunKind.BASELINE))
 
 

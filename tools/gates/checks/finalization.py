@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checks.baseline import checkpoints_verified, losses_finite, run_completed, same_evidence
+from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed_with_exemption
 from trainwright.tools.gates.replays import after_a_difference, compared, others_that_differed
 from trainwright.tools.owner.grants import operations
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
 
 MOST_NAMED = 3
+LONGER = "start_training(project={!r}, kind='final', template='production')"
 
 
 @check("finalization.run_completed")
@@ -50,7 +52,10 @@ def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
     required = f"a replay with identical weights; with an exempted operation within {line.threshold:.0%} of their norm"
     if evidence.final is None:
         return failed("no final run", required, evidence.start(RunKind.FINAL))
-    again = evidence.call("verify_reproducibility", "retrain and compare", run_id=evidence.final.id)
+    why = "retrain and compare"
+    if is_reused(evidence):
+        why = f"the baseline is the final run: {why}; or train longer first: {LONGER.format(evidence.name)}"
+    again = evidence.call("verify_reproducibility", why, run_id=evidence.final.id)
     if evidence.replay is None:
         return failed("no replay", required, again)
     if not evidence.replay.is_complete:
@@ -129,22 +134,32 @@ def goal_reached(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("finalization.drift_bounded")
 def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final run holds what the baseline reached, within the allowed drift (PIPE-3)."""
-    metric, allowed = evidence.goal_metric, line.threshold or 0.0
-    required = f"worse than the baseline by at most {100 * allowed:.0f} %"
+    """The final run holds what the accepted configuration reached, within the allowed drift (PIPE-3)."""
+    metric, allowed = evidence.goal_metric, _allowed_drift(evidence, line)
+    source, reference = accepted_result(evidence)
+    required = f"worse than the {source} by at most {100 * allowed:g} %"
     if evidence.final is None or evidence.baseline is None:
         return failed("no final run to compare with a baseline", required, evidence.start(RunKind.FINAL))
-    value, reference = evidence.final.best_value(metric), evidence.baseline.best_value(metric)
+    value = evidence.final.best_value(metric)
     if value is None or reference is None:
         return failed(f"{metric} was not recorded by both runs", required, evidence.start(RunKind.FINAL))
     found = drift(value, reference, str(evidence.project.goal["direction"]))
-    measured = f"validation {metric} {value:.6g}, baseline {reference:.6g}: {100 * abs(found):.2f} % "
+    measured = f"validation {metric} {value:.6g}, {source} {reference:.6g}: {100 * abs(found):.2f} % "
     remedy = _after_drift(evidence, [evidence.baseline.id, evidence.final.id])
     return judged(found <= allowed, measured + ("worse" if found > 0 else "better"), required, remedy)
 
 
+def _allowed_drift(evidence: Evidence, line: CheckLine) -> float:
+    """Return the project's own bound where its configuration sets one, else the checklist's."""
+    own = evidence.config.evaluation_gate.max_drift if evidence.config.evaluation_gate is not None else None
+    return own if own is not None else line.threshold or 0.0
+
+
 def _after_drift(evidence: Evidence, ids: list[str]) -> NextCall:
-    """Make what was chosen the configuration, with a baseline of its own; where it is already, see what differs."""
+    """Leave an overlay out; make what was chosen the configuration; where it is already, see what differs."""
+    if evidence.final is not None and overlay_of_run(evidence, evidence.final):
+        why = "without the overlay, as the gates accepted it; or with another: changes={…}"
+        return evidence.call("start_training", why, kind=RunKind.FINAL.value)
     chosen = evidence.confirmation.get("best_parameters")
     if chosen and evidence.final is not None and evidence.final.row.config_digest != evidence.config_digest:
         why = f"compare_runs(run_ids={ids}) shows what differs; every gate anew, with a baseline of what was chosen"

@@ -1,41 +1,36 @@
-"""Optimization: skipped when the baseline meets the goal, otherwise an improvement that holds over several seeds."""
+"""Optimization: an improvement that holds over seeds; or the goal is met, the owner accepts, or it is concluded."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.attempts import told
-from trainwright.tools.gates.improvement import measure_improvement
+from trainwright.tools.gates.attempts import told as told_attempts
+from trainwright.tools.gates.exits import exit_of, grounds
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.searched import study_differences
-from trainwright.trainer.config import SearchSection
+from trainwright.tools.gates.searches import (
+    conclude,
+    first_search,
+    next_search,
+    resumed_search,
+    search_anew,
+    studies_of,
+    studies_under_way,
+)
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
 
-MOST_REPEATS = 20
 MOST_NAMED = 3
-
-
-def baseline_meets_goal(evidence: Evidence) -> bool:
-    """Return whether the baseline's best validation value reaches the project's target."""
-    return evidence.baseline is not None and evidence.reaches_goal(evidence.baseline.best_value(evidence.goal_metric))
-
-
-def improvement_validated(evidence: Evidence) -> bool:
-    """Return whether the study's improvement over the baseline lies above the spread over seeds."""
-    if evidence.study is None or evidence.study.state != "completed":
-        return False
-    measured, _ = measure_improvement(evidence)
-    return measured.get("validated") is True
-
-
-def is_skipped(evidence: Evidence) -> bool:
-    """Return whether the phase may be skipped: the goal is met, and no search has proved to be better."""
-    return baseline_meets_goal(evidence) and not improvement_validated(evidence)
+ENDS_WITHOUT = {
+    "skipped": "skipped: the baseline meets the goal",
+    "accepted": "accepted: the owner accepts the baseline's result",
+    "concluded": "concluded below the goal: the baseline's configuration stands",
+}
+"""Exits by which nothing of a study is finalized."""
 
 
 @check("optimization.needed")
@@ -45,29 +40,34 @@ def needed(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed("no baseline", evidence.goal_text, evidence.start(RunKind.BASELINE))
     value = evidence.baseline.best_value(evidence.goal_metric)
     shown = "not measured" if value is None else f"{value:.6g}"
-    verdict = "met: optimization may be skipped" if baseline_meets_goal(evidence) else "not met: a search is needed"
+    is_met = evidence.reaches_goal(value)
+    verdict = "met: optimization may be skipped" if is_met else "not met"
     measured = f"baseline {evidence.goal_metric} {shown} ({verdict})"
-    return passed("; ".join(filter(None, [measured, told(evidence)])), evidence.goal_text)
+    return passed("; ".join(filter(None, [measured, told_attempts(evidence)])), evidence.goal_text)
 
 
 @check("optimization.study_completed")
 def study_completed(evidence: Evidence, line: CheckLine) -> Outcome:
     """A study on this configuration came to its end."""
-    if is_skipped(evidence):
-        return not_applicable("skipped: the baseline meets the goal", line.text)
+    if without := _without(evidence):
+        return not_applicable(without, line.text)
     study = evidence.study
     if study is None:
-        return failed("no study on this configuration", line.text, evidence.search("search for better"))
+        return failed("no study on this configuration", line.text, first_search(evidence))
     return judged(study.state == "completed", f"{study.id} is {study.state}", line.text, _study_next(evidence))
 
 
 @check("optimization.best_configuration")
 def best_configuration(evidence: Evidence, line: CheckLine) -> Outcome:
     """The study names one best configuration."""
-    if is_skipped(evidence):
-        return not_applicable("skipped: the baseline's configuration stands", line.text)
+    without = _without(evidence)
+    if without and not evidence.concludes:
+        return not_applicable(without, line.text)
     if differences := study_differences(evidence):
-        return failed("; ".join(differences[:MOST_NAMED]), line.text, _search_anew(evidence))
+        why = "the record of that one does not hold"
+        return failed("; ".join(differences[:MOST_NAMED]), line.text, search_anew(evidence, why))
+    if without:
+        return not_applicable(without, line.text)
     best = evidence.confirmation.get("best_parameters")
     return judged(bool(best), best or "none yet", line.text, _study_next(evidence))
 
@@ -76,44 +76,47 @@ def best_configuration(evidence: Evidence, line: CheckLine) -> Outcome:
 def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
     """The improvement's confidence interval over repeated seeds lies above zero."""
     required = f"over at least {line.threshold:.0f} seeds: interval above zero, mean above the baseline's spread"
-    if is_skipped(evidence):
-        return not_applicable("skipped: the baseline meets the goal", required)
-    found, problems = measure_improvement(evidence)
+    if without := _without(evidence):
+        return not_applicable(without, required)
+    found, problems = evidence.improvement
     if problems:
-        return failed("; ".join(problems[:MOST_NAMED]), required, _study_next(evidence))
+        return failed("; ".join(problems[:MOST_NAMED]), required, _study_next(evidence, problems[0]))
     interval = f"{100 * found['confidence']:.4g} % [{found['improvement_low']:+.4g}, {found['improvement_high']:+.4g}]"
     seeds = f"over {len(found['seeds'])} seeds, spread {found['baseline_spread']:.4g}"
     measured = f"{found['improvement_mean']:+.4g}, {interval} {seeds}, look {found['look']}"
     if found["validated"]:
         return passed(measured, required)
-    return failed(measured, required, _search_on(evidence, found))
+    return failed(measured, required, next_search(evidence, found))
 
 
-def _search_on(evidence: Evidence, found: dict[str, Any]) -> NextCall:
-    """Name the search after one that was not validated: more seeds for a gain above the noise, else more trials."""
-    assert evidence.study is not None, "what was measured was measured on its repetitions"  # noqa: S101
-    search = SearchSection.model_validate(evidence.study.search)
-    repeats = min(2 * search.confirmation_repeats, MOST_REPEATS)
-    if found["improvement_mean"] > found["baseline_spread"] and repeats > search.confirmation_repeats:
-        changes: dict[str, Any] = {"confirmation_repeats": repeats}
-        why = "the gain exceeds the spread, and so few seeds give a wide interval"
-    else:
-        changes = {"trials": 2 * search.trials}
-        why = "the gain lies within the noise: more trials, and other keys or wider ranges"
-    wanted = search.model_copy(update=changes).model_dump(mode="json", exclude_defaults=True)
-    return evidence.call("start_tuning", why, search=wanted)
+@check("optimization.conclusion_grounded")
+def conclusion_grounded(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Ending below the goal has a ground: a study that ended, no trial left, or nothing to search."""
+    required = "a study on this configuration that has ended, no trial left, or a search that could change nothing"
+    if not evidence.concludes or exit_of(evidence) in {"passed", "skipped", "accepted"}:
+        return not_applicable("not concluded below the goal", required)
+    found = grounds(evidence)
+    return judged(bool(found), found or "no study has ended", required, _study_next(evidence))
 
 
-def _search_anew(evidence: Evidence) -> NextCall:
-    """Name a study of its own: the same search would find the one whose record does not hold."""
-    told = next(body["search"] for _, body in reversed(evidence.entries("study")) if "search" in body)
-    search = SearchSection.model_validate(told)
-    wanted = search.model_copy(update={"seed": search.seed + 1}).model_dump(mode="json", exclude_defaults=True)
-    return evidence.call("start_tuning", "a new study: the record of that one does not hold", search=wanted)
+def _without(evidence: Evidence) -> str:
+    """Return why the phase ends without a search's result; empty where it needs one."""
+    return ENDS_WITHOUT.get(str(exit_of(evidence)), "")
 
 
-def _study_next(evidence: Evidence) -> NextCall:
-    if evidence.study is None or evidence.study.state in {"completed", "failed", "stopped"}:
-        return evidence.search("search for a better configuration")
-    arguments = {"study_id": evidence.study.id, "wait_seconds": 50}
-    return NextCall(tool="tuning_status", arguments=arguments, why=f"the study is {evidence.study.state}")
+def _study_next(evidence: Evidence, why: str = "") -> NextCall:
+    """Name the call that brings the study to its end, or what comes after it."""
+    under_way = studies_under_way(evidence)
+    if under_way:
+        arguments = {"study_id": under_way[-1], "wait_seconds": 50}
+        return NextCall(tool="tuning_status", arguments=arguments, why="the study is under way")
+    study = evidence.study
+    told = studies_of(evidence).get(study.id) if study is not None else None
+    if study is None or told is None:  # a row without an entry in the ledger is no study
+        return first_search(evidence)
+    if study.state == "stopped":
+        return resumed_search(evidence, told)
+    if "same weights" in why:
+        return conclude(evidence, f"another search could show no more: {why}")
+    cause = (told.get("failure") or {}).get("message", "")
+    return search_anew(evidence, why or f"{study.id} {study.state} {cause}".strip())

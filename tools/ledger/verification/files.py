@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.publication import NAMING
 from trainwright.tools.gates.releases import KEPT
+from trainwright.tools.ledger.facts import PRUNED
 from trainwright.tools.ledger.run_keys import end_differences
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where, deleted_projects, found
@@ -102,10 +105,24 @@ def verify_checkpoints(case: Case) -> Found:
         directory = case.workspace.run_directory(row.project, row.id)
         try:
             count += len(list_checkpoints(directory))
-            problems += case.inspection.checkpoint_problems(directory, case.project(row.project).run_keys[row.id])
+            facts = case.project(row.project)
+            own = facts.run_keys[row.id], facts.pruned[row.id]
+            problems += case.inspection.checkpoint_problems(directory, *own)
         except TrainwrightError as error:
             problems.append(f"run {row.id}: {error.message}")
+    problems += _pruned_in_use(case)
     return count, found("checkpoint", problems)
+
+
+def _pruned_in_use(case: Case) -> list[str]:
+    """Name tombstones that pruning would not have written. A project that cannot be read is named by other parts."""
+    from trainwright.tools.checkpoint_manager.retention import pruned_in_use
+
+    problems: list[str] = []
+    for project in sorted({str(entry.project) for entry, _ in case.of(PRUNED)}):
+        with suppress(TrainwrightError):
+            problems += pruned_in_use(Evidence(case.session, case.workspace, project, inspection=case.inspection))
+    return problems
 
 
 def verify_artifacts(case: Case) -> Found:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import trainwright
 from trainwright.tools.gates.checklist import checklist_digest, load_checklist
+from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.keeper import (
     as_recorded,
     evaluate_line,
@@ -125,6 +126,8 @@ class _Verdict:
         ]  # fmt: skip
         if "final_values" in self.body and self.body["final_values"] != final_values(self.evidence):
             found.append(self._finding("the final configuration does not follow from the evidence"))
+        if "ending" in self.body and self.body["ending"] != ending(self.evidence, self.phase):
+            found.append(self._finding("how far the project came does not follow from the evidence"))
         if self.body.get("release", derived := sealed_release(self.evidence)) != derived:
             found.append(self._finding(f"release recorded {_short(self.body['release'])}, derived {_short(derived)}"))
         return found

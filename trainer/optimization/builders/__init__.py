@@ -1,7 +1,7 @@
 """One file for each family of optimizers, and the table by which the configuration finds them.
 
 A builder takes its section and torch's parameter groups. Packages other than torch are imported inside it. Muon, which
-divides the parameters itself, has a form of its own (muon.py).
+divides the parameters itself, has a form of its own (muon.py); so has the user's own (assembly/own_optimizer.py).
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from collections.abc import Callable
 
 from torch.optim import Optimizer
 
+from trainwright.trainer.optimization.builders.adadelta import build_adadelta
 from trainwright.trainer.optimization.builders.adafactor import build_adafactor
+from trainwright.trainer.optimization.builders.adagrad import build_adagrad
 from trainwright.trainer.optimization.builders.adam import build_adam, build_adamw
 from trainwright.trainer.optimization.builders.adam8bit import build_adam8bit
 from trainwright.trainer.optimization.builders.layerwise import build_lamb, build_lars
+from trainwright.trainer.optimization.builders.lbfgs import build_lbfgs
 from trainwright.trainer.optimization.builders.lion import build_lion
 from trainwright.trainer.optimization.builders.muon import build_muon
+from trainwright.trainer.optimization.builders.rmsprop import build_rmsprop
 from trainwright.trainer.optimization.builders.schedule_free import build_schedule_free_adamw, build_schedule_free_sgd
 from trainwright.trainer.optimization.builders.sgd import build_sgd
 
@@ -30,6 +34,10 @@ BUILDERS: dict[str, Callable[..., Optimizer]] = {
     "adafactor": build_adafactor,
     "schedule_free_adamw": build_schedule_free_adamw,
     "schedule_free_sgd": build_schedule_free_sgd,
+    "adadelta": build_adadelta,
+    "rmsprop": build_rmsprop,
+    "adagrad": build_adagrad,
+    "lbfgs": build_lbfgs,
 }
 FUSED = frozenset({"adamw", "sgd", "adam"})
 """Those with kernels that can skip an update on the device; their builders take `fused`."""

@@ -50,15 +50,15 @@ def checkpoint_manifest(scene: Scene) -> None:
 
 @forged(
     "checkpoint-from-elsewhere",
-    "Replace the final run's best checkpoint by one of another run, manifest and all",
+    "Replace the final run's best checkpoint by another one, manifest and all",
     at="exported",
-    rule="run final-.*manifest.json was changed after it was sealed",
+    rule="run baseline-.*manifest.json was changed after it was sealed",
 )
 def checkpoint_from_elsewhere(scene: Scene) -> None:
-    target = _best(scene.run("final"))
+    target, *_, other = sorted((scene.run("baseline") / "checkpoints").glob("step-*"))  # the baseline is the final run
     own = {key: value for key, value in _manifest(target).items() if key not in {"files", "digest"}}
     shutil.rmtree(target)
-    shutil.copytree(_best(scene.run("baseline")), target)
+    shutil.copytree(other, target)
     fit_manifest(target, own)
 
 
@@ -69,7 +69,7 @@ def checkpoint_from_elsewhere(scene: Scene) -> None:
     rule="index.json was changed after it was sealed",
 )
 def checkpoint_tags(scene: Scene) -> None:
-    path = scene.run("final") / "checkpoints" / "index.json"
+    path = scene.run("baseline") / "checkpoints" / "index.json"
     text = path.read_text()
     path.write_text(text.replace("best", "\u0000").replace("last", "best").replace("\u0000", "last"))
 
@@ -98,7 +98,7 @@ def checkpoint_link(scene: Scene) -> None:
     shows=("GATE-1", "PHASE-6"),
 )
 def export_of_a_forged_run(scene: Scene) -> None:
-    folder = _best(scene.run("final"))
+    folder = _best(scene.run("baseline"))
     flip_byte(folder / "model.safetensors")
     fit_manifest(folder)
     scene.attempt("pass_gate", project=NAME, phase="finalization")

@@ -120,11 +120,11 @@ calls(
     ("export_model", {"run_id": newest("baseline")}),
 )
 calls(
-    "export-the-baseline",
+    "export-another-run",
     "Export another run than the final one in finalization",
     "tuned",
     "is no final run of project",
-    ("export_model", {"run_id": newest("baseline")}),
+    ("export_model", {"run_id": newest("smoke")}),
 )
 calls(
     "second-look",

@@ -164,13 +164,15 @@ def short_baseline(scene: Scene) -> None:
 
 @refused(
     "tuned-final",
-    "Change the configuration of the final run",
+    "Change what the final run learns",
     at="tuned",
-    rule="it trains what the optimization gate settled",
+    rule="A final run may not set optimizer.learning_rate",
     shows=("GATE-1", "PHASE-6"),
 )
 def tuned_final(scene: Scene) -> None:
-    scene.attempt("start_training", project=NAME, kind="final", changes={"training.epochs": 50})
+    scene.attempt(
+        "start_training", project=NAME, kind="final", changes={"training.epochs": 50, "optimizer.learning_rate": 0.5}
+    )
 
 
 @detected(
@@ -186,7 +188,7 @@ def determinism_off(scene: Scene) -> None:
 
 @refused(
     "optimize-without-improvement",
-    "Skip the optimization although the baseline misses the goal",
+    "Skip or conclude the optimization although the baseline misses the goal and nothing was searched",
     at="empty",
     rule="optimization gate of flowers stays closed.*study_completed: measured no study|final needs the finalization",
     shows=("GATE-1", "PHASE-5"),
@@ -196,6 +198,7 @@ def optimize_without_improvement(scene: Scene) -> None:
     _diagnosed(scene, SLOW_LEARNER)
     assert scene.must("project_status", project=NAME)["phase"] == "optimization"
     scene.attempt("pass_gate", project=NAME, phase="optimization")
+    scene.attempt("pass_gate", project=NAME, phase="optimization", conclude=True)
     scene.attempt("start_training", project=NAME, kind="final")
 
 

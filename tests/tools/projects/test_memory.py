@@ -1,0 +1,158 @@
+"""`next` has a memory: what came to nothing is not proposed again until something has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.tools.projects.conftest import NAME, finish
+
+from trainwright.tools import projects
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.memory import in_vain
+from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.records import latest_config
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.run import RunKind
+
+At = Callable[[str], Workspace]
+MOST_CALLS = 8
+
+
+def break_the_code(folder: Path) -> None:
+    path = folder / "flower_model.py"
+    path.write_text(path.read_text().replace("nn.Linear(4, width)", "nn.Linear(5, width)"))
+
+
+def leave_few_rows(folder: Path) -> None:
+    path = folder / "iris.csv"
+    head, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([head, *rows[::8]]) + "\n")
+
+
+def spoil_a_cell(folder: Path) -> None:
+    path = folder / "iris.csv"
+    path.write_text(path.read_text().replace("5.1,", "about five,", 1))
+
+
+def call_it(workspace: Workspace, call: NextCall) -> NextCall | None:
+    """Make a call as the server would; a refusal's own next is what it gives."""
+    arguments = dict(call.arguments)
+    try:
+        if call.tool == "start_training":
+            return finish(workspace, start_run(workspace, NAME, RunKind(arguments["kind"])).run_id).next
+        if call.tool == "diagnose_run":
+            return projects.diagnose(workspace, NAME, arguments["run_id"]).next
+        if call.tool == "configure":
+            return projects.configure(workspace, NAME, changes=arguments["changes"]).next
+        if call.tool == "pass_gate":
+            return projects.pass_gate(workspace, NAME, arguments["phase"]).next
+    except GateRefusedError as error:
+        return NextCall.model_validate(error.details["next"])
+    raise AssertionError(f"the test does not know {call}")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.requirement("GATE-7", "PHASE-10")
+@pytest.mark.parametrize("harm", [break_the_code, leave_few_rows, spoil_a_cell], ids=lambda harm: harm.__name__)
+def test_following_next_never_makes_a_call_twice_on_the_same_digests(at: At, harm: Callable[[Path], None]) -> None:
+    workspace = at("created")
+    code = workspace.path.parent / "code"
+    whole = {path: path.read_text() for path in code.iterdir() if path.is_file()}
+    harm(code)
+    made: list[tuple[str, str]] = []
+    status = projects.project_status(workspace, NAME)
+    assert isinstance(status, projects.ProjectStatus)
+    call = status.next
+    while call is not None and call.tool != "read_document":
+        with workspace.session() as session:
+            made.append((str(call), latest_config(session, NAME).digest))
+        assert len(made) <= MOST_CALLS, made
+        call = call_it(workspace, call)
+    assert len(set(made)) == len(made), made
+    assert call is not None, "it says what is to be mended"
+    assert call.why
+    again = projects.project_status(workspace, NAME).next  # type: ignore[union-attr]
+    assert again is None or again.tool in {"read_document", "diagnose_run"}
+
+    for path, text in whole.items():
+        path.write_text(text)
+    mended = projects.project_status(workspace, NAME).next  # type: ignore[union-attr]
+    assert mended is not None
+    assert (mended.tool, mended.arguments["kind"]) == ("start_training", "smoke")
+
+
+@pytest.mark.requirement("GATE-7", "GATE-2")
+def test_a_refusal_names_no_call_that_came_to_nothing(at: At) -> None:
+    workspace = at("created")
+    leave_few_rows(workspace.path.parent / "code")
+    finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    for order in (
+        lambda: projects.pass_gate(workspace, NAME, "planning"),
+        lambda: start_run(workspace, NAME, RunKind.BASELINE),
+    ):
+        with pytest.raises(GateRefusedError) as refused:
+            order()
+        assert refused.value.details["next"]["tool"] != "start_training"
+
+
+@pytest.mark.requirement("GATE-7")
+def test_a_change_that_is_the_case_already_or_was_tried_and_left_is_in_vain(at: At) -> None:
+    from trainwright.tools.gates.evidence import Evidence
+
+    workspace = at("based")
+    projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 0.01})
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+
+        def judged(rate: float) -> str:
+            changes = {"optimizer.learning_rate": rate}
+            return in_vain(evidence, NextCall(tool="configure", arguments={"project": NAME, "changes": changes}))
+
+        assert "already" in judged(0.01)
+        assert "tried" in judged(0.02)
+        assert judged(0.005) == ""
+
+
+@pytest.mark.requirement("GATE-7")
+def test_a_search_over_keys_that_the_run_makes_no_use_of_is_in_vain() -> None:
+    config = parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}})
+    unused = {"ignored_keys": ["optimizer", "schedule"]}
+    run = SimpleNamespace(part=lambda name: unused)
+    evidence: Any = SimpleNamespace(
+        baseline=run,
+        smoke=None,
+        config=config,
+        name=NAME,
+        config_digest="",
+        session=SimpleNamespace(scalars=lambda q: []),
+    )
+
+    def judged(*keys: str) -> str:
+        space = {key: {"type": "float", "low": 0.1, "high": 1.0} for key in keys}
+        return in_vain(evidence, NextCall(tool="start_tuning", arguments={"search": {"trials": 2, "space": space}}))
+
+    assert "optimizer.learning_rate" in judged("optimizer.learning_rate")
+    assert judged("optimizer.learning_rate", "task.args.rate") == ""
+
+
+@pytest.mark.requirement("GATE-7", "GATE-2", "PHASE-10")
+def test_a_smoke_run_whose_data_cannot_pass_planning_says_so_in_its_own_answer(at: At) -> None:
+    workspace = at("created")
+    leave_few_rows(workspace.path.parent / "code")
+    view = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    closed = {check.id: check for check in view.planning_closed_by}
+    assert "validation 4" in closed["planning.data_volume"].measured
+    assert "at least 10" in closed["planning.data_volume"].required
+    assert view.next.tool != "pass_gate"
+
+    fine = at("smoked")
+    status = projects.project_status(fine, NAME)
+    assert isinstance(status, projects.ProjectStatus)
+    again = start_run(fine, NAME, RunKind.SMOKE)
+    assert (again.planning_closed_by, status.next and status.next.tool) == (None, "pass_gate")

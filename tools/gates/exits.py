@@ -1,0 +1,107 @@
+"""How a project leaves optimization, and how far it came: below its goal too, it reaches an end (PHASE-10).
+
+The owner's acceptance is a grant; concluding is the agent's choice of an exit and claims nothing: what is finalized is
+what is validated, else the baseline's configuration, and every report says at its head that the goal was not reached.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.searches import ended_studies, studies_under_way, unused_keys
+from trainwright.tools.owner.grants import accepted_values, by_whom, granting
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+
+Exit = Literal["passed", "skipped", "accepted", "concluded"]
+
+
+def baseline_value(evidence: Evidence) -> float | None:
+    """Return the goal's metric at the baseline's best epoch."""
+    return evidence.baseline.best_value(evidence.goal_metric) if evidence.baseline is not None else None
+
+
+def improvement_validated(evidence: Evidence) -> bool:
+    """Return whether the study's improvement over the baseline lies above the spread over seeds."""
+    if evidence.study is None or evidence.study.state != "completed":
+        return False
+    return evidence.improvement[0].get("validated") is True
+
+
+def is_accepted(evidence: Evidence, value: float | None) -> bool:
+    """Return whether the owner accepts a value of the goal's metric: it, or a worse one, was granted."""
+    sign = 1.0 if evidence.goal["direction"] == "maximize" else -1.0
+    return value is not None and any(sign * value >= sign * least for least in accepted_values(evidence.grants))
+
+
+def exit_of(evidence: Evidence) -> Exit | None:
+    """Return how optimization ends as things stand; None where a search has still to show an improvement."""
+    if improvement_validated(evidence):
+        return "passed"
+    value = baseline_value(evidence)
+    if evidence.reaches_goal(value):
+        return "skipped"
+    if is_accepted(evidence, value):
+        return "accepted"
+    return "concluded" if evidence.concludes and grounds(evidence) else None
+
+
+def grounds(evidence: Evidence) -> str:
+    """Return what allows to conclude below the goal; empty where a search must come first, or is under way."""
+    if studies_under_way(evidence):
+        return ""
+    ended = ended_studies(evidence)
+    if ended:
+        return f"{len(ended)} {'study' if len(ended) == 1 else 'studies'} ended: {ended[-1]}"
+    if evidence.trials_left < 1:
+        return "no trial is left of the limits"
+    unused = unused_keys(evidence)
+    return f"a search could change nothing: the run makes no use of {', '.join(unused)}" if unused else ""
+
+
+def ending(evidence: Evidence, phase: Phase) -> dict[str, Any]:
+    """Return what a decision records of the goal: both goals, what was reached, and why it may end below.
+
+    Returns:
+        goal {metric, direction, target}; original_target where the owner revised it; reached; met; accepted_by where
+        the owner accepts what was reached; concluded: the grounds.
+    """
+    value = reached(evidence, phase)
+    found: dict[str, Any] = {"goal": evidence.goal, "reached": value, "met": evidence.reaches_goal(value)}
+    if evidence.goal != evidence.project.goal:
+        found["original_target"] = evidence.project.goal["target"]
+        found["revised_by"] = granting(evidence.answers, evidence.settings, "goal")
+    if not found["met"] and is_accepted(evidence, value):
+        found["accepted_by"] = granting(evidence.answers, evidence.settings, "acceptance")
+    if phase is Phase.OPTIMIZATION and exit_of(evidence) == "concluded":
+        found["concluded"] = grounds(evidence)
+    return found
+
+
+def reached(evidence: Evidence, phase: Phase) -> float | None:
+    """Return the goal's metric of what is finalized: of the final run, and before it of what was chosen."""
+    if phase is Phase.FINALIZATION:
+        return evidence.final.best_value(evidence.goal_metric) if evidence.final is not None else None
+    if improvement_validated(evidence):
+        return float(evidence.confirmation["best_value"])
+    return baseline_value(evidence)
+
+
+def verdict(evidence: Evidence, phase: Phase) -> str:
+    """Return the first sentence of every report: `Goal not reached: 0.81 of 0.9 (validation accuracy)`."""
+    return worded(ending(evidence, phase))
+
+
+def worded(end: dict[str, Any]) -> str:
+    """Word what a decision records of the goal."""
+    goal, value = end["goal"], end["reached"]
+    shown = "not measured" if value is None else f"{value:.6g}"
+    sentence = f"Goal {'reached' if end['met'] else 'not reached'}: {shown} of {goal['target']:g}"
+    sentence += f" (validation {goal['metric']}, {'lower' if goal['direction'] == 'minimize' else 'higher'} is better)"
+    if "original_target" in end:
+        sentence += f"; revised from {end['original_target']:g}{by_whom(end['revised_by'])}"
+    if "accepted_by" in end:
+        sentence += f"; accepted{by_whom(end['accepted_by'])}"
+    return f"{sentence}; concluded below it: {end['concluded']}" if "concluded" in end else sentence

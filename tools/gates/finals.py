@@ -1,0 +1,65 @@
+"""Which run leaves the house: a final run of the accepted configuration, with an overlay or none, or what is proven.
+
+Where the accepted configuration is the baseline's own, the baseline is that training already: it is not repeated but
+replayed, exported and judged. A final run that was ordered all the same, or with an overlay, takes its place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.gates.overlay import accepts
+from trainwright.trainer.config import apply_changes, config_digest, parse_config
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+
+def final_of(evidence: Evidence) -> RunEvidence | None:
+    """Return the newest final run of what optimization settled, completed ones first; without any, its baseline."""
+    values = evidence.final_values
+    if values is None:
+        return None
+    ids = [
+        run_id
+        for run_id, body in evidence.facts.started.items()
+        if (body["kind"], body["study"]) == (RunKind.FINAL, None) and _is_of(values, body)
+    ]
+    found = [run for run_id in reversed(ids) if (run := evidence.run(run_id)) is not None]
+    return next((run for run in found if run.is_complete), found[0] if found else _proven(evidence, values))
+
+
+def overlay_of_run(evidence: Evidence, run: RunEvidence) -> dict[str, Any]:
+    """Return what a run laid over the accepted configuration, by its entry in the ledger."""
+    return dict(evidence.facts.started.get(run.id, {}).get("overlay") or {})
+
+
+def is_reused(evidence: Evidence) -> bool:
+    """Return whether the baseline stands as the final run."""
+    return evidence.final is not None and evidence.final.row.kind == RunKind.BASELINE
+
+
+def accepted_result(evidence: Evidence) -> tuple[str, float | None]:
+    """Return what the accepted configuration reached, and by which run: its best trial, or the baseline."""
+    best = evidence.confirmation.get("best_parameters")
+    values = evidence.final_values
+    if best and values is not None and _digest(apply_changes(evidence.version.values, best)) == _digest(values):
+        return "best trial", float(evidence.confirmation["best_value"])
+    baseline = evidence.baseline
+    return "baseline", baseline.best_value(evidence.goal_metric) if baseline is not None else None
+
+
+def _proven(evidence: Evidence, values: dict[str, Any]) -> RunEvidence | None:
+    baseline = evidence.baseline
+    is_same = baseline is not None and baseline.row.config_digest == _digest(values)
+    return baseline if baseline is not None and is_same and baseline.is_complete else None
+
+
+def _is_of(values: dict[str, Any], body: dict[str, Any]) -> bool:
+    overlay = body.get("overlay") or {}
+    return accepts(values, overlay, body["config_digest"])
+
+
+def _digest(values: dict[str, Any]) -> str:
+    return config_digest(parse_config(values))

@@ -1,0 +1,230 @@
+"""What was tried on the digests that hold now: `next` never proposes what came to nothing on them (GATE-7).
+
+Derived from ledger and runs at each call, and stored nowhere. A call is in vain where its outcome is known: it would
+give back what is complete, fail or be refused for the same cause, or change what nothing makes use of.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from trainwright.tools.gates.finals import is_reused
+from trainwright.tools.gates.replays import compared
+from trainwright.tools.gates.staleness import exemption_changes, inherited
+from trainwright.tools.owner.grants import operations
+from trainwright.tools.workspace.tables import Study
+from trainwright.trainer.config import SearchSection, config_digest, merge_changes, parse_config
+from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from trainwright.tools.answers import NextCall
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+OUTSIDE = frozenset({"limit", "storage", "out_of_memory", "interrupted"})
+"""Failures whose cause may lie outside the digests: such a run is tried once more."""
+MOST_FILES = 20_000
+MOST_CHARACTERS = 160
+REPEATING = {"verify_reproducibility": RunKind.REPLAY, "export_model": RunKind.EXPORT}
+
+
+def in_vain(evidence: Evidence, call: NextCall) -> str:
+    """Return why a call would come to nothing on the digests that hold; empty where it may bring the project on."""
+    judge = _JUDGES.get(call.tool)
+    try:
+        return judge(evidence, call.arguments) if judge is not None else ""
+    except TrainwrightError:  # a record or a configuration that cannot be read: its check says so
+        return ""
+
+
+def complete_run(
+    evidence: Evidence, kind: RunKind, config: str, source: str | None = None, max_steps: int | None = None
+) -> RunEvidence | None:
+    """Return the complete run that an order of this kind would only repeat; None where there is reason to repeat it.
+
+    Reasons are a record that was changed, surroundings that are others now, and a replay that differed.
+
+    Args:
+        config: digest of the configuration that is ordered.
+    """
+    run = evidence.newest(kind, config=config, source=source)
+    if run is None and kind is RunKind.FINAL and is_reused(evidence):
+        run = evidence.final if evidence.final is not None and evidence.final.row.config_digest == config else None
+    if run is None or not run.is_complete or run.directory.specification().max_steps != max_steps:
+        return None
+    is_other = run.differences or evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants))
+    return None if is_other or _must_be_repeated(evidence, run, kind) else run
+
+
+def failed_alike(evidence: Evidence, kind: RunKind, config: str, source: str | None = None) -> RunEvidence | None:
+    """Return the latest run of this order where it failed and nothing has changed since; None otherwise."""
+    found = list(islice(_latest(evidence, kind, config, source), 2))
+    ended = [run for run in found if run.status.state in {RunState.FAILED, RunState.INTERRUPTED}]
+    if not ended or ended[0] is not found[0] or not is_unchanged(evidence, ended[0]):
+        return None
+    if _category(ended[0]) in OUTSIDE and (len(ended) < 2 or _category(ended[1]) not in OUTSIDE):
+        return None
+    return ended[0]
+
+
+def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
+    """Whether the code, data and packages are those that a run met; one that failed early may not have listed them."""
+    if evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants)):
+        return False
+    listed = [run.part("code").get("files"), run.part("data").get("splits")]
+    return all(listed) or not _touched_since(Path(evidence.project.code_root), run.row.created_at.timestamp())
+
+
+def ignored(evidence: Evidence, keys: Mapping[str, Any] | list[str]) -> list[str]:
+    """Return those of the keys that the newest run of the configuration reported as ones it makes no use of."""
+    run = evidence.baseline or evidence.smoke
+    unused = run.part("resolved").get("ignored_keys") or [] if run is not None else []
+    return [key for key in keys if any(key == name or key.startswith(f"{name}.") for name in unused)]
+
+
+def _start(evidence: Evidence, arguments: dict[str, Any]) -> str:
+    if arguments.get("changes") or arguments.get("template"):
+        return ""
+    kind = RunKind(arguments["kind"])
+    if kind not in {RunKind.SMOKE, RunKind.BASELINE, RunKind.FINAL}:
+        return ""
+    values = evidence.final_values if kind is RunKind.FINAL else None
+    digest = evidence.config_digest if values is None else config_digest(parse_config(values))
+    return _of_runs(evidence, kind, digest)
+
+
+def _repeat(kind: RunKind) -> Callable[[Evidence, dict[str, Any]], str]:
+    def judge(evidence: Evidence, arguments: dict[str, Any]) -> str:
+        source = evidence.run(arguments["run_id"]) if arguments.get("run_id") else evidence.final
+        return _of_runs(evidence, kind, source.row.config_digest, source.id) if source is not None else ""
+
+    return judge
+
+
+def _of_runs(evidence: Evidence, kind: RunKind, digest: str, source: str | None = None) -> str:
+    bound = _smoke_steps(evidence) if kind is RunKind.SMOKE else None
+    complete = complete_run(evidence, kind, digest, source, bound)
+    if complete is not None:
+        return f"{complete.id} is complete, and nothing has changed since"
+    failed = failed_alike(evidence, kind, digest, source)
+    return f"nothing has changed since {failed.id} {_told(failed)}" if failed is not None else ""
+
+
+def _smoke_steps(evidence: Evidence) -> int | None:
+    return evidence.smoke.directory.specification().max_steps if evidence.smoke is not None else None
+
+
+def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
+    changes = arguments.get("changes")
+    if not changes or set(arguments) - {"project", "changes", "reason"}:
+        return ""
+    if unused := ignored(evidence, list(changes)):
+        return f"the run makes no use of {', '.join(unused)}" if len(unused) == len(changes) else ""
+    digest = config_digest(parse_config(merge_changes(evidence.version.values, changes)))
+    if digest == evidence.config_digest:
+        return "the configuration has these values already"
+    held = [number for number, body in evidence.facts.configurations.items() if body["digest"] == digest]
+    tried = any(body["config_digest"] == digest for body in evidence.facts.started.values())
+    return f"version {held[-1]} had these values, was tried and left" if held and tried else ""
+
+
+def _tune(evidence: Evidence, arguments: dict[str, Any]) -> str:
+    told = arguments.get("search")
+    section = SearchSection.model_validate(told) if told else evidence.config.search
+    if section is None:
+        return ""
+    unused = ignored(evidence, list(section.space))
+    if len(unused) == len(section.space):
+        return f"the run makes no use of {', '.join(unused)}"
+    query = select(Study).where(Study.project == evidence.name, Study.base_config_digest == evidence.config_digest)
+    wanted = section.model_dump(mode="json")
+    same = [study for study in evidence.session.scalars(query) if study.search == wanted and study.state == "completed"]
+    return f"{same[-1].id} has searched just that" if same else ""
+
+
+def _look(evidence: Evidence, arguments: dict[str, Any]) -> str:
+    run = evidence.run(arguments.get("run_id", ""))
+    return f"{run.id} has ended" if run is not None and run.sealed is not None and run.status.state.is_ended else ""
+
+
+def _diagnose(evidence: Evidence, arguments: dict[str, Any]) -> str:
+    run = evidence.baseline
+    if run is None or not run.is_complete or arguments.get("run_id") not in {None, run.id}:
+        return ""
+    bodies = [body for _, body in evidence.entries("diagnosis") if body["run_id"] == run.id]
+    changed = [name for name, digest in bodies[-1]["artifacts"].items() if evidence.artifact_digest(name) != digest] \
+        if bodies else [""]  # fmt: skip
+    return "" if changed else f"{run.id} was diagnosed, and the report stands"
+
+
+def _status(evidence: Evidence, arguments: dict[str, Any]) -> str:  # noqa: ARG001 - as of all judges
+    return "it only says again where the project stands"
+
+
+_JUDGES: dict[str, Callable[[Evidence, dict[str, Any]], str]] = {
+    "start_training": _start,
+    "verify_reproducibility": _repeat(RunKind.REPLAY),
+    "export_model": _repeat(RunKind.EXPORT),
+    "configure": _configure,
+    "start_tuning": _tune,
+    "run_status": _look,
+    "diagnose_run": _diagnose,
+    "project_status": _status,
+}
+
+
+def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bool:
+    """Whether a gate needs another one: other evidence than planning's, or weights that did not come out again."""
+    smoke = evidence.smoke
+    if kind in {RunKind.BASELINE, RunKind.FINAL} and smoke is not None and smoke.is_complete and inherited(run, smoke):
+        return True
+    if kind is RunKind.REPLAY:
+        source = evidence.run(run.row.source_run or "")
+        return source is None or not compared(source, run).is_identical
+    replay = evidence.newest(RunKind.REPLAY, source=run.id) if kind is RunKind.FINAL else None
+    return replay is not None and replay.is_complete and not compared(run, replay).is_identical
+
+
+def _latest(evidence: Evidence, kind: RunKind, config: str, source: str | None) -> Iterator[RunEvidence]:
+    """Give the order's runs, the latest first."""
+    for run_id, body in reversed(evidence.facts.started.items()):
+        same = (body["kind"], body["config_digest"], body["study"]) == (kind.value, config, None)
+        if same and source in {None, body["source_run"]} and (run := evidence.run(run_id)) is not None:
+            yield run
+
+
+def _category(run: RunEvidence) -> str:
+    failure = run.status.failure
+    return failure.category if failure is not None else run.status.state.value
+
+
+def _told(run: RunEvidence) -> str:
+    failure = run.status.failure
+    message = failure.message if failure is not None else ""
+    return f"{run.status.state.value}: {message[:MOST_CHARACTERS].rstrip('.')}" if message else run.status.state.value
+
+
+def _touched_since(root: Path, moment: float) -> bool:
+    """Whether a file under the user's folder was written since; too many to look at count as touched."""
+    files = list(islice(_files(root), MOST_FILES + 1))
+    return len(files) > MOST_FILES or any(moment < written for written in files)
+
+
+def _files(root: Path) -> Iterator[float]:
+    """Give when each file was written last; hidden folders, compiled files and workspaces left out."""
+    for path in root.iterdir() if root.is_dir() else ():
+        if path.name.startswith(".") or path.name == "__pycache__" or (path / "settings.yaml").is_file():
+            continue
+        try:
+            if path.is_dir() and not path.is_symlink():
+                yield from _files(path)
+            else:
+                yield path.stat().st_mtime
+        except OSError:
+            continue

@@ -1,0 +1,226 @@
+"""What another search could change and would cost, and what became of those before it, by ledger and sealed runs."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.gates.memory import ignored
+from trainwright.trainer.config import SearchSection
+from trainwright.trainer.config.optimizers import rate_of
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.answers import NextCall
+    from trainwright.tools.gates.evidence import Evidence
+
+ACTIVE = frozenset({"running", "confirming"})
+MOST_REPEATS = 20
+FIRST_TRIALS = 10
+"""Trials of a search that neither configuration nor call describes."""
+ENOUGH_WITHIN_NOISE = 2
+"""Searches without a validated improvement after which a further one is not advised."""
+MOST_TIMED = 10
+"""Newest trials whose times are averaged."""
+MOST_CHARACTERS = 160
+
+
+def studies_of(evidence: Evidence) -> dict[str, dict[str, Any]]:
+    """Return the studies on the configuration that holds, by id in order: each one's ledger entries laid together."""
+    found: dict[str, dict[str, Any]] = {}
+    for _, body in evidence.entries("study"):
+        if body["study_id"] in found:
+            found[body["study_id"]] |= body
+        elif body.get("base_config_digest") == evidence.config_digest:
+            found[body["study_id"]] = dict(body)
+    return found
+
+
+def studies_under_way(evidence: Evidence) -> list[str]:
+    """Return the ids of the configuration's studies that have not ended."""
+    return [name for name, body in studies_of(evidence).items() if body["state"] in ACTIVE]
+
+
+def ended_studies(evidence: Evidence) -> list[str]:
+    """Return one line for every study on the configuration that has ended, in order."""
+    return [_told(name, body) for name, body in studies_of(evidence).items() if body["state"] not in ACTIVE]
+
+
+def unused_keys(evidence: Evidence) -> list[str]:
+    """Return the keys of the proposed search if the baseline made no use of any of them: it could change nothing."""
+    space = _proposed(evidence)["space"]
+    unused = ignored(evidence, list(space))
+    return unused if len(unused) == len(space) else []
+
+
+def first_search(evidence: Evidence) -> NextCall:
+    """Name the first search: the configuration's own or one around its learning rate, as large as the limits leave."""
+    wanted = _proposed(evidence)
+    if unused := unused_keys(evidence):
+        why = f"a search could change nothing: the run makes no use of {', '.join(unused)}; or search keys that it uses"
+        return conclude(evidence, why)
+    if evidence.trials_left < 1:
+        return conclude(evidence, "no trial is left of the limits")
+    trials = min(wanted["trials"], evidence.trials_left)
+    why = f"search for better; {costs(evidence, trials, wanted.get('confirmation_repeats', 3))}"
+    if evidence.config.search is not None and trials == wanted["trials"]:
+        return evidence.call("start_tuning", why)
+    return evidence.call("start_tuning", why, search={**wanted, "trials": trials})
+
+
+def next_search(evidence: Evidence, found: dict[str, Any]) -> NextCall:
+    """Name what comes after an improvement that was not validated.
+
+    More seeds for a gain above the noise; else more trials, once; then the agent's or the owner's exit. Never more
+    trials than the limits leave.
+
+    Args:
+        found: the comparison over seeds (`improvement.compare`).
+    """
+    assert evidence.study is not None, "what was measured was measured on its repetitions"  # noqa: S101
+    search = SearchSection.model_validate(evidence.study.search)
+    gain, spread = found["improvement_mean"], found["baseline_spread"]
+    repeats = min(2 * search.confirmation_repeats, MOST_REPEATS)
+    before = len(ended_studies(evidence))
+    if gain > spread and repeats > search.confirmation_repeats and search.trials <= evidence.trials_left:
+        changes: dict[str, Any] = {"confirmation_repeats": repeats}
+        why = "the gain exceeds the spread, and so few seeds give a wide interval"
+    else:
+        changes = {"trials": min(2 * search.trials, evidence.trials_left)}
+        why = f"the gain {gain:+.4g} is within the noise ({spread:.4g})"
+    wanted = search.model_copy(update=changes)
+    if "trials" in changes and (before >= ENOUGH_WITHIN_NOISE or wanted.trials <= search.trials):
+        why = f"{why} after {before} {'search' if before == 1 else 'searches'}; {_left(evidence, search)}"
+        return conclude(evidence, why)
+    cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
+    why = f"{why}; {cost}. Or end below the goal: {_exit(evidence)}"
+    return evidence.call("start_tuning", why, search=wanted.model_dump(mode="json", exclude_defaults=True))
+
+
+def search_anew(evidence: Evidence, why: str) -> NextCall:
+    """Name a study of its own, since the same search would only find the one that came to nothing; once."""
+    if len(ended_studies(evidence)) >= ENOUGH_WITHIN_NOISE or evidence.trials_left < 1:
+        return conclude(evidence, why)
+    told = [body["search"] for body in studies_of(evidence).values() if "search" in body]
+    if not told:
+        return first_search(evidence)
+    search = SearchSection.model_validate(told[-1])
+    changes = {"seed": search.seed + 1, "trials": min(search.trials, evidence.trials_left)}
+    wanted = search.model_copy(update=changes)
+    cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
+    arguments = wanted.model_dump(mode="json", exclude_defaults=True)
+    return evidence.call("start_tuning", f"a new study: {why}; {cost}", search=arguments)
+
+
+def resumed_search(evidence: Evidence, told: dict[str, Any]) -> NextCall:
+    """Name the call after a stopped study: it goes on, unless it has stopped twice by itself."""
+    stops = sum(
+        body["study_id"] == told["study_id"] and body["state"] == "stopped" and bool(body.get("failure"))
+        for _, body in evidence.entries("study")
+    )
+    if stops >= ENOUGH_WITHIN_NOISE or evidence.trials_left < 1:
+        return conclude(evidence, _told(told["study_id"], told))
+    search = SearchSection.model_validate(told["search"]).model_dump(mode="json", exclude_defaults=True)
+    why = f"the study goes on where it stopped. Or end below the goal: {_exit(evidence)}"
+    return evidence.call("start_tuning", why, search=search)
+
+
+def conclude(evidence: Evidence, why: str) -> NextCall:
+    """Name the agent's exit below the goal, and beside it the owner's."""
+    owner = f"The owner may accept or revise instead: {_ask(evidence)}" if evidence.baseline else ""
+    told = f"{why[: 2 * MOST_CHARACTERS]}. {owner}"
+    return evidence.call("pass_gate", told, phase="optimization", conclude=True)
+
+
+def costs(evidence: Evidence, trials: int, repeats: int) -> str:
+    """Return what a search would take, by the times of the configuration's trials, else of its baseline."""
+    seconds = seconds_a_trial(evidence)
+    if seconds is None:
+        return f"{trials} trials and {2 * repeats} repetitions"
+    whole = _time((trials + 2 * repeats) * seconds)
+    return f"{trials} trials and {2 * repeats} repetitions of {seconds:.3g} s: about {whole}"
+
+
+def seconds_a_trial(evidence: Evidence) -> float | None:
+    """Return the mean training time of the configuration's newest sealed trials; without any, the baseline's."""
+    studies = studies_of(evidence)
+    ids = [
+        run_id
+        for run_id, body in evidence.facts.started.items()
+        if body["kind"] == RunKind.TRIAL and body["study"] in studies and run_id in evidence.facts.seals
+    ]
+    runs = [evidence.run(run_id) for run_id in ids[-MOST_TIMED:]] or [evidence.baseline]
+    times = [float(run.summary.get("train_seconds", 0.0)) for run in runs if run is not None]
+    return statistics.fmean(times) if any(times) else None
+
+
+def _proposed(evidence: Evidence) -> dict[str, Any]:
+    """Return the configuration's own search, or one around its rate; where the run ignores that, over the task's."""
+    search = evidence.config.search
+    if search is not None:
+        return search.model_dump(mode="json", exclude_defaults=True) | {"trials": search.trials}
+    usual = _usual_space(evidence)
+    own = _own_space(evidence) if ignored(evidence, list(usual)) else {}
+    return {"trials": FIRST_TRIALS, "space": own or usual}
+
+
+def _usual_space(evidence: Evidence) -> dict[str, Any]:
+    """Search around the learning rate; around the batch size where only the user's own optimizer knows the rate."""
+    held, batch = rate_of(evidence.config.optimizer), evidence.config.loader.batch_size
+    if held is None:
+        return {"loader.batch_size": {"type": "categorical", "choices": [(batch + 1) // 2, 2 * batch]}}
+    low, high = (float(f"{end:.3g}") for end in (held[1] / 10, held[1] * 10))
+    return {held[0]: {"type": "float", "low": low, "high": high, "log": True}}
+
+
+def _own_space(evidence: Evidence) -> dict[str, Any]:
+    """Search over the numbers that the user's own task takes."""
+    args = evidence.config.task.args if evidence.config.task is not None else {}
+    return {
+        f"task.args.{name}": {"type": "float", "low": value / 10, "high": value * 10, "log": True}
+        for name, value in args.items()
+        if isinstance(value, float) and value > 0 and not ignored(evidence, [f"task.args.{name}"])
+    }
+
+
+def _told(name: str, body: dict[str, Any]) -> str:
+    found, failure = body.get("confirmation") or {}, body.get("failure") or {}
+    if "improvement_mean" in found:
+        gain = f"{found['improvement_mean']:+.4g}, baseline's spread {found['baseline_spread']:.4g}"
+        return f"{name} {body['state']}, gain {gain}, {'validated' if found.get('validated') else 'not validated'}"
+    cause = f": {failure['message']}"[:MOST_CHARACTERS] if failure.get("message") else ""
+    return f"{name} {body['state']}{cause}"
+
+
+def _left(evidence: Evidence, search: SearchSection) -> str:
+    trials = min(2 * search.trials, evidence.trials_left)
+    if trials <= search.trials:
+        return f"{evidence.trials_left} trials are left of the limits"
+    return f"a further one would take {costs(evidence, trials, search.confirmation_repeats)}"
+
+
+def _exit(evidence: Evidence) -> str:
+    return (
+        f"pass_gate(project={evidence.name!r}, phase='optimization', conclude=True), or the owner's: {_ask(evidence)}"
+    )
+
+
+def _ask(evidence: Evidence) -> str:
+    assert evidence.baseline is not None, "nothing is searched for before it"  # noqa: S101
+    value = evidence.baseline.best_value(evidence.goal_metric)
+    accept = "{'accept': …}" if value is None else f"{{'accept': {floor_of(evidence, value)}}}"
+    return f"configure(project={evidence.name!r}, ask_owner={accept} or {{'goal': {{'target': …}}}})"
+
+
+def floor_of(evidence: Evidence, value: float) -> float:
+    """Return the value in four digits, on the side that the value itself meets."""
+    rounded = float(f"{value:.4g}")
+    sign = 1.0 if evidence.goal["direction"] == "maximize" else -1.0
+    step = 10.0 ** (int(f"{rounded:e}".split("e")[1]) - 3)
+    return rounded if sign * value >= sign * rounded else float(f"{rounded - sign * step:.4g}")
+
+
+def _time(seconds: float) -> str:
+    if seconds < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
