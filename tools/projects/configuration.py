@@ -24,13 +24,14 @@ from trainwright.tools.owner import (
     limit_wishes,
     view,
 )
+from trainwright.tools.projects.code_roots import KEY, move_code_root
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.config import Settled, config_digest, flatten, load_yaml, parse_config, settle
+from trainwright.trainer.config import config_digest, flatten, load_yaml, parse_config, settle
 from trainwright.trainer.config.meant_values import number_in
 from trainwright.trainer.errors import ConfigurationError
 
@@ -89,6 +90,8 @@ def configure(
             requests wait for the owner.
     """
     asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
+    moved = move_code_root(workspace, project, changes or {}, reason)
+    changes = {key: value for key, value in (changes or {}).items() if key != KEY}
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
@@ -98,7 +101,6 @@ def configure(
         _refuse_goal(row.goal, changes or {}, ask_owner or {})
         settled = settle(changes or {}, _from_template(old, template) if template else old, argument="changes")
         new = settled.values
-        _refuse_other_root(old, settled)
         require_files(settled.changes, settled.config, Path(row.code_root))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
@@ -120,7 +122,7 @@ def configure(
             project=project,
             version=evidence.version.number,
             digest=evidence.version.digest,
-            changed=changed,
+            changed=changed | moved,
             phase=where.phase.value,
             release_begun=begun,
             reopened=_reopened(before_it, where),
@@ -182,16 +184,6 @@ def template_values(template: str) -> dict[str, Any]:
 
 def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
     return template_values(template) | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
-
-
-def _refuse_other_root(old: dict[str, Any], settled: Settled) -> None:
-    if old.get("code_root", ".") != settled.values.get("code_root", "."):
-        rest = {key: value for key, value in settled.changes.items() if key != "code_root"}
-        raise ConfigurationError(
-            f"code_root is fixed when a project is made ({old.get('code_root', '.')!r}).",
-            remedy="Make a new project with create_project(config={'code_root': …}); here, leave code_root out.",
-            details={"amend": {"changes": rest or None}},
-        )
 
 
 def _refuse_goal(goal: dict[str, Any], changes: dict[str, Any], ask_owner: dict[str, Any]) -> None:

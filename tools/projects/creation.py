@@ -7,11 +7,11 @@ import math
 import re
 import unicodedata
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.ledger import append, as_told, entries
 from trainwright.tools.owner import checked_wishes, limit_wishes, require_granted, root_wishes
+from trainwright.tools.projects.code_roots import code_folder
 from trainwright.tools.projects.configuration import keep_version, template_values
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.status import ProjectStatus, project_status
@@ -69,7 +69,7 @@ def create_project(
     wishes = checked_wishes(workspace, limits or {})
     settled = _settled(config or {}, template_values(template), goal)
     values = settled.values
-    root = _folder(workspace, settled.config.code_root)
+    root = code_folder(workspace, settled.config.code_root)
     require_files(settled.changes, settled.config, root)
     beyond = {limit: wishes[limit] for limit in workspace.settings.limits.exceeded_by(wishes)}
     needed = limit_wishes(beyond) + root_wishes(workspace, root)
@@ -98,18 +98,6 @@ def _require_new(session: Session, name: str) -> None:
         raise ConflictError(
             f"There is a project {name!r} already.", remedy=f"project_status(project={name!r}), or another name."
         )
-
-
-def _folder(workspace: Workspace, wish: str) -> Path:
-    """Return the folder of the user's code; a relative path is taken from the first allowed root.
-
-    Raises ConfigurationError.
-    """
-    roots = workspace.settings.allowed_roots(workspace.path)
-    path = (roots[0] / Path(wish).expanduser()).resolve() if roots else Path(wish).resolve()
-    if not path.is_dir():
-        raise ConfigurationError(f"code_root {str(path)!r} is not a folder.", remedy="Name an existing folder.")
-    return path
 
 
 def _check_goal(goal: dict[str, Any]) -> None:

@@ -100,7 +100,7 @@ class ProjectStatus(Answer):
     finished_on: str | None = None
     """The day, in UTC."""
     remarks: list[str] = Field(default_factory=list)
-    """Of a finished project: what has changed since. It stays finished."""
+    """What has changed and re-opens nothing; of a finished project, whatever has changed since."""
     gates: dict[str, str]
     """Phase to passed, skipped, stale (with what changed), open or closed."""
     checks: list[CheckLineView]

@@ -65,7 +65,8 @@ def order(
     chose, with an overlay of template and changes (`gates.overlay`); every other run `base` (default: the project's
     newest version). `changes` come on top, and the
     seed of a study's repetition; `changes` themselves leave the seed alone, for a good seed is no finding. Only a
-    smoke run may be bounded by `max_steps`, and a probe told how many to measure; a replay has its source's bound.
+    smoke run may be bounded by `max_steps`, and a probe told how many to measure; a replay has its source's bound, or
+    repeats so many of the first steps.
 
     Raises:
         ConfigurationError: the changed configuration breaks the schema, they change the seed, a final run beyond its
@@ -105,12 +106,14 @@ def order(
     source = _source(session, workspace, project, kind, source_run)
     specification = workspace.run_directory(project.name, source.id).specification()
     bound = specification.max_steps if kind is RunKind.REPLAY else None
+    if max_steps is not None:
+        bound = min(max_steps, bound or max_steps)
     return Order(specification.config, source.base_config_digest, source, bound)
 
 
 def _check_bound(project: Project, kind: RunKind, max_steps: int | None) -> None:
     """A bound outside the configuration would be a hyperparameter that no record compares."""
-    if max_steps is not None and kind not in LOOKING:
+    if max_steps is not None and kind not in LOOKING | {RunKind.REPLAY}:
         raise ConfigurationError(
             f"A run of kind {kind.value} got max_steps={max_steps}; only a smoke run may be cut short (and a probe "
             "measures so many): every other one trains as long as its configuration says.",

@@ -116,13 +116,15 @@ class Settings(BaseModel):
     """Ids of requests that the owner grants here."""
 
     @classmethod
-    def load(cls, folder: Path) -> Settings:
-        """Read `settings.yaml` in the folder; make it with defaults when there is none.
+    def load(cls, folder: Path, *, make: bool = True) -> Settings:
+        """Read `settings.yaml` in the folder; where there is none, make it with defaults, or only take them.
 
         Raises:
             ConfigurationError: the file is not valid.
         """
         path = folder / "settings.yaml"
+        if not path.exists() and not make:
+            return cls()
         if not path.exists():
             _write_defaults(path)
         try:

@@ -91,7 +91,7 @@ def _best(source: RunDirectory) -> Path:
 def _evidence_digests(source: RunDirectory) -> dict[str, str]:
     """Return the digests that the source ran on: its data and code must still be the same."""
     data, code = source.evidence("data") or {}, source.evidence("code") or {}
-    found = {"data": data.get("fingerprint"), "code": code.get("digest")}
+    found = {"data": data.get("fingerprint"), "code": code.get("meaning") or code.get("digest")}
     return {name: digest for name, digest in found.items() if digest}
 
 

@@ -72,6 +72,8 @@ class RunSpecification(BaseModel):
     """Run directory of another run: what a replay repeats, what an export exports."""
     expected: dict[str, str] = Field(default_factory=dict)
     """Digests fixed by the planning gate (`data`, `code`, `environment`): the worker fails on a mismatch."""
+    expected_packages: list[str] = Field(default_factory=list)
+    """Whose versions `environment` in `expected` covers: what planning's smoke run imported. Empty: all."""
     exemptions: list[str] = Field(default_factory=list)
     """Non-deterministic operations that the workspace's owner allows; set by the launcher alone."""
     returns: str | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
-from trainwright.tools.gates.staleness import inherited
+from trainwright.tools.gates.plan import other_than_planned
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.run import RunKind
@@ -42,7 +42,7 @@ def same_evidence(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
     required = "the data, code and packages of the planning gate"
     if run is None or evidence.smoke is None:
         return failed("no run to compare", required, evidence.start(kind))
-    different = inherited(run, evidence.smoke)
+    different = other_than_planned(evidence, run)
     measured = f"differs in {', '.join(different)}" if different else "identical digests"
     return judged(not different, measured, required, evidence.start(kind))
 
