@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak cheats walks model-test bench-gate-kills format clean
+.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -67,6 +67,9 @@ bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two fr
 
 bench-soak: install  ## Whether memory, files or processes grow over 2,000 epochs and over 200 runs (QUICK=1)
 	$(BIN)/python benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3)
+
+bench-size: install  ## The first look at two million rows beside plain reading, fifty million samples' first step (QUICK=1)
+	$(BIN)/python benchmarks/size.py $(if $(QUICK),--rows 200000 --samples 5000000 --repetitions 1)
 
 cheats: install  ## Play every cheat on a real server, and write what came of it into docs/security.md
 	$(BIN)/python tests/cheats

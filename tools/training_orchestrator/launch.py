@@ -224,6 +224,7 @@ def _write(
         expected={name: digest for name, digest in expected.items() if name == "data" or not permit.get("is_short")},
         expected_packages=permits.expected_packages(session, workspace, project),
         returns=what.config.returns or permits.settled_returns(session, workspace, project),
+        first_looks=str(workspace.path / "cache" / "first_looks"),
         permit=permit,
         overlay=what.overlay,
     )

@@ -78,6 +78,8 @@ class RunSpecification(BaseModel):
     """Non-deterministic operations that the workspace's owner allows; set by the launcher alone."""
     returns: str | None = None
     """How the smoke run found the model's output to be read; None asks the worker to find out."""
+    first_looks: str | None = None
+    """Folder that keeps what was found in large files, by their content. It saves time and is no evidence."""
     overlay: dict[str, Any] = Field(default_factory=dict)
     """What a final run changes of the configuration that the gates accepted, by dotted key; `config` has it already."""
     permit: dict[str, Any] = Field(default_factory=dict)
