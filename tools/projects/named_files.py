@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.config.near import near, near_matches
 from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.user_code.entries import entry_file
+from trainwright.trainer.user_code.entry_files import entry_file
 from trainwright.trainer.user_code.paths import confine, confine_folder
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 
 from trainwright.trainer.config.near import near, near_matches
 from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.user_code.entry_files import entry_file
 from trainwright.trainer.user_code.guard import user_code
-from trainwright.trainer.user_code.paths import confine, files_under
 
 PRIVATE = "_user_"
 """Begins the names of modules whose own names belong to libraries, or are none."""
@@ -54,26 +54,6 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
     return value
 
 
-def entry_file(use: str, code_root: Path, *, key: str) -> Path:
-    """Return the file that an entry names, without importing it.
-
-    Raises:
-        ConfigurationError: malformed, not found or outside the code root; `details["near"]` is the nearest entry.
-    """
-    place, _, name = use.partition(":")
-    if not place or not name or not all(part.isidentifier() for part in name.split(".")):
-        raise ConfigurationError(
-            f"`{key}` = {use!r} is not an entry.",
-            remedy='Write "module:callable" or "path/file.py:callable".',
-        )
-    try:
-        return _file_of(place, code_root, key=key)
-    except ConfigurationError as error:
-        meant = error.details.get("near")
-        error.details["near"] = f"{meant}:{name}" if meant else None
-        raise
-
-
 def _public_names(value: Any, module: ModuleType) -> list[str]:
     """Return what may be named: what the file defines, or, where it defines nothing, all that it has."""
     names = {name: item for name, item in vars(value).items() if not name.startswith("_")}
@@ -102,24 +82,6 @@ def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path, 
         pass  # no signature to check (a callable written in C)
     with user_code(what, code_root):
         return function(*given, **args)
-
-
-def _file_of(place: str, code_root: Path, *, key: str) -> Path:
-    if place.endswith(".py"):
-        return confine(place, code_root, key=key)
-    stem = place.replace(".", "/")
-    for candidate in (f"{stem}.py", f"{stem}/__init__.py"):
-        if (code_root / candidate).is_file():
-            return confine(candidate, code_root, key=key)
-    modules = [
-        name[:-3].removesuffix("/__init__").replace("/", ".") for name in files_under(code_root) if name.endswith(".py")
-    ]
-    raise ConfigurationError(
-        f"`{key}`: no module {place!r} at {code_root / stem}.py or {code_root / stem}/__init__.py."
-        f"{near_matches(place, modules)}",
-        remedy="Entries are looked up under code_root only; correct the name or code_root.",
-        details={"near": next(iter(near(place, modules)), None)},
-    )
 
 
 def _mended(key: str, place: str | None, name: str | None) -> dict[str, Any]:
