@@ -27,8 +27,8 @@ from trainwright.server.meant import arguments_as_meant, mended_arguments
 if TYPE_CHECKING:
     from trainwright.tools.answers import Answer
 
-OUTPUT_SCHEMA: dict[str, Any] = {"type": "object", "properties": {"next": {"type": "object"}}}
-"""What every structured answer has. The whole schemas would cost each client several thousand tokens: answers are
+OUTPUT_SCHEMA: dict[str, Any] = {"type": "object"}
+"""That an answer is structured. The whole schemas would cost each client several thousand tokens: answers are
 checked against their models where they are made, and `tools/INDEX.md` names all their fields."""
 
 
@@ -123,8 +123,8 @@ def agent_tool(
     def make(function: Callable[..., Any]) -> StrictTool:
         annotations = ToolAnnotations(
             read_only_hint=read_only,
-            destructive_hint=destructive,
-            idempotent_hint=idempotent or read_only,
+            destructive_hint=None if read_only else destructive,  # has no meaning for what reads only
+            idempotent_hint=(idempotent and not read_only) or None,  # and false is what is assumed
             open_world_hint=False,
         )
         description = " ".join((function.__doc__ or "").split())
@@ -188,4 +188,6 @@ def _short(node: Any, definitions: dict[str, Any], parent: str = "") -> Any:
 
 def _is_noise(key: str, value: Any) -> bool:
     """Whether the keyword says nothing that a reader does not assume anyway."""
-    return key == "title" or (key == "default" and value is None) or (key == "additionalProperties" and value is True)
+    if key == "default":
+        return not value  # null, false, 0 and an empty text are what an optional argument is without a value
+    return key == "title" or (key == "additionalProperties" and value is True)

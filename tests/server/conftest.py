@@ -109,7 +109,10 @@ def over_stdio(serve_command: list[str]) -> OpenAgent:
     """`async with over_stdio() as agent`: the server is a subprocess, as an agent's client starts it."""
 
     @asynccontextmanager
-    async def connect(command: list[str] = serve_command, **options: Any) -> AsyncIterator[Agent]:
+    async def connect(
+        command: list[str] = serve_command, *, with_command: bool = False, **options: Any
+    ) -> AsyncIterator[Agent]:
+        command = [*command, *serve_command] if with_command else command
         cwd, env = options.pop("cwd", None), options.pop("env", None)
         parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=cwd, env=env)
         async with Client(parameters, **options) as client:

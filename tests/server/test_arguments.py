@@ -3,6 +3,8 @@
 import re
 
 import pytest
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 
 @pytest.mark.parametrize(
@@ -80,6 +82,18 @@ async def test_null_for_an_optional_argument_is_as_good_as_leaving_it_out(in_mem
             assert "Remedy: " in said
 
 
-async def test_an_unknown_tool_is_an_error_and_the_server_lives_on(in_memory):
-    async with in_memory() as agent:
-        assert "delete_everything" in await agent.refusal("delete_everything")
+@pytest.mark.requirement("MCP-1")
+async def test_unknown_tools_and_prompts_are_protocol_errors_with_the_nearest_name(over_stdio, tmp_path):
+    """Nothing is printed: over stdio, stderr is what a person sees of the server."""
+    stderr = tmp_path / "stderr"
+    async with over_stdio(["bash", "-c", f'exec "$@" 2>{stderr}', "server"], with_command=True) as agent:
+        for what, ask, wrong, meant in (
+            ("tool", agent.call, "runs_status", "run_status"),
+            ("prompt", agent.client.get_prompt, "train_model", "train_a_model"),
+        ):
+            with pytest.raises(MCPError, match=f"There is no {what} `{wrong}`; did you mean `{meant}`") as raised:
+                await ask(wrong)
+            assert raised.value.error.code == INVALID_PARAMS
+            assert raised.value.error.data["nearest"] == meant
+        assert not (await agent.call("project_status")).is_error, "the server lives on"
+    assert stderr.read_text() == ""
