@@ -22,7 +22,7 @@ async def test_an_argument_that_cannot_work_is_refused_by_configure_and_its_reme
             said = await agent.refusal("configure", project="iris", changes=changes)
             assert told in said
             assert f"Document: read_document(path='{document}')" in said
-            assert (await agent.get("project_status", project="iris"))["config_version"] == 1, "nothing was changed"
+            assert (await agent.get("project_status", project="iris", detail="full"))["config_version"] == 1
             call = re.search(r"Remedy: configure\(project=\"iris\", changes=(\{.*\})\)", said)
             assert call is not None, said
         answer = await agent.get("configure", project="iris", changes=json.loads(call[1]))
