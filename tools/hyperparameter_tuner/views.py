@@ -64,6 +64,10 @@ class StudyView(Answer):
         """Whether nothing about the study changes any more unless it is started again."""
         return self.state not in ACTIVE
 
+    def unsaid(self) -> dict[str, Any]:
+        """Counts that are nought."""
+        return {name: True for name in ("completed", "pruned", "failed") if not getattr(self, name)}
+
 
 def view_study(workspace: Workspace, study_id: str, *, estimate: bool = False) -> StudyView:
     """Describe a study from its tables. Raises NotFoundError.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
@@ -68,6 +68,10 @@ class DiagnosisAnswer(Answer):
     report: str | None = None
     """Path of the report, when this is the baseline."""
     plots: list[str] = Field(default_factory=list)
+
+    def unsaid(self) -> dict[str, Any]:
+        """Figures of the gradients, where no alert speaks of them."""
+        return dict.fromkeys(("gradient_norm_median", "gradient_norm_maximum"), True)
 
 
 def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> DiagnosisAnswer:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import load_yaml
+from trainwright.trainer.config.near import near
 from trainwright.trainer.errors import ConfigurationError
 
 HEADER = """\
@@ -179,5 +179,5 @@ def _told(problem: Any) -> str:
     if problem["type"] != "extra_forbidden":
         return f"`{key}` = {str(problem['input'])[:80]!r}: {problem['msg']}"
     section: Any = Settings.model_fields[parents[0]].annotation if parents else Settings
-    near = difflib.get_close_matches(last, section.model_fields, n=1, cutoff=0.5)
-    return f"unknown key `{key}`" + (f"; did you mean `{near[0]}`?" if near else "")
+    meant = near(last, section.model_fields)
+    return f"unknown key `{key}`" + (f"; did you mean `{meant[0]}`?" if meant else "")
