@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
 
 from trainwright.server.desk import Desk
-from trainwright.server.errors import nearest
+from trainwright.trainer.config.near import near
 
 SHOWN_CHARACTERS = 80
 
@@ -41,10 +41,10 @@ class NamingServer(MCPServer[Desk]):
 
 
 def _refuse(what: str, name: str, known: list[str]) -> NoReturn:
-    shown, near = name[:SHOWN_CHARACTERS], nearest(name, known)
-    hint = f"did you mean `{near}`? " if near else ""
+    shown, nearest = name[:SHOWN_CHARACTERS], next(iter(near(name, known)), None)
+    hint = f"did you mean `{nearest}`? " if nearest else ""
     raise MCPError(
         code=INVALID_PARAMS,
         message=f"There is no {what} `{shown}`; {hint}The {what}s are: {', '.join(known)}.",
-        data={what: shown, "nearest": near, "known": known},
+        data={what: shown, "nearest": nearest, "known": known},
     )

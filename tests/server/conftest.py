@@ -53,7 +53,9 @@ class Agent:
         """Call a tool that must refuse, check that the server lives on, and return what it said."""
         result = await self.call(tool, **arguments)
         assert result.is_error, result.structured_content
-        assert result.structured_content is None
+        facts = result.structured_content
+        assert facts is not None or "Unknown tool" in text_of(result), "a refusal has its facts in both forms"
+        assert not (facts or {}).get("next") or f"{facts['next']['tool']}(" in text_of(result)
         assert not (await self.call("project_status")).is_error, "the server answers no more"
         return text_of(result)
 

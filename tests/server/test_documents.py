@@ -65,7 +65,7 @@ async def test_no_path_is_answered_with_the_index(in_memory, path):
     async with in_memory() as agent:
         said = await agent.refusal("read_document", path=path)
     assert "There is no document" in said
-    assert "Remedy: read_document(path='SKILL.md'), the index" in said
+    assert 'Remedy: read_document(path="SKILL.md"), the index' in said
     assert "phases/planning/checklist.md" in said
 
 
@@ -81,7 +81,7 @@ async def test_no_path_is_answered_with_the_index(in_memory, path):
 async def test_a_wrong_path_names_what_was_meant(in_memory, wrong, meant):
     async with in_memory() as agent:
         said = await agent.refusal("read_document", path=wrong)
-    assert f"Remedy: read_document(path='{meant}')" in said
+    assert f'Remedy: read_document(path="{meant}")' in said
 
 
 async def test_pages_join_to_the_whole_document(in_memory):

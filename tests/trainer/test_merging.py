@@ -59,4 +59,4 @@ def test_what_was_asked_for_is_never_taken_out() -> None:
     with pytest.raises(ConfigurationError, match="momentum"):
         parse_config(merged)
     with pytest.raises(ConfigurationError, match="single value"):
-        merge_changes({"loss": "mse"}, {"loss.name": "mae"})
+        merge_changes({"training": {"epochs": 3}}, {"training.epochs.most": 5})
