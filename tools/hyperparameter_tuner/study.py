@@ -64,7 +64,7 @@ def start_study(
             ledger.append(session, project, "study", body)
         study_id = study.id
     ensure_conductor(workspace, project, study_id)
-    return view_study(workspace, study_id).model_copy(update={"taken_as": notes or None})
+    return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})
 
 
 def _existing(

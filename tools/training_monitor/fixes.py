@@ -23,6 +23,9 @@ MEASURED_BY_THE_RUN = frozenset({"out_of_memory", "model_too_large"})
 """Diagnostics whose failed runs say by themselves what would fit."""
 
 
+OF_THE_UPDATE = ("optimizer.", "schedule.", "training.clip_")
+
+
 class Fix(BaseModel):
     """One remedy for one run."""
 
@@ -95,7 +98,12 @@ def _is_valid(values: dict[str, Any], changes: dict[str, Any]) -> bool:
 
 
 def _accepts(record: RunRecord, values: dict[str, Any], key: str) -> bool:
-    """Whether the key means something in this run: a free argument must be known to the callable it goes to."""
+    """Whether the key means something in this run: a free argument must be known to the callable it goes to.
+
+    The user's train_step updates by itself, whatever the configuration says of updates.
+    """
+    if record.evidence("resolved").get("objective") == "train_step" and key.startswith(OF_THE_UPDATE):
+        return False
     section, _, argument = key.rpartition(".")
     if section not in FREE_SECTIONS:
         return True

@@ -30,12 +30,20 @@ HEADER = """\
 """
 
 
+LEAST = frozenset({"gpu_utilisation_percent"})
+"""Limits from below: a project may ask for more, and only the owner lets it have less."""
+
+
+def _is_looser(name: str, wish: float, allowed: float) -> bool:
+    return wish < allowed if name in LEAST else wish > allowed
+
+
 class _Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     def exceeded_by(self, wishes: dict[str, float]) -> list[str]:
         """Return the names of the limits for which the wishes ask more than this allows."""
-        return [name for name, wish in wishes.items() if wish > getattr(self, name)]
+        return [name for name, wish in wishes.items() if _is_looser(name, wish, getattr(self, name))]
 
 
 class ProjectLimits(_Limits):
@@ -60,6 +68,8 @@ class ProjectLimits(_Limits):
     """Longest training of a baseline that its gate takes for the fast run."""
     user_code_seconds: float = Field(default=120.0, gt=0)
     """Longest that importing and building the user's code may take."""
+    gpu_utilisation_percent: float = Field(default=0.0, ge=0, le=100)
+    """Least mean GPU utilisation of a baseline on GPUs; 0: too little is a warning."""
 
 
 class WorkspaceLimits(_Limits):
