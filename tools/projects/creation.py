@@ -70,10 +70,10 @@ def create_project(
     settled = _settled(config or {}, template_values(template), goal)
     values = settled.values
     root = code_folder(workspace, settled.config.code_root)
-    require_files(settled.changes, settled.config, root)
     beyond = {limit: wishes[limit] for limit in workspace.settings.limits.exceeded_by(wishes)}
     needed = limit_wishes(beyond) + root_wishes(workspace, root)
     require_granted(workspace, name, needed, again=f"create_project(name={name!r}, …)", reason=intent)
+    require_files(settled.changes, settled.config, root)  # not before: what lies outside the roots is not looked at
     with workspace.session() as session:
         _require_new(session, name)
         project = Project(name=name, intent=intent, goal=goal, limits=wishes, code_root=str(root))
