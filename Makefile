@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak cheats walks model-test bench-gate-kills format clean
+.PHONY: help install demo test check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -59,6 +59,9 @@ check: lint types layers coverage  ## All of the above: what CI runs
 bench-surface: install  ## What the server costs an agent: start-up, size of the tool list, start calls (QUICK=1)
 	$(BIN)/python benchmarks/surface.py --repetitions $(if $(QUICK),3,9)
 
+bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
+	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)
+
 bench-resume: $(BENCH_STAMP)  ## Runs killed at random moments, resumed, compared bit for bit; also in other frameworks (QUICK=1)
 	$(BIN)/python benchmarks/resume $(if $(QUICK),--kills 8 --peer-kills 1 --quick)
 
@@ -67,6 +70,9 @@ bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two fr
 
 bench-soak: install  ## Whether memory, files or processes grow over 2,000 epochs and over 200 runs (QUICK=1)
 	$(BIN)/python benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3)
+
+bench-size: install  ## The first look at two million rows beside plain reading, fifty million samples' first step (QUICK=1)
+	$(BIN)/python benchmarks/size.py $(if $(QUICK),--rows 200000 --samples 5000000 --repetitions 1)
 
 cheats: install  ## Play every cheat on a real server, and write what came of it into docs/security.md
 	$(BIN)/python tests/cheats

@@ -145,9 +145,36 @@ def verify(
         terminal.marked(
             "fail" if report.problems else "ok", f"checked {checked}: {counted(len(report.problems), 'problem')}"
         )
+        if report.of_other_versions:
+            told = counted(report.of_other_versions, "difference")
+            terminal.line(f"      {told} of versions: this one derives differently what another one recorded.")
         terminal.line(f"      {report.attested}")
         terminal.line(f"      The ledger ends with {report.head}.")
     if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command()
+def rebuild(
+    workspace: Annotated[Path | None, typer.Argument(help="Workspace folder; default as everywhere")] = None,
+    option: WorkspaceOption = None,
+) -> None:
+    """Make a lost database anew from the plain ledgers beside the projects; exit with 1 when any of them is damaged."""
+    from trainwright.server.terminal import Terminal
+    from trainwright.server.wording import counted
+    from trainwright.tools.ledger.rebuilding import rebuild_workspace
+
+    path = workspace_path(workspace or option)
+    made = rebuild_workspace(path)
+    terminal = Terminal()
+    for problem in made.problems:
+        terminal.marked("fail", problem)
+    told = f"{made.entries} entries of the ledger, {counted(made.runs, 'run')}"
+    terminal.marked("fail" if made.problems else "ok", f"rebuilt {', '.join(made.projects) or 'no project'}: {told}")
+    if made.moved:
+        terminal.line(f"      The old database is now {', '.join(made.moved)}.")
+    terminal.line(f"      trainwright verify {path} compares all of it with the runs' records.")
+    if made.problems:
         raise typer.Exit(1)
 
 
@@ -243,8 +270,10 @@ def _sign_with(key: Path | None) -> None:
 
 
 def _existing(path: Path) -> Path:
+    from trainwright.tools.workspace.presence import require_database
     from trainwright.trainer.errors import NotFoundError
 
+    require_database(path / "workspace.sqlite")
     if not (path / "workspace.sqlite").is_file():
         raise NotFoundError(
             f"There is no workspace at {path}.",

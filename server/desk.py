@@ -44,6 +44,8 @@ class Desk:
         with self._lock:
             if self._workspace is None:
                 self._workspace = Workspace.open(self.path)
+                if self._workspace.is_archived:  # nothing is finished there, and nothing logged
+                    return self._workspace
                 self._log = _log_to(self._workspace.path / "logs" / "server.log")
                 copy_all_forward(self._workspace)
                 remove_abandoned(self._workspace)
@@ -51,7 +53,8 @@ class Desk:
                 finish_provenance(self._workspace)
                 finish_deletions(self._workspace)
                 finish_pruning(self._workspace)
-            return taken_up(self._workspace.refreshed())
+            workspace = self._workspace.refreshed()
+            return workspace if workspace.is_archived else taken_up(workspace)
 
     def with_handles(self, value: Any) -> Any:
         """Return JSON values with every long id of a run or study replaced by its handle."""

@@ -41,10 +41,13 @@ def show_status(path: Path, *, as_json: bool) -> None:
 
 
 def _show(terminal: Terminal, workspace: Workspace, project: ProjectStatus) -> None:
-    place = "finished" if project.finished else f"in {project.phase}"
+    on = f" on {project.finished_on}" if project.finished_on else ""
+    place = f"finished{on} (release {project.release})" if project.finished else f"in {project.phase}"
     terminal.line(f"{project.project}: {place}; goal {project.goal}", "bold")
     gates = [f"[{MARKS.get(project.gates[phase].split(':')[0], ' ')}] {phase}" for phase in PHASES]
     terminal.line("  " + "  ".join(gates))
+    for remark in project.remarks:
+        terminal.line(f"  {'since then: ' if project.finished else ''}{remark}", "dim")
     for run in project.runs[:SHOWN_RUNS]:
         terminal.line(f"  {_run_line(workspace, run)}")
     if project.next:

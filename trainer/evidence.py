@@ -17,6 +17,7 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.deepspeed import deepspeed_configuration
 from trainwright.trainer.distributed.group import present
 from trainwright.trainer.errors import ReproducibilityError
+from trainwright.trainer.reproducibility.packages import digest_of_versions
 from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.session import Session
 from trainwright.trainer.supervision.sampling import SystemSampler
@@ -144,13 +145,24 @@ def _ignored_of_objective(config: TrainingConfig) -> dict[str, bool]:
     return {f"objective.{key}": one_step for key in ("steps", "step_size", "random_start")}
 
 
-def check_expected(specification: RunSpecification, digests: dict[str, str], details: dict[str, Any]) -> None:
+def expected_environment(specification: RunSpecification, environment: dict[str, Any]) -> str:
+    """Return the digest of the installed versions that the planning gate fixed: of the packages that it names."""
+    if not specification.expected_packages:
+        return str(environment.get("packages_digest", ""))
+    return digest_of_versions(environment.get("packages", {}), specification.expected_packages)
+
+
+def check_expected(specification: RunSpecification, digests: dict[str, list[str]], details: dict[str, Any]) -> None:
     """Hold the run to the digests that the planning gate fixed.
+
+    Args:
+        digests: what was found, by name; of the code, the digest of its meaning, and that of its bytes, which early
+            versions fixed.
 
     Raises:
         ReproducibilityError: names what changed.
     """
-    changed = sorted(name for name, digest in specification.expected.items() if digests.get(name) != digest)
+    changed = sorted(name for name, digest in specification.expected.items() if digest not in digests.get(name, []))
     if changed:
         raise ReproducibilityError(
             f"The {' and the '.join(changed)} changed since the planning gate fixed "
@@ -160,7 +172,7 @@ def check_expected(specification: RunSpecification, digests: dict[str, str], det
             details={
                 "changed": changed,
                 "expected": {name: specification.expected[name] for name in changed},
-                "found": {name: digests.get(name) for name in changed},
+                "found": {name: next(iter(digests.get(name, [])), None) for name in changed},
                 **{name: details[name] for name in changed if name in details},
             },
         )
@@ -201,6 +213,7 @@ def summary_evidence(session: Session, reason: str, sampler: SystemSampler) -> d
         "peak_memory_bytes": peak_memory_bytes(session.device),
         "cpu_percent_mean": sampler.mean("cpu_percent"),
         "gpu_percent_mean": sampler.mean("gpu_percent"),
+        "gpus_sampled": sampler.gpus,
         "early_stopping": {
             "enabled": config.early_stopping.enabled,
             "stopped": reason == "early_stopping",

@@ -13,7 +13,7 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import data_evidence
 from trainwright.trainer.distributed.group import present
 from trainwright.trainer.errors import DivergenceError, ReproducibilityError
-from trainwright.trainer.evidence import check_expected, resolved_evidence, summary_evidence
+from trainwright.trainer.evidence import check_expected, expected_environment, resolved_evidence, summary_evidence
 from trainwright.trainer.loop import train
 from trainwright.trainer.observers.checkpointing import Checkpointing
 from trainwright.trainer.observers.observer import Observers
@@ -24,6 +24,7 @@ from trainwright.trainer.observers.settings_held import SettingsHeld
 from trainwright.trainer.reproducibility import determinism, seeding
 from trainwright.trainer.reproducibility.code import code_evidence
 from trainwright.trainer.reproducibility.environment import environment_evidence
+from trainwright.trainer.reproducibility.packages import imported_packages
 from trainwright.trainer.reproducibility.probe import run_probes
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
 from trainwright.trainer.session import Session
@@ -60,14 +61,15 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         attach(session, group)
         checkpointing = checkpointing if group.is_first else SilentCheckpointing()
     _resume(session)
-    sampler = SystemSampler(os.getppid() if group is not None else None)  # the launcher's tree: the whole group
+    # the launcher's tree and all its devices: the whole group
+    sampler = SystemSampler(os.getppid() if group is not None else None, gpus=heartbeat.gpus)
     recorder = Recorder(run.metrics(writer=True), _board(run, specification.config), sampler)
     watched = [SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
     observers = Observers(watched, heartbeat.stage)
     sampler.start()
     heartbeat.set(state=RunState.RUNNING, stage="training")
     try:
-        with explained_shortage(session):
+        with explained_shortage(session), stop.between_steps():
             reason = train(session, observers)
     except DivergenceError as error:
         recorder.note_non_finite(session, error.details["step"], *_noted(error))
@@ -78,12 +80,15 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     require_honest(specification)
     if ordered.kind is not RunKind.REPLAY:  # its source was held to it, and its weights are still to be compared
         require_judged_model(session)
+    run.write_evidence("imported", {"packages": imported_packages()})
     run.write_evidence("summary", summary_evidence(session, reason, sampler))
     if ordered.kind is RunKind.REPLAY:
-        from trainwright.trainer.reproducibility.comparison import compare
+        from trainwright.trainer.reproducibility.comparison import compare, compare_beginning
 
         heartbeat.stage("comparing")
-        run.write_evidence("comparison", compare(run, ordered, session))
+        is_short = ordered.permit.get("is_short") is True
+        found = compare_beginning(run, ordered, session.progress.step) if is_short else compare(run, ordered, session)
+        run.write_evidence("comparison", found)
     return reason
 
 
@@ -153,7 +158,11 @@ def open_session(
     run.write_evidence("code", code)
     own_code.record(code["files"])
     run.write_evidence("resolved", resolved_evidence(session))
-    found = {"data": data["fingerprint"], "code": code["digest"], "environment": environment.get("packages_digest", "")}
+    found = {
+        "data": [data["fingerprint"]],
+        "code": [code["meaning"], code["digest"]],
+        "environment": [expected_environment(specification, environment)],
+    }
     details: dict[str, Any] = {
         "data": {name: split["fingerprint"] for name, split in data["splits"].items()} | data["files"],
         "code": code["files"],

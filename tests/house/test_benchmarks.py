@@ -94,3 +94,18 @@ def test_a_run_of_many_epochs_holds_no_more_memory_files_or_processes_at_its_end
     assert found["open_files_growth"] <= 4  # those of a checkpoint being written come and go
     assert found["processes_growth"] == 0
     assert found["memory_growth_mib"] < 8.0
+
+
+@pytest.mark.requirement("TRAIN-11")
+def test_the_size_benchmark_measures_a_look_of_the_kind_that_it_names(tmp_path: Path) -> None:
+    """`make bench-size` does this with two million rows. A later look that was in truth a first one is refused."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        size = importlib.import_module("size")
+    size.write_files(tmp_path, 24_000)
+    for kind in size.KINDS:
+        path = tmp_path / f"24000.{kind}"
+        with pytest.raises(RuntimeError, match="was not kept"):
+            size.later_look(path, tmp_path / "empty" / kind)
+        size.first_look(path, tmp_path / "looks")
+        size.later_look(path, tmp_path / "looks")

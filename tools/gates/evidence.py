@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,9 @@ from sqlalchemy import select
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.finals import final_of
-from trainwright.tools.gates.improvement import measure_improvement
+from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
+from trainwright.tools.gates.onward import onward
+from trainwright.tools.gates.plan import witnesses
 from trainwright.tools.gates.releases import BEGUN, Release, releases
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
@@ -37,13 +38,6 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.settings import ProjectLimits
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import RunDirectory, RunStatus
-
-
-MOST_ATTEMPTS = 3
-"""A run that was interrupted so often is not resumed once more: something in it ends the process."""
-MOST_CHARACTERS = 300
-LEAST_FREE_BYTES = 64 * 2**20
-"""Of the disk, beside two checkpoints: before a run that met a full disk is resumed."""
 
 
 def refuse_edits(differences: list[str]) -> None:
@@ -91,6 +85,11 @@ class RunEvidence:
         """Return one evidence file as a mapping; empty when the worker has not written it."""
         return self.directory.evidence(name) or {}
 
+    @property
+    def imported(self) -> list[str]:
+        """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
+        return list(self.part("imported").get("packages", []))
+
     @cached_property
     def differences(self) -> list[str]:
         """What was changed since the run was sealed; damaged checkpoints included."""
@@ -116,49 +115,14 @@ class RunEvidence:
         value = (self.summary.get("best") or {}).get("metrics", {}).get(metric)
         return float(value) if isinstance(value, int | float) else None
 
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the digests of the ended run stand in the ledger."""
+        return self._seal is not None
+
     def next_call(self) -> NextCall:
         """Return what brings this run to its end, or the call that starts another after its cause is mended."""
-        state, status = self.status.state, self.status
-        resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
-        if resumable:
-            own = {"project": self.row.project, "run_id": self.id}
-            return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
-        if state is RunState.FAILED and status.failure is not None and status.failure.category == "storage":
-            return self._after_full_disk()
-        if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
-            arguments = {"project": self.row.project, "changes": status.failure.details["changes"]}
-            arguments["reason"] = f"{self.id}: {status.failure.category}"
-            return NextCall(
-                tool="configure",
-                arguments=arguments,
-                why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
-            )
-        if state.is_terminal and self._seal is None:  # it ended while nobody looked: looking files and seals it
-            return NextCall(tool="run_status", arguments={"run_id": self.id}, why="the run has ended, and is not filed")
-        if state.is_ended:
-            cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
-            return self._again(f"after mending the cause: {cause}"[:MOST_CHARACTERS])
-        arguments = {"run_id": self.id, "wait_seconds": 50}
-        return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
-
-    def _after_full_disk(self) -> NextCall:
-        """Name what frees the disk; once there is room for a checkpoint, the run goes on."""
-        sizes = [record.bytes for record in list_checkpoints(self.directory)]
-        if shutil.disk_usage(self.directory.path).free >= LEAST_FREE_BYTES + 2 * max(sizes, default=0):
-            own = {"project": self.row.project, "run_id": self.id}
-            return NextCall(tool="resume_training", arguments=own, why="the disk was full, and has room again")
-        why = "the disk is full: it shows which weights can go; then resume_training goes on with the run"
-        return NextCall(tool="prune_checkpoints", arguments={"project": self.row.project}, why=why)
-
-    def _again(self, why: str) -> NextCall:
-        project = {"project": self.row.project}
-        if self.row.kind == RunKind.REPLAY:
-            return NextCall(tool="verify_reproducibility", arguments=project, why=why)
-        if self.row.kind == RunKind.EXPORT:
-            return NextCall(tool="export_model", arguments=project, why=why)
-        overlay = self.facts.started.get(self.id, {}).get("overlay")
-        again = {"kind": self.row.kind, **({"changes": overlay} if overlay else {})}
-        return NextCall(tool="start_training", arguments={**project, **again}, why=why)
+        return onward(self)
 
 
 class Evidence:
@@ -183,7 +147,8 @@ class Evidence:
         self._surroundings: dict[str, list[str]] = {}
         self.facts = ProjectFacts(session, project, before=before)
         cut = cut_off(session, workspace, project) if before is None else []
-        refuse_edits(cut + self.facts.project_differences(self.project))
+        present = self.facts if before is None else ProjectFacts(session, project)
+        refuse_edits(cut + present.project_differences(self.project))
 
     @property
     def name(self) -> str:
@@ -253,9 +218,13 @@ class Evidence:
         return [(sequence, body) for sequence, body in self.entries("gate") if sequence > start]
 
     def surroundings(self, run: RunEvidence) -> list[str]:
-        """Return one sentence for every file of code or data, and package, that changed since the run saw them."""
+        """Return one sentence for every file of code or data, and package, that changed since the run saw them.
+
+        Of a smoke run whose plan was carried over: since the newest replay that did.
+        """
         if run.id not in self._surroundings:
-            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, run, self.inspection.digest)
+            seen = witnesses(self, run)[-1]
+            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, seen, self.inspection.digest)
         return self._surroundings[run.id]
 
     def artifact_digest(self, name: str) -> str | None:
@@ -313,12 +282,18 @@ class Evidence:
             run_id
             for run_id, body in self.facts.started.items()
             if body["kind"] == kind.value
+            and not body.get("permit", {}).get("is_short")
             and body["study"] is None
-            and (config is None or body["config_digest"] == config)
+            and (config is None or body["config_digest"] in self._same_as(config))
             and (source is None or body["source_run"] == source)
         ]
         found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
         return next((run for run in found if run.is_complete), found[0] if found else None)
+
+    def _same_as(self, digest: str) -> set[str]:
+        """Return the digests that stand for one configuration: an earlier version's schema gave it another."""
+        present = self.has_valid_config and digest == self.config_digest
+        return {digest, self.version.digest} if present else {digest}
 
     @cached_property
     def smoke(self) -> RunEvidence | None:
@@ -332,12 +307,13 @@ class Evidence:
 
     @cached_property
     def study(self) -> Study | None:
-        """The newest study on the configuration that holds; completed ones come first."""
+        """The newest study on the configuration that holds; validated ones come first, then completed ones."""
         if not self.has_valid_config:
             return None
-        query = select(Study).where(Study.project == self.name, Study.base_config_digest == self.config_digest)
-        found = list(self.session.scalars(query.order_by(Study.created_at.desc())))
-        return next((study for study in found if study.state == "completed"), found[0] if found else None)
+        same = Study.base_config_digest.in_(self._same_as(self.config_digest))
+        query = select(Study).where(Study.project == self.name, same)
+        newest_first = list(self.session.scalars(query.order_by(Study.created_at.desc())))
+        return study_that_counts(newest_first, self.entries("study"))
 
     @cached_property
     def confirmation(self) -> dict[str, Any]:
@@ -362,10 +338,9 @@ class Evidence:
     def goal_text(self) -> str:
         """The goal in words: `validation accuracy >= 0.97`."""
         sign = ">=" if self.goal["direction"] == "maximize" else "<="
-        revised = (
-            f" (revised by the owner from {self.project.goal['target']})" if self.goal != self.project.goal else ""
-        )
-        return f"validation {self.goal_metric} {sign} {self.goal['target']}{revised}"
+        whole = f"validation {self.goal_metric} {sign} {self.goal['target']}"
+        first = self.project.goal["target"]
+        return whole if self.goal["target"] == first else f"{whole} (revised by the owner from {first})"
 
     @cached_property
     def final_values(self) -> dict[str, Any] | None:

@@ -12,13 +12,14 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.staleness import inherited
+from trainwright.tools.gates.plan import other_than_planned
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.workspace.tables import Study
 
 CONFIDENCE = 0.95
 """Of the first look at a configuration's improvement. Each further one may err half as often as the last: who looks
@@ -94,6 +95,21 @@ def look_number(
         if (body.get("confirmation") or {}).get("seeds", [])[:1] == seeds[:1]:
             looked.add(digest_json([body["confirmation"]["seeds"], body["confirmation"].get("best_parameters")]))
     return len(looked - {own}) + 1
+
+
+def study_that_counts(newest_first: list[Study], entries: list[tuple[int, dict[str, Any]]]) -> Study | None:
+    """Return the newest study that was validated, so that a later search in vain takes nothing back.
+
+    Without one the newest that completed, and without that the newest.
+
+    Args:
+        newest_first: the studies of one configuration.
+        entries: the ledger's entries on studies.
+    """
+    held = {body["study_id"] for _, body in entries if (body.get("confirmation") or {}).get("validated") is True}
+    completed = [study for study in newest_first if study.state == "completed"]
+    validated = [study for study in completed if study.id in held]
+    return next(iter(validated or completed or newest_first), None)
 
 
 def resolution(values: list[float], samples: int) -> float:
@@ -178,7 +194,7 @@ def _value(evidence: Evidence, parameters: dict[str, Any], seed: int, run_id: st
     specification = run.directory.specification()
     if config_digest(specification.config) != expected or specification.max_steps is not None:
         return None, f"run {run_id} did not train the configuration it stands for (seed {seed})"
-    if evidence.smoke is None or inherited(run, evidence.smoke):
+    if other_than_planned(evidence, run):
         return None, f"run {run_id} saw other data, code or packages than planning approved"
     value = run.best_value(evidence.goal_metric)
     if value is None or not math.isfinite(value):

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.finals import is_reused
+from trainwright.tools.gates.plan import holds_now, other_than_planned
 from trainwright.tools.gates.replays import compared
-from trainwright.tools.gates.staleness import exemption_changes, inherited
+from trainwright.tools.gates.staleness import exemption_changes
 from trainwright.tools.owner.grants import operations
 from trainwright.tools.workspace.tables import Study
-from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
+from trainwright.trainer.config import SearchSection, config_digest, merge_changes, parse_config
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -58,7 +59,7 @@ def complete_run(
         run = evidence.final if evidence.final is not None and evidence.final.row.config_digest == config else None
     if run is None or not run.is_complete or run.directory.specification().max_steps != max_steps:
         return None
-    is_other = run.differences or evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants))
+    is_other = run.differences or not holds_now(evidence, run) or exemption_changes(run, operations(evidence.grants))
     return None if is_other or _must_be_repeated(evidence, run, kind) else run
 
 
@@ -126,7 +127,7 @@ def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
         return ""
     if unused := ignored(evidence, list(changes)):
         return f"the run makes no use of {', '.join(unused)}" if len(unused) == len(changes) else ""
-    digest = config_digest(parse_config(apply_changes(evidence.version.values, changes)))
+    digest = config_digest(parse_config(merge_changes(evidence.version.values, changes)))
     if digest == evidence.config_digest:
         return "the configuration has these values already"
     held = [number for number, body in evidence.facts.configurations.items() if body["digest"] == digest]
@@ -181,8 +182,8 @@ _JUDGES: dict[str, Callable[[Evidence, dict[str, Any]], str]] = {
 
 def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bool:
     """Whether a gate needs another one: other evidence than planning's, or weights that did not come out again."""
-    smoke = evidence.smoke
-    if kind in {RunKind.BASELINE, RunKind.FINAL} and smoke is not None and smoke.is_complete and inherited(run, smoke):
+    planned = evidence.smoke is not None and evidence.smoke.is_complete
+    if kind in {RunKind.BASELINE, RunKind.FINAL} and planned and other_than_planned(evidence, run):
         return True
     if kind is RunKind.REPLAY:
         source = evidence.run(run.row.source_run or "")

@@ -14,6 +14,7 @@ from sqlalchemy import select
 
 from trainwright.tools.gates.checklist import CheckLine
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
+from trainwright.tools.gates.improvement import study_that_counts
 from trainwright.tools.workspace import Settings
 from trainwright.tools.workspace.tables import LedgerEntry, Study
 
@@ -111,17 +112,16 @@ class PastEvidence(Evidence):
 
     @cached_property
     def study(self) -> Study | None:
-        """The newest study, in the state that the ledger gave it; completed ones come first."""
+        """The study that counted, in the state that the ledger gave it."""
         if not self.has_valid_config:
             return None
         found: dict[str, Study] = {}
         for _, body in self.entries("study"):
             earlier = found.get(body["study_id"])
-            if earlier is not None or body.get("base_config_digest") == self.config_digest:
+            if earlier is not None or body.get("base_config_digest") in self._same_as(self.config_digest):
                 search = body.get("search") or (earlier.search if earlier else None)
                 found[body["study_id"]] = Study(id=body["study_id"], state=body["state"], search=search)
-        newest = list(reversed(found.values()))
-        return next((study for study in newest if study.state == "completed"), newest[0] if newest else None)
+        return study_that_counts(list(reversed(found.values())), self.entries("study"))
 
     @cached_property
     def _resumed_later(self) -> set[str]:

@@ -5,24 +5,33 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.carrying import may_be_carried
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import proposal
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
+from trainwright.tools.gates.plan import witnesses
 from trainwright.tools.gates.standing import Standing, accepted_decisions, standing
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.reproducibility.packages import digest_of_versions
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
 
 
-def permit(session: Session, workspace: Workspace, project: Project, kind: RunKind) -> dict[str, Any]:
+def permit(
+    session: Session, workspace: Workspace, project: Project, kind: RunKind, *, is_short: bool = False
+) -> dict[str, Any]:
     """Return the permit for a run of this kind, as it is written into `run.json`.
+
+    Args:
+        is_short: of a replay, that it repeats the beginning alone: it may show that a stale plan still holds.
 
     Raises:
         GateRefusedError: the present phase does not permit this kind; says which checks are missing.
@@ -38,13 +47,15 @@ def permit(session: Session, workspace: Workspace, project: Project, kind: RunKi
             "begin_release=True) begins the next release.",
             document="phases/finalization/workflow.md",
         )
-    if kind not in PERMITTED[where.phase]:
+    carries = is_short and may_be_carried(evidence, where)
+    if kind not in PERMITTED[where.phase] and not carries:
         raise _refusal(evidence, where, kind)
     decisions = accepted_decisions(evidence)
     rests_on = {
         phase.value: sequence for phase, (sequence, _) in decisions.items() if phase.number < where.phase.number
     }
-    return {"phase": where.phase.value, "kind": kind.value, "decisions": rests_on, "time": time.time()}
+    allowed = {"phase": where.phase.value, "kind": kind.value, "decisions": rests_on, "time": time.time()}
+    return allowed | ({"is_short": True} if is_short else {})
 
 
 def base_values(session: Session, workspace: Workspace, project: Project, kind: RunKind) -> dict[str, Any]:
@@ -59,7 +70,26 @@ def base_values(session: Session, workspace: Workspace, project: Project, kind: 
 def expected_digests(session: Session, workspace: Workspace, project: Project) -> dict[str, str]:
     """Return what planning fixed (`data`, `code`, `environment`); empty before the gate has passed."""
     rested_on = _planning(session, workspace, project)
-    return {name: rested_on[name] for name in ("data", "code", "environment") if rested_on.get(name)}
+    fixed = {name: rested_on[name] for name in ("data", "code", "environment") if rested_on.get(name)}
+    smoke = _witness(Evidence(session, workspace, project.name), rested_on)
+    if smoke is not None and (meaning := smoke.part("code").get("meaning")):
+        fixed["code"] = meaning
+    if smoke is not None and smoke.imported:
+        fixed["environment"] = digest_of_versions(smoke.part("environment").get("packages", {}), smoke.imported)
+    return fixed
+
+
+def expected_packages(session: Session, workspace: Workspace, project: Project) -> list[str]:
+    """Return the packages whose versions planning fixed: those that its smoke run imported; empty: all."""
+    rested_on = _planning(session, workspace, project)
+    smoke = _witness(Evidence(session, workspace, project.name), rested_on)
+    return smoke.imported if smoke is not None else []
+
+
+def _witness(evidence: Evidence, rested_on: dict[str, Any]) -> RunEvidence | None:
+    """Return the run that shows what planning fixes: its smoke run, or the newest replay that carried it over."""
+    smoke = evidence.run(rested_on.get("smoke_run", ""))
+    return None if smoke is None else witnesses(evidence, smoke)[-1]
 
 
 def settled_returns(session: Session, workspace: Workspace, project: Project) -> str | None:

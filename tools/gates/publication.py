@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
+from trainwright.tools.workspace.workspace import OPENED_BY
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import StorageError
 from trainwright.trainer.system_files import files_among
@@ -61,7 +62,8 @@ def publish(session: Session, project: str, folder: Path) -> None:
     Within a session that has recorded no decision itself: its own record could still be rolled back.
     Raises StorageError.
     """
-    if not (folder / DRAFTS).is_dir():
+    workspace = session.info.get(OPENED_BY)
+    if not (folder / DRAFTS).is_dir() or (workspace is not None and workspace.is_archived):
         return
     bodies = sorted((entry for kind in NAMING for entry in entries(session, project, kind)), key=lambda entry: entry[0])
     recorded = {name: digest for _, body in bodies for name, digest in body["artifacts"].items()}

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BEGUN = "release_begun"
 """Kind of the ledger entry with which a project is worked on after a release."""
+CARRIED = "carried_over"
+"""Kind of the entry that names the replay by which a plan's evidence holds under other surroundings."""
 KEPT = "releases"
 """Folder of the project in which earlier releases stand, each under its number."""
 

@@ -57,6 +57,7 @@ def others_that_differed(evidence: Evidence) -> list[str]:
         for run_id, body in evidence.facts.started.items()
         if (body["kind"], body["source_run"]) == (RunKind.REPLAY, final.id)
         and run_id != counting.id
+        and not body.get("permit", {}).get("is_short")
         and evidence.facts.seals.get(run_id, {}).get("state") == RunState.COMPLETED
     ]
     found = ((run_id, evidence.run(run_id)) for run_id in others)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.improvement import measure_improvement
-from trainwright.tools.gates.staleness import inherited
+from trainwright.tools.gates.plan import other_than_planned
 from trainwright.tools.ledger import seal_differences
 from trainwright.tools.workspace.tables import Study, Trial
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
@@ -117,7 +117,7 @@ def _record_problems(evidence: Evidence, run: RunEvidence, state: str) -> list[s
     if state == COMPLETED and (seal is None or seal["state"] != COMPLETED):
         return [f"run {run.id} has not completed"]
     changed = seal_differences(run.directory, seal["digests"], evidence.inspection) if seal else []
-    seen = evidence.smoke is not None and not inherited(run, evidence.smoke)
+    seen = not other_than_planned(evidence, run)
     other = [] if seen else [f"run {run.id} saw other data, code or packages than planning approved"]
     return evidence.facts.run_differences(run.row) + changed + (other if state == COMPLETED else [])
 

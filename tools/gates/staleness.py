@@ -10,6 +10,7 @@ from trainwright.trainer.canonical import digest_file, digest_path
 from trainwright.trainer.config import flatten, parse_config
 from trainwright.trainer.reproducibility.code import engine_digest
 from trainwright.trainer.reproducibility.packages import installed_packages
+from trainwright.trainer.user_code.meaning import meaning_of
 from trainwright.trainer.user_code.whose import ENGINE
 
 if TYPE_CHECKING:
@@ -42,19 +43,41 @@ def changes_around(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
 def changes_of_surroundings(code_root: str, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:
     """Return one sentence for all that changed since the run saw it: files of code or data, packages, the engine."""
     root = Path(code_root)
-    return [
-        *_file_changes("code", run.part("code").get("files", {}), root, read),
-        *_file_changes("data", run.part("data").get("files", {}), root, read),
-        *_package_changes(run.part("environment").get("packages", {})),
-        *_engine_changes(run.part("code").get("engine_digest")),
+    files = file_changes(root, run, read)
+    if files and not root.is_dir():
+        files = [f"code root: {root} is not there; changes={{'code_root': …}} names the folder where it is now"]
+    packages = _package_changes(run.part("environment").get("packages", {}), run.imported)
+    return [*files, *packages, *_engine_changes(run.part("code").get("engine_digest"))]
+
+
+def file_changes(root: Path, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:
+    """Return one sentence for every file of code or data under the root that is not as the run saw it."""
+    code = run.part("code")
+    own = _file_changes("code", code.get("files", {}), root, read, code.get("meanings", {}))
+    return own + _file_changes("data", run.part("data").get("files", {}), root, read)
+
+
+def changes_without_effect(code_root: str, run: RunEvidence) -> list[str]:
+    """Return what changed since the run and makes nothing stale: how code is written, packages it did not import."""
+    root, code = Path(code_root), run.part("code")
+    meanings = code.get("meanings", {})
+    written = [
+        f"code: {name} changed in comments, docstrings or formatting alone"
+        for name, digest in code.get("files", {}).items()
+        if _is_file_with_other(root / name, digest) and _meaning_at(root / name) == meanings.get(name)
     ]
+    if not run.imported:  # then every package counts
+        return written
+    then, now = run.part("environment").get("packages", {}), installed_packages()
+    others = sorted((then.keys() | now.keys()) - set(run.imported))
+    return written + [f"{change} (not imported)" for change in _version_changes(then, now, others)]
 
 
 def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
     """Return the keys by which the configuration that holds differs from the one a decision rested on."""
     if not evidence.has_valid_config:
         return ["configuration: an earlier release took it, and this one refuses it"]
-    if evidence.config_digest == rested_on["configuration"]:
+    if rested_on["configuration"] in {evidence.config_digest, evidence.version.digest}:
         return []
     old, new = flatten(rested_on.get("values", {})), flatten(_whole(evidence.version.values))
     keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
@@ -91,13 +114,10 @@ def inherited(run: RunEvidence, smoke: RunEvidence) -> list[str]:
 
     Of files beside the samples (pretrained weights, a teacher) those that both name: a search may try others.
     """
-    compared = (
-        ("data", "data", "fingerprint"),
-        ("code", "code", "digest"),
-        ("environment", "environment", "packages_digest"),
-        ("engine", "code", "engine_digest"),
-    )
+    code = "meaning" if run.part("code").get("meaning") and smoke.part("code").get("meaning") else "digest"
+    compared = (("data", "data", "fingerprint"), ("code", "code", code), ("engine", "code", "engine_digest"))
     different = [name for name, part, key in compared if run.part(part).get(key) != smoke.part(part).get(key)]
+    different += ["environment"] if _other_packages(run, smoke) else []
     own, planned = run.part("data").get("files", {}), smoke.part("data").get("files", {})
     return different + [name for name in sorted(own.keys() & planned.keys()) if own[name] != planned[name]]
 
@@ -106,7 +126,30 @@ def _whole(values: dict[str, Any]) -> dict[str, Any]:
     return parse_config(values).model_dump(mode="json", exclude={"search"})
 
 
-def _file_changes(what: str, files: dict[str, str], root: Path, read: Callable[[Path], str]) -> list[str]:
+def _other_packages(run: RunEvidence, smoke: RunEvidence) -> bool:
+    """Whether a package that one of them imported had another version for the other; of any, where that is unknown."""
+    own, planned = run.part("environment"), smoke.part("environment")
+    if not smoke.imported:
+        return own.get("packages_digest") != planned.get("packages_digest")
+    names = sorted({*run.imported, *smoke.imported})
+    return bool(_version_changes(planned.get("packages", {}), own.get("packages", {}), names))
+
+
+def _is_file_with_other(path: Path, digest: str) -> bool:
+    return path.is_file() and digest_file(path) != digest
+
+
+def _meaning_at(path: Path) -> str | None:
+    try:
+        return meaning_of(path.read_bytes())
+    except OSError:
+        return None
+
+
+def _file_changes(
+    what: str, files: dict[str, str], root: Path, read: Callable[[Path], str], meanings: dict[str, str] | None = None
+) -> list[str]:
+    """Name files that are gone or have other content; of code, with another meaning."""
     reasons = []
     for name, digest in files.items():
         path = root / name
@@ -115,7 +158,7 @@ def _file_changes(what: str, files: dict[str, str], root: Path, read: Callable[[
         except OSError:
             reasons.append(f"{what}: {name} was removed")
             continue
-        if found != digest:
+        if found != digest and (not meanings or meanings.get(name) != _meaning_at(path)):
             reasons.append(f"{what}: {name} changed")
     return reasons
 
@@ -126,10 +169,15 @@ def _engine_changes(recorded: str | None) -> list[str]:
     return ["engine: Trainwright's own files changed"]
 
 
-def _package_changes(recorded: dict[str, str]) -> list[str]:
-    now = installed_packages()
-    names = [name for name in sorted(recorded.keys() | now.keys()) if recorded.get(name) != now.get(name)]
-    if not recorded or not names:
+def _package_changes(recorded: dict[str, str], imported: list[str]) -> list[str]:
+    """Name changed versions of the packages that the run imported; of all, where it is not known which they were."""
+    now = installed_packages() if recorded else {}
+    return _version_changes(recorded, now, imported or sorted(recorded.keys() | now.keys()))
+
+
+def _version_changes(then: dict[str, str], now: dict[str, str], of: list[str]) -> list[str]:
+    names = [name for name in of if then.get(name) != now.get(name)]
+    if not names:
         return []
-    shown = [f"{name} {recorded.get(name, 'absent')} -> {now.get(name, 'absent')}" for name in names[:MOST_NAMED]]
+    shown = [f"{name} {then.get(name, 'absent')} -> {now.get(name, 'absent')}" for name in names[:MOST_NAMED]]
     return [f"environment: {', '.join(shown)}{' …' if len(names) > MOST_NAMED else ''}"]

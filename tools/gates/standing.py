@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.plan import witnesses
 from trainwright.tools.gates.publication import publish
-from trainwright.tools.gates.releases import Release
-from trainwright.tools.gates.staleness import changes_since
+from trainwright.tools.gates.releases import CARRIED, Release
+from trainwright.tools.gates.staleness import changes_since, changes_without_effect
 from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class Standing(BaseModel):
     release: Release | None = None
     """Of a finished project: what its last gate sealed. Finished it stays, whatever changes."""
     remarks: list[str] = []
-    """Of a finished project: what has changed since, a sentence each."""
+    """What has changed and makes nothing stale: of a finished project anything, of another one how code is written,
+    and packages that no run imported."""
 
     def gate(self, phase: Phase) -> GateStanding:
         """Return one gate's standing."""
@@ -96,11 +98,12 @@ def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]
         for phase, (sequence, body) in sorted(decisions.items(), key=lambda decided: decided[0].number)
     ]
     remarks: list[str] = []
-    for _, body in decisions.values():
-        try:
+    try:
+        for _, body in decisions.values():
             remarks += changes_since(evidence, body["rested_on"], body["artifacts"])
-        except TrainwrightError as error:  # a record that cannot be read any more: `verify` names it too
-            remarks.append(error.message)
+        remarks += _without_effect(evidence, decisions)
+    except TrainwrightError as error:  # a record that cannot be read any more: `verify` names it too
+        remarks.append(error.message)
     return Standing(
         phase=Phase.FINALIZATION,
         is_finished=True,
@@ -126,5 +129,23 @@ def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str
             present = phase
         gates.append(GateStanding(phase=phase, status=status, reasons=reasons, ledger_sequence=sequence))
     finished = present is None
-    release = evidence.releases[-1] if finished else None
-    return Standing(phase=present or Phase.FINALIZATION, is_finished=finished, gates=gates, release=release)
+    return Standing(
+        phase=present or Phase.FINALIZATION,
+        is_finished=finished,
+        gates=gates,
+        release=evidence.releases[-1] if finished else None,
+        remarks=_without_effect(evidence, decisions),
+    )
+
+
+def _without_effect(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> list[str]:
+    planned = decisions.get(Phase.PLANNING)
+    smoke = evidence.run(planned[1]["rested_on"].get("smoke_run", "")) if planned else None
+    if smoke is None:
+        return []
+    carried = [body for _, body in evidence.entries(CARRIED) if body["smoke_run"] == smoke.id]
+    told = [
+        f"carried over by {body['replay']}, {body['steps']} steps alike: {'; '.join(body['changes'])}"
+        for body in carried
+    ]
+    return told + changes_without_effect(evidence.project.code_root, witnesses(evidence, smoke)[-1])

@@ -39,12 +39,14 @@ if TYPE_CHECKING:
 HOPELESS_TRIALS = 3
 """When this many trials in a row from the start fail for one cause, the study ends with that cause."""
 LOCK_SECONDS = 5.0
+LONG_PATIENCE_SECONDS = 300.0
+"""Nobody waits for a conductor, and a gate may hold the database while it reads large files."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Conduct one study to its end; 0 also when another conductor has it already."""
     path, study_id = arguments
-    workspace = Workspace.open(Path(path))
+    workspace = Workspace.open(Path(path), patience_seconds=LONG_PATIENCE_SECONDS)
     with workspace.session() as session:
         project = get_study(session, study_id).project
     try:

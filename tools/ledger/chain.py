@@ -23,8 +23,12 @@ GENESIS = "genesis"
 def append(session: Session, project: str | None, kind: str, body: dict[str, Any]) -> LedgerEntry:
     """Add an entry within the caller's transaction (which holds the write lock) and return it.
 
-    Kinds: `project_created`, `config_version`, `run_started`, `run_sealed`, `gate`, `study`, `artifact`, `export`.
+    Kinds: `project_created`, `config_version`, `run_started`, `run_sealed`, `gate`, `release_begun`, `study`, …
+    Raises StorageError in a workspace that cannot be written.
     """
+    workspace = session.info.get(OPENED_BY)
+    if workspace is not None:
+        workspace.require_writable()
     last = session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence.desc()).limit(1)).first()
     entry = LedgerEntry(
         sequence=last.sequence + 1 if last else 1,
@@ -35,7 +39,6 @@ def append(session: Session, project: str | None, kind: str, body: dict[str, Any
         previous=last.digest if last else GENESIS,
     )
     entry.digest = digest_of(entry)
-    workspace = session.info.get(OPENED_BY)
     signer = workspace.signer if workspace else None
     entry.signature = signer.sign(entry.digest) if signer else None
     session.add(entry)

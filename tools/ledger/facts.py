@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace.tables import ConfigVersion, Project, Run
 
+MOVED = "code_root_moved"
+"""Kind of the entry that points a project to the folder that its code was moved to."""
 PROJECT_COLUMNS = ("goal", "limits", "intent", "code_root")
 SINCE_CREATED = ("created_at",)
 """Columns that entries of earlier releases do not tell; where one does, they are compared as well."""
@@ -86,6 +88,8 @@ class ProjectFacts:
     def _take(self, kind: str, body: dict[str, Any], sequence: int) -> None:
         if kind == "project_created" and not self.created:
             self.created = body
+        elif kind == MOVED:
+            self.created = self.created | {"code_root": body["code_root"]}
         elif kind == "config_version":
             self.configurations.setdefault(body["number"], body)
         elif kind == "run_started":

@@ -94,6 +94,8 @@ def copy_forward(workspace: Workspace, project: str | None) -> None:
 
 def copy_all_forward(workspace: Workspace) -> None:
     """Bring the plain copies of all projects up to date: what a server does when it starts."""
+    if workspace.is_archived:
+        return
     with workspace.session() as session:
         projects = list(session.scalars(select(LedgerEntry.project).distinct()))
     for project in projects:

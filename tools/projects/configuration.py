@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
@@ -23,17 +24,21 @@ from trainwright.tools.owner import (
     limit_wishes,
     view,
 )
+from trainwright.tools.projects.code_roots import KEY, move_code_root
+from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, mended_call, parse_config
+from trainwright.trainer.config import config_digest, flatten, load_yaml, parse_config, settle
+from trainwright.trainer.config.meant_values import number_in
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.standing import Standing
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
 
@@ -52,7 +57,7 @@ class ConfigurationAnswer(Answer):
     """Dotted key to [old, new]."""
     phase: str
     reopened: list[str]
-    """Gates that are stale by now, with the reason."""
+    """Gates that had passed and are to be passed again, in order; the first with what has changed."""
     release_begun: int | None = None
     """The release that is worked on from now on; the one before it stays finished."""
     requests: list[RequestView] | None = None
@@ -69,9 +74,10 @@ def configure(
     ask_owner: dict[str, Any] | None = None,
     begin_release: bool = False,
 ) -> ConfigurationAnswer:
-    """Apply dotted changes and keep the result as a new version (no change, no version); ask the owner for the rest.
+    """Apply changes and keep the result as a new version (no change, no version); ask the owner for the rest.
 
     Args:
+        changes: dotted keys or sections, which merge; None removes. With another `use` or `name` the old args go.
         ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
             alert: id}; asking again tells how it stands.
         begin_release: work on a finished project: its next release begins with planning. No effect on one that is
@@ -84,21 +90,23 @@ def configure(
             requests wait for the owner.
     """
     asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
+    moved = move_code_root(workspace, project, changes or {}, reason)
+    changes = {key: value for key, value in (changes or {}).items() if key != KEY}
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values
-        start = _from_template(old, template) if template else old
-        new = apply_changes(start, changes or {})
-        _refuse_other_root(old, new)
-        parse_config(new, mend=lambda mended: mended_call(mended, f"configure(project={project!r}", changes or {}))
+        _refuse_goal(row.goal, changes or {}, ask_owner or {})
+        settled = settle(changes or {}, _from_template(old, template) if template else old, argument="changes")
+        new = settled.values
+        require_files(settled.changes, settled.config, Path(row.code_root))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
             key: [before.get(key), after.get(key)]
             for key in sorted(before.keys() | after.keys())
-            if before.get(key) != after.get(key)
+            if key not in before or key not in after or before[key] != after[key]
         }
         wishes = _wishes(workspace, row, ask_owner or {})
         where = standing(Evidence(session, workspace, project))
@@ -109,18 +117,30 @@ def configure(
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
         evidence = Evidence(session, workspace, project)
-        where = standing(evidence)
+        before_it, where = where, standing(evidence)
         return ConfigurationAnswer(
             project=project,
             version=evidence.version.number,
             digest=evidence.version.digest,
-            changed=changed,
+            changed=changed | moved,
             phase=where.phase.value,
             release_begun=begun,
-            reopened=[f"{gate.phase.value}: {'; '.join(gate.reasons)}" for gate in where.gates if gate.reasons],
+            reopened=_reopened(before_it, where),
             requests=[view(request) for request in requests] or None,
+            taken_as=settled.notes or None,
             next=next_call(session, workspace, project),
         )
+
+
+def _reopened(before: Standing, now: Standing) -> list[str]:
+    """Return the gates that had passed and have not by now; and what made the first of those stale."""
+    told = []
+    for gate in now.gates:
+        if gate.reasons:
+            told.append(f"{gate.phase.value}: {'; '.join(gate.reasons)}")
+        elif gate.status in {"open", "closed"} and before.gate(gate.phase).status in {"passed", "skipped"}:
+            told.append(gate.phase.value)
+    return told
 
 
 def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reason: str = "") -> list[Request]:
@@ -132,7 +152,7 @@ def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reaso
 
 def _wishes(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Wish]:
     """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
-    limits = checked_wishes(workspace, asked.get("limits") or {})
+    limits = checked_wishes(workspace, asked.get("limits") or {}, within=("ask_owner", asked))
     wishes = limit_wishes(limits)
     if asked.get("exemption"):
         wishes.append(exemption_wish(asked["exemption"]))
@@ -166,12 +186,24 @@ def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
     return template_values(template) | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
 
 
-def _refuse_other_root(old: dict[str, Any], new: dict[str, Any]) -> None:
-    if old.get("code_root", ".") != new.get("code_root", "."):
-        raise ConfigurationError(
-            f"code_root is fixed when a project is made ({old.get('code_root', '.')!r}).",
-            remedy="Make a new project with create_project(config={'code_root': …}).",
-        )
+def _refuse_goal(goal: dict[str, Any], changes: dict[str, Any], ask_owner: dict[str, Any]) -> None:
+    """Refuse keys of the goal, which is no part of the configuration: only its target can be revised, by the owner."""
+    named = {key: value for key, value in changes.items() if key.split(".")[0].strip().lower() == "goal"}
+    if not named:
+        return
+    wanted: Any = named.get("goal.target", named.get("goal"))
+    wanted = wanted.get("target") if isinstance(wanted, dict) else wanted
+    target = number_in(wanted) if isinstance(wanted, str) else wanted
+    rest = {key: value for key, value in changes.items() if key not in named}
+    amend: dict[str, Any] = {"changes": rest or None}
+    if isinstance(target, int | float) and not isinstance(target, bool) and target != goal["target"]:
+        amend["ask_owner"] = {**ask_owner, "goal": {"target": target}}
+    raise ConfigurationError(
+        f"The goal is no part of the configuration, and fixed: {goal['direction']} {goal['metric']} to "
+        f"{goal['target']:g}. Only the owner may revise its target.",
+        remedy=f"The same call with {amend}.",
+        details={"amend": amend},
+    )
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, computed_field
 from sqlalchemy import select
 
 from trainwright.tools.answers import Answer
@@ -13,6 +13,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
@@ -22,14 +23,17 @@ from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
 
 NEWEST_RUNS = 6
+SHOWN_RUNS = 3
 MOST_ALERTS = 5
 MOST_CHARACTERS = 160
 """Of one text: whoever asks often should not pay for one long sentence."""
@@ -71,8 +75,14 @@ class ProjectSummary(Answer):
     """One line of the list of projects."""
 
     project: str
+    intent: str
+    goal: str
     phase: str
     finished: bool
+    state: str
+    """The phase and what is at work in it, or since when it is finished."""
+    best: float | None = None
+    """Best validation value of the goal's metric that a completed run has reached so far."""
     runs: int
 
 
@@ -91,7 +101,7 @@ class ProjectStatus(Answer):
     finished_on: str | None = None
     """The day, in UTC."""
     remarks: list[str] = Field(default_factory=list)
-    """Of a finished project: what has changed since. It stays finished."""
+    """What has changed and re-opens nothing; of a finished project, whatever has changed since."""
     gates: dict[str, str]
     """Phase to passed, skipped, stale (with what changed), open or closed."""
     checks: list[CheckLineView]
@@ -107,6 +117,27 @@ class ProjectStatus(Answer):
     """What was asked of the workspace's owner, and where it stands."""
     config_version: int
     folder: str
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def checks_met(self) -> int:
+        """How many of the checks keep nothing closed."""
+        return len(met(self.checks))
+
+    def unsaid(self) -> dict[str, Any]:
+        """What was so before or is as it should be: checks that are met, gates that are open or passed, old runs."""
+        usual = {phase: True for phase, stands in self.gates.items() if stands in {"open", "closed", "passed"}}
+        return {
+            "checks": met(self.checks),
+            "gates": True if len(usual) == len(self.gates) else usual,
+            "runs": dict.fromkeys(range(SHOWN_RUNS, len(self.runs)), True),
+            **dict.fromkeys(("limits", "config_version", "folder"), True),
+        }
+
+
+def met(checks: list[CheckLineView]) -> dict[int, bool]:
+    """Return the places of the checks that say nothing to act on: passed in full, or without a meaning here."""
+    return {place: True for place, check in enumerate(checks) if check.status in {"passed", "not_applicable"}}
 
 
 def project_status(
@@ -142,10 +173,28 @@ def count_projects(workspace: Workspace) -> int:
 
 
 def _summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
-    where = standing(Evidence(session, workspace, name))
-    call = next_call(session, workspace, name)
-    runs = len(runs_of(session, name))
-    return ProjectSummary(project=name, phase=where.phase.value, finished=where.is_finished, runs=runs, next=call)
+    evidence = Evidence(session, workspace, name)
+    where, rows = standing(evidence), runs_of(session, name)
+    at_work = [f"{row.kind} {row.state}" for row in rows if not RunState(row.state).is_ended]
+    return ProjectSummary(
+        project=name,
+        intent=_short(evidence.project.intent),
+        goal=evidence.goal_text,
+        phase=where.phase.value,
+        finished=where.is_finished,
+        state=_short(where.finished_text or "; ".join([where.phase.value, *at_work])),
+        best=_best_so_far(evidence, rows),
+        runs=len(rows),
+        next=next_call(session, workspace, name),
+    )
+
+
+def _best_so_far(evidence: Evidence, rows: list[Run]) -> float | None:
+    """Return the best value of the goal's metric among the completed runs that trained as a whole."""
+    metric, choose = evidence.goal_metric, max if evidence.project.goal["direction"] == "maximize" else min
+    completed = [row.summary or {} for row in rows if row.state == RunState.COMPLETED and row.kind not in LOOKING]
+    values = [(summary.get("best") or {}).get("metrics", {}).get(metric) for summary in completed]
+    return choose((float(value) for value in values if isinstance(value, int | float)), default=None)
 
 
 def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:

@@ -5,6 +5,7 @@ Everything here may be done by several servers at once, any number of times, and
 
 from __future__ import annotations
 
+import logging
 import signal
 import time
 from contextlib import suppress
@@ -14,16 +15,21 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools import ledger, limits
+from trainwright.tools.gates.carrying import record_carry_over
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.plan import is_short_replay
 from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.stop import signal_worker
 from trainwright.tools.workspace.records import get_project, get_run, runs_of
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.errors import TrainwrightError
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from trainwright.tools.answers import NextCall
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
@@ -32,6 +38,7 @@ TERMINATE_AFTER_SECONDS = 60.0
 """A worker that overruns its wall-clock limit by this much ignores its own limits: SIGTERM."""
 KILL_AFTER_SECONDS = 90.0
 """And by this much: SIGKILL."""
+log = logging.getLogger("trainwright")
 
 
 def refresh_project(workspace: Workspace, project: str) -> list[str]:
@@ -71,7 +78,7 @@ def follow(workspace: Workspace, run: Run) -> Observation:
     """Look at one run, hold it to its limits, and bring its (detached) row up to date with the database."""
     directory = workspace.run_directory(run.project, run.id)
     seen = observe(directory)
-    if run.sealed and seen.state.is_ended:
+    if workspace.is_archived or (run.sealed and seen.state.is_ended):
         return seen  # otherwise another server has resumed it since the row was read
     _hold_to_limits(directory, seen)
     if seen.is_settled:
@@ -112,7 +119,21 @@ def _file(workspace: Workspace, run: Run, seen: Observation, record: dict[str, A
                         "ended_at": ledger.as_told(row.ended_at),
                         "used": limits.sealed_use(session, workspace, row, record["digests"]).model_dump()}  # fmt: skip
                 ledger.append(session, row.project, "run_sealed", body)
+                if row.kind == RunKind.REPLAY and seen.state is RunState.COMPLETED:
+                    _carry_over(session, workspace, row)
         run.state, run.sealed, run.summary, run.ended_at = row.state, row.sealed, row.summary, row.ended_at
+
+
+def _carry_over(session: Session, workspace: Workspace, row: Run) -> None:
+    """Record what a short replay shows of a stale plan, in the transaction that seals it."""
+    try:
+        session.flush()
+        evidence = Evidence(session, workspace, row.project)
+        replay = evidence.run(row.id)
+        if replay is not None and is_short_replay(replay):
+            record_carry_over(evidence, replay)
+    except TrainwrightError as error:  # the run is sealed all the same
+        log.info("nothing is carried over by %s: %s", row.id, error)
 
 
 def _seal(row: Run, seen: Observation, directory: RunDirectory) -> None:

@@ -89,7 +89,8 @@ def start_run(
             earlier = _earlier(session, project, key)
             if study_id is not None and earlier is None:
                 require_active(session, study_id)
-            allowed = permits.permit(session, workspace, row, kind) if earlier is None else {}
+            is_short = kind is RunKind.REPLAY and max_steps is not None
+            allowed = permits.permit(session, workspace, row, kind, is_short=is_short) if earlier is None else {}
             what = order(
                 session,
                 workspace,
@@ -121,7 +122,7 @@ def start_run(
         raise
     if written is not None:
         launch_worker(written, Launch(attempt=1), run_key)
-    view = view_run(workspace, run)
+    view = view_run(workspace, run).model_copy(update={"taken_as": list(what.notes) or None})
     if complete is None:
         return view
     is_other = run.kind != kind.value
@@ -129,14 +130,18 @@ def start_run(
 
 
 def replay_run(
-    workspace: Workspace, project: str, *, run_id: str | None = None, idempotency_key: str | None = None
-) -> RunView:
+    workspace: Workspace, project: str, *, run_id: str | None = None, idempotency_key: str | None = None,
+    steps: int | None = None,
+) -> RunView:  # fmt: skip
     """Train a completed run again, to compare the weights tensor by tensor. Raises as `start_run` does.
 
     Args:
         run_id: the run to repeat; by default the final run, or before there is one the newest baseline.
+        steps: repeat the first steps alone and compare what they recorded: it may carry a stale plan's evidence over.
     """
-    return start_run(workspace, project, RunKind.REPLAY, source_run=run_id, idempotency_key=idempotency_key)
+    return start_run(
+        workspace, project, RunKind.REPLAY, source_run=run_id, idempotency_key=idempotency_key, max_steps=steps
+    )
 
 
 def launch_worker(directory: RunDirectory, launch: Launch, key: RunKey) -> Launch:
@@ -204,6 +209,7 @@ def _write(
     root = Path(project.code_root)
     _check_root(session, workspace, project, root)
     source = workspace.run_directory(project.name, what.source.id).path if what.source else None
+    expected = permits.expected_digests(session, workspace, project)
     specification = RunSpecification(
         run_id=run.id,
         project=project.name,
@@ -215,8 +221,10 @@ def _write(
         max_steps=what.max_steps,
         exemptions=owner.exempted_operations(session, workspace, project.name),
         source_run=str(source) if source else None,
-        expected=permits.expected_digests(session, workspace, project),
+        expected={name: digest for name, digest in expected.items() if name == "data" or not permit.get("is_short")},
+        expected_packages=permits.expected_packages(session, workspace, project),
         returns=what.config.returns or permits.settled_returns(session, workspace, project),
+        first_looks=str(workspace.path / "cache" / "first_looks"),
         permit=permit,
         overlay=what.overlay,
     )
@@ -239,7 +247,8 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
     if not root.is_dir() or any(wish not in granted for wish in needed):
         raise ConfigurationError(
             f"The project's code_root {root.name!r} is not a folder inside the allowed code roots any more.",
-            remedy="Bring the folder back; the workspace's owner allows roots in settings.yaml.",
+            remedy=f"Bring the folder back, or name where it is now: configure(project={project.name!r}, "
+            "changes={'code_root': …}); the workspace's owner allows roots in settings.yaml.",
         )
 
 

@@ -11,7 +11,13 @@ from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
 from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
-from trainwright.trainer.config import TrainingConfig, apply_changes, config_digest, mended_call, parse_config
+from trainwright.trainer.config import (
+    TrainingConfig,
+    apply_changes,
+    config_digest,
+    parse_config,
+    settle,
+)
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -36,6 +42,8 @@ class Order:
     max_steps: int | None
     overlay: dict[str, Any] = field(default_factory=dict)
     """What a final run lays over the accepted configuration."""
+    notes: tuple[str, ...] = ()
+    """What of the changes was taken in another form than it was written in."""
 
 
 def order(
@@ -57,7 +65,8 @@ def order(
     chose, with an overlay of template and changes (`gates.overlay`); every other run `base` (default: the project's
     newest version). `changes` come on top, and the
     seed of a study's repetition; `changes` themselves leave the seed alone, for a good seed is no finding. Only a
-    smoke run may be bounded by `max_steps`, and a probe told how many to measure; a replay has its source's bound.
+    smoke run may be bounded by `max_steps`, and a probe told how many to measure; a replay has its source's bound, or
+    repeats so many of the first steps.
 
     Raises:
         ConfigurationError: the changed configuration breaks the schema, they change the seed, a final run beyond its
@@ -70,18 +79,24 @@ def order(
     base_digest = config_digest(parse_config(latest_config(session, project.name).values))
     if kind not in REPEATING:
         values = base if base is not None else permits.base_values(session, workspace, project, kind)
-        _check_seed(project, kind, values, changes)
-        if kind is RunKind.FINAL:
+        if base is not None:  # a study's, whose parameters are kept as they are
+            _check_seed(project, kind, values, changes)
+            config, notes = (
+                parse_config(apply_changes(values, changes if seed is None else {**changes, "seed": seed})),
+                [],
+            )
+        else:
+            settled = settle(changes, values, argument="changes")
+            _check_seed(project, kind, values, settled.changes)
+            config, notes, changes = settled.config, settled.notes, settled.changes
+        if kind is RunKind.FINAL:  # the ledger keeps an overlay key by key
             searched = _searched(session, workspace, project)
             changes = overlay_of(values, project.name, template=template, changes=changes, searched=searched)
-        call = f"start_training(project={project.name!r}, kind={kind.value!r}"
-        config = parse_config(
-            apply_changes(values, changes if seed is None else {**changes, "seed": seed}),
-            mend=lambda mended: mended_call(mended, call, changes),
-        )
+            config = parse_config(apply_changes(values, changes))
         _check_alone(project, kind, config)
         bound = SMOKE_STEPS if kind is RunKind.SMOKE and max_steps is None else max_steps
-        return Order(config, base_digest, None, bound, changes if kind is RunKind.FINAL else {})
+        overlay = changes if kind is RunKind.FINAL else {}
+        return Order(config, base_digest, None, bound, overlay, tuple(notes))
     if changes or seed is not None:
         changed = sorted({*changes, *(() if seed is None else ("seed",))})
         raise ConflictError(
@@ -91,12 +106,14 @@ def order(
     source = _source(session, workspace, project, kind, source_run)
     specification = workspace.run_directory(project.name, source.id).specification()
     bound = specification.max_steps if kind is RunKind.REPLAY else None
+    if max_steps is not None:
+        bound = min(max_steps, bound or max_steps)
     return Order(specification.config, source.base_config_digest, source, bound)
 
 
 def _check_bound(project: Project, kind: RunKind, max_steps: int | None) -> None:
     """A bound outside the configuration would be a hyperparameter that no record compares."""
-    if max_steps is not None and kind not in LOOKING:
+    if max_steps is not None and kind not in LOOKING | {RunKind.REPLAY}:
         raise ConfigurationError(
             f"A run of kind {kind.value} got max_steps={max_steps}; only a smoke run may be cut short (and a probe "
             "measures so many): every other one trains as long as its configuration says.",

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.keeper import evaluate
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.standing import standing
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 SHOWN = ("train/loss", "train/learning_rate", "train/gradient_norm")
+OF_A_STEP = ("train/learning_rate", "train/gradient_norm")
+"""Metrics that say little once a run has ended."""
 MOST_METRICS = 10
 MOST_KEYS = 10
 MOST_TRACEBACK_LINES = 12
@@ -53,6 +59,16 @@ class ResumedView(BaseModel):
     """Newer checkpoints that were passed over, each with the reason."""
     note: str | None = None
     """Set when there was no whole checkpoint."""
+
+
+class ClosedBy(BaseModel):
+    """A check that keeps a gate closed: what was measured beside what is required."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    measured: str
+    required: str
 
 
 class RunView(Answer):
@@ -90,6 +106,8 @@ class RunView(Answer):
     """Wall-clock seconds of this attempt."""
     samples_per_second: float | None = None
     alerts: list[Alert] = Field(default_factory=list)
+    planning_closed_by: list[ClosedBy] | None = None
+    """Of a completed smoke run: the checks of the planning gate that its record does not meet; absent: none."""
     note: str | None = None
     """Set where a start found this run complete, and started none."""
     sealed: bool = False
@@ -99,6 +117,15 @@ class RunView(Answer):
     def is_ended(self) -> bool:
         """Whether the run has ended and is filed: nothing about it changes any more unless it is resumed."""
         return self.state.is_ended and (self.sealed or self.state is RunState.INTERRUPTED)
+
+    def unsaid(self) -> dict[str, Any]:
+        """What is as usual, and what an alert's message and document say in words."""
+        gone = {"sealed": True, "stage": not self.stage, "attempt": self.attempt <= 1}
+        gone |= {"epoch": not self.epoch, "seconds": not self.seconds, "stop_reason": self.stop_reason == "completed"}
+        shown = {name: True for name in self.metrics if self.state.is_ended and name in OF_A_STEP}
+        in_words = dict.fromkeys(("title", "signal", "measured", "threshold", "unit", "step", "epoch"), True)
+        alerts = {"__all__": {**in_words, "requirement": True, "fixes": {"__all__": {"id"}}}}
+        return {name: True for name, is_gone in gone.items() if is_gone} | {"metrics": shown, "alerts": alerts}
 
 
 def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> RunView:
@@ -118,7 +145,7 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
         step=status.step,
         total_steps=status.total_steps,
         attempt=max(status.attempt, seen.launch.attempt),
-        stop_reason=status.stop_reason if seen.state.is_terminal else None,
+        stop_reason=status.stop_reason if seen.state.is_ended else None,
         failure=failure_of(directory, seen),
         seconds=round(max(0.0, status.heartbeat_at - status.started_at), 1),
         sealed=run.sealed,
@@ -130,6 +157,8 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
         view.alerts = diagnose(directory) if with_alerts else []
     except TrainwrightError as error:
         view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
+    if view.kind == RunKind.SMOKE and view.state is RunState.COMPLETED and view.is_ended:
+        view.planning_closed_by = _planning_closed_by(workspace, run)
     view.next = next_for(workspace, run, view)
     return view
 
@@ -155,6 +184,18 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
     from trainwright.tools.training_orchestrator.follow import followed_next  # it stops overdue runs, and stops view
 
     return followed_next(workspace, run.project)
+
+
+def _planning_closed_by(workspace: Workspace, run: Run) -> list[ClosedBy] | None:
+    """Return what a smoke run's record lacks for the planning gate, where it is the one that the gate looks at."""
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, run.project)
+        if not evidence.has_valid_config or evidence.smoke is None or evidence.smoke.id != run.id:
+            return None
+        if standing(evidence).phase is not Phase.PLANNING:
+            return None
+        blocking = evaluate(evidence, Phase.PLANNING).blocking
+    return [ClosedBy(id=one.id, measured=one.measured, required=one.required) for one in blocking] or None
 
 
 def failure_of(directory: RunDirectory, seen: Observation | None = None) -> FailureView | None:

@@ -12,6 +12,8 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
+from trainwright.tools.workspace.archived import copy_database, is_archived
+from trainwright.tools.workspace.presence import locked, require_database
 from trainwright.tools.workspace.schema_version import upgrade_if_needed
 from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.errors import ConfigurationError, IntegrityError, StorageError
@@ -19,12 +21,14 @@ from trainwright.trainer.run import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from tempfile import TemporaryDirectory
 
     from trainwright.tools.ledger.signing import Signer
 
 DATABASE = "workspace.sqlite"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-BUSY_MILLISECONDS = 30_000
+PATIENCE_SECONDS = 8.0
+"""How long a call waits for a database that another program holds: an answer comes within ten seconds."""
 BEFORE_COMMIT, AFTER_COMMIT = "before_commit", "after_commit"
 """Keys in a session's `info`: {key: function of the workspace} to call at the end of the session, and after it."""
 READ_ONLY = "read_only"
@@ -36,23 +40,38 @@ OPENED_BY = "workspace"
 class Workspace:
     """One workspace folder: `.settings`, `.session()`, and where projects and runs stand."""
 
-    def __init__(self, path: Path, settings: Settings) -> None:
+    def __init__(
+        self, path: Path, settings: Settings, *, patience_seconds: float = PATIENCE_SECONDS,
+        copy: TemporaryDirectory[str] | None = None,
+    ) -> None:  # fmt: skip
         self.path = path
         self.settings = settings
-        self._engine = create_engine(f"sqlite:///{path / DATABASE}")
+        self._copy = copy
+        self._database = (path if copy is None else Path(copy.name)) / DATABASE
+        self._engine = create_engine(f"sqlite:///{self._database}", connect_args={"timeout": patience_seconds})
         event.listen(self._engine, "connect", _prepare_connection)
         event.listen(self._engine, "begin", _begin_immediately)
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)
 
     @classmethod
-    def open(cls, path: Path) -> Workspace:
+    def open(cls, path: Path, *, patience_seconds: float | None = None) -> Workspace:
         """Open the workspace, making the folder and bringing its database up to date.
 
+        One whose folder cannot be written is opened to be looked at (`is_archived`).
+
+        Args:
+            patience_seconds: how long to wait for a database that another program holds.
+
         Raises:
-            StorageError: the folder cannot be made or written.
-            IntegrityError: the database is damaged or newer than this program.
+            StorageError: the folder cannot be made or written, or the database is locked.
+            IntegrityError: the database is damaged, missing beside its projects, or newer than this program.
         """
         path = path.expanduser().resolve()
+        patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
+        if is_archived(path, DATABASE):
+            copy = copy_database(path, DATABASE)
+            upgrade_if_needed(Path(copy.name) / DATABASE, patience)
+            return cls(path, Settings.load(path, make=False), copy=copy)
         try:
             (path / "projects").mkdir(parents=True, exist_ok=True)
             settings = Settings.load(path)
@@ -61,12 +80,29 @@ class Workspace:
                 f"The workspace {path} cannot be made: {error.strerror}.",
                 remedy="Give a writable one with --workspace DIR or TRAINWRIGHT_HOME; `trainwright doctor` checks it.",
             ) from error
-        upgrade_if_needed(path / DATABASE)
-        return cls(path, settings)
+        require_database(path / DATABASE)
+        upgrade_if_needed(path / DATABASE, patience)
+        return cls(path, settings, patience_seconds=patience)
 
     def close(self) -> None:
         """Let the database go."""
         self._engine.dispose()
+        if self._copy is not None:
+            self._copy.cleanup()
+
+    @property
+    def is_archived(self) -> bool:
+        """Whether the workspace can be looked at, and nothing in it be written."""
+        return self._copy is not None
+
+    def require_writable(self) -> None:
+        """Raise StorageError when nothing can be decided or recorded here."""
+        if self.is_archived:
+            raise StorageError(
+                f"The workspace {self.path} cannot be written: it is archived.",
+                remedy="Look at it with project_status, `trainwright verify` or read_document; to work on, copy it "
+                "to a place that can be written and name that with --workspace DIR.",
+            )
 
     @cached_property
     def signer(self) -> Signer | None:
@@ -81,7 +117,7 @@ class Workspace:
 
         Because it begins with BEGIN IMMEDIATE, what is read in it cannot change before it is written.
         """
-        with _told(), self._sessions(info={OPENED_BY: self}) as session:
+        with self._told(), self._sessions(info={OPENED_BY: self}) as session:
             with session.begin():
                 session.connection()  # begins here, not at the first query: files are read and moved under the lock too
                 yield session
@@ -94,12 +130,33 @@ class Workspace:
     def snapshot(self) -> Iterator[Session]:
         """Give a session that reads the database as it is at its first query, and keeps nobody from writing."""
         engine = self._engine.execution_options(**{READ_ONLY: True})
-        with _told(), Session(engine, expire_on_commit=False) as session:
+        with self._told(), Session(engine, expire_on_commit=False) as session:
             yield session
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Tell the database's errors as ours."""
+        try:
+            yield
+        except OperationalError as error:
+            if "locked" in str(error.orig) or "busy" in str(error.orig):
+                raise locked(self._database) from error
+            raise StorageError(
+                f"The workspace database could not be written: {error.orig}.",
+                remedy="Free disk space and call again; nothing was changed.",
+            ) from error
+        except DatabaseError as error:
+            if "malformed" in str(error) or "not a database" in str(error):
+                raise IntegrityError(
+                    f"The workspace database is damaged: {error.orig}.",
+                    remedy="Restore workspace.sqlite from a backup, or move it away and `trainwright rebuild` makes it "
+                    "anew from the plain ledgers; run directories are intact beside it.",
+                ) from error
+            raise
 
     def refreshed(self) -> Workspace:
         """Re-read the owner's settings: a change holds from the next call on."""
-        self.settings = Settings.load(self.path)
+        self.settings = Settings.load(self.path, make=not self.is_archived)
         return self
 
     def project_folder(self, project: str) -> Path:
@@ -111,38 +168,27 @@ class Workspace:
         return RunDirectory(self.project_folder(project) / "runs" / checked_name(run_id))
 
 
-@contextmanager
-def _told() -> Iterator[None]:
-    """Tell the database's errors as ours."""
-    try:
-        yield
-    except OperationalError as error:
-        raise StorageError(
-            f"The workspace database could not be written: {error.orig}.",
-            remedy="Free disk space, or try again when the other server has finished; nothing was changed.",
-        ) from error
-    except DatabaseError as error:
-        if "malformed" in str(error) or "not a database" in str(error):
-            raise IntegrityError(
-                f"The workspace database is damaged: {error.orig}.",
-                remedy="Restore workspace.sqlite from a backup; run directories are intact beside it.",
-            ) from error
-        raise
-
-
 def checked_name(name: str) -> str:
     """Return the name if it is safe as a folder name. Raises ConfigurationError."""
     if not NAME.fullmatch(name):
         raise ConfigurationError(
             f"{name[:80]!r} is not a valid name.",
             remedy="Use 1 to 63 of a-z, 0-9, '-' and '_', beginning with a letter or digit.",
+            details={"amend": {"name": meant}}
+            if "/" not in name and NAME.fullmatch(meant := _plain_name(name))
+            else {},
         )
     return name
 
 
+def _plain_name(name: str) -> str:
+    """Return the name nearest to one that is refused: `My Project` is my-project."""
+    return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-_")[:63]
+
+
 def _prepare_connection(connection: Any, _: object) -> None:
     connection.isolation_level = None  # SQLAlchemy's `begin` event below emits BEGIN IMMEDIATE instead
-    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", f"busy_timeout={BUSY_MILLISECONDS}"):
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
 
 

@@ -25,6 +25,7 @@ from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.names import BUILT_IN
 from trainwright.trainer.config.optimizers import OwnSection
+from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.distributed.group import divide_model
 from trainwright.trainer.errors import ConfigurationError, DataError
@@ -37,7 +38,7 @@ from trainwright.trainer.optimization.parameters import trained_parameters
 from trainwright.trainer.optimization.update import InTurn
 from trainwright.trainer.optimization.weight_averaging import build_averaging
 from trainwright.trainer.reproducibility import seeding
-from trainwright.trainer.run import RunDirectory, RunSpecification
+from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.session import Session
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.context import Context
@@ -55,7 +56,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     context = Context(config.seed, root, device.type)
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
-    work = build_work(config, root, context)
+    work = build_work(config, root, context, _first_looks(specification))
     built_state = kinds_of(context.state)
     require_validation(config, work)
     train_loader = _train_loader(config, work, root)
@@ -105,6 +106,13 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     _try(session, plain, root)
     compile_where_asked(session.model, specification, device)
     return session
+
+
+def _first_looks(specification: RunSpecification) -> FirstLook | None:
+    """Return where looks at large files are kept. The smoke run, on which planning is decided, looks itself."""
+    if specification.first_looks is None:
+        return None
+    return FirstLook(Path(specification.first_looks), reads=specification.kind is not RunKind.SMOKE)
 
 
 def _optimizers(

@@ -12,6 +12,7 @@ from trainwright.trainer.assembly.room import explained_build
 from trainwright.trainer.assembly.task import build_task
 from trainwright.trainer.assembly.work import Splits, Work
 from trainwright.trainer.config import Entry, TrainingConfig
+from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss, built_in_loss, measured_on_train
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
@@ -23,8 +24,8 @@ from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_
 from trainwright.trainer.user_code.guard import user_code
 
 
-def build_work(config: TrainingConfig, code_root: Path, context: Context) -> Work:
-    """Import and build everything the configuration names.
+def build_work(config: TrainingConfig, code_root: Path, context: Context, looks: FirstLook | None = None) -> Work:
+    """Import and build everything the configuration names; `looks` keeps what was found in large files.
 
     Raises:
         ConfigurationError, UserCodeError, DataError: as the part that is wrong deserves.
@@ -36,7 +37,7 @@ def build_work(config: TrainingConfig, code_root: Path, context: Context) -> Wor
             work = build_task(config, code_root, context, loss, metrics)
     else:
         with explained_build("data"):
-            splits = build_data(config, code_root)
+            splits = build_data(config, code_root, looks)
         with explained_build("model"):
             model = build_model(config, code_root, splits, loss)
         work = Work(model, splits, loss, metrics, config.loader.batch_size, returns=config.returns)

@@ -10,6 +10,7 @@ from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.schema import DataSection
 from trainwright.trainer.data.assemble import from_loaded, from_user
+from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.sources import Loaded, load_images, load_npz, load_table, load_toy
 from trainwright.trainer.data.sources.tables import READERS
 from trainwright.trainer.data.sources.text import text_splits
@@ -32,8 +33,8 @@ SPLIT: dict[str, Callable[..., Splits]] = {"text": text_splits}
 """Sources that split before they measure: (section, code_root, **args)."""
 
 
-def build_data(config: TrainingConfig, code_root: Path) -> Splits:
-    """Load and split the data of `config.data`.
+def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None = None) -> Splits:
+    """Load and split the data of `config.data`; `looks` is where first looks at large files are kept.
 
     Raises:
         ConfigurationError, UserCodeError, DataError: as what is wrong deserves.
@@ -53,7 +54,8 @@ def build_data(config: TrainingConfig, code_root: Path) -> Splits:
         return from_loaded(FOLDERS[section.use](code_root, **args), section.split, source=section.use)
     find = confine_folder if section.use == "arrow" else confine
     path = find(str(args.pop("path")), code_root, key="data.args.path")
-    return from_loaded(FILES[section.use](path, **args), section.split, source=section.use)
+    loaded = FILES[section.use](path, **args)
+    return from_loaded(loaded, section.split, source=section.use, args=args, looks=looks)
 
 
 def _own_data(section: DataSection, code_root: Path) -> Splits:

@@ -13,6 +13,7 @@ from torch import nn
 from trainwright.trainer.assembly.own_optimizer import named_optimizers
 from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.losses import BUILT_IN as BUILT_IN_LOSSES

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from trainwright.trainer.data.fingerprint import SplitRecord
+from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.losses import Loss
 from trainwright.trainer.metrics import Metric
 
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from trainwright.trainer.data.text.language import TextRecord
     from trainwright.trainer.objectives.target_scaling import TargetScaling
     from trainwright.trainer.user_code.arguments import Arguments
+
+
+@dataclass(frozen=True)
+class Look:
+    """The first look at a large file, of which the record is kept."""
+
+    looks: FirstLook
+    key: str
+    is_known: bool
+    """Whether an earlier run has looked."""
+    found: Found | None = None
 
 
 @dataclass
@@ -38,6 +50,8 @@ class Splits:
     """The split section when the engine split the data itself."""
     text: TextRecord | None = None
     """How text became tokens, where it did."""
+    look: Look | None = None
+    """What was found at once in a large file, or by an earlier run."""
 
 
 @dataclass

@@ -79,15 +79,14 @@ class _Inputs:
         from scipy.spatial import KDTree
 
         self.sketches = sketches
-        values = sketches.stacked(rows)
-        self.spread = _spread(values[:: max(len(values) // ROWS_OF_SPREAD, 1)])
+        self.spread = _spread(sketches.stacked(rows[:: max(len(rows) // ROWS_OF_SPREAD, 1)]))
         self.places: dict[bytes, int] = {}
-        self.points, self.rows, self.copies = self._points(sketches, rows, values)
+        self.points, self.rows, self.copies = self._points(sketches, rows)
         self.tree = KDTree(self.points, balanced_tree=False, compact_nodes=False)
 
     def count(self, found: list[Alike], other: Sketches, rows: Array) -> None:
         """Add the counts for another split's samples of the same width."""
-        points, rows, _ = self._points(other, rows, other.stacked(rows)) if len(rows) else (self.points[:0], rows, rows)
+        points, rows, _ = self._points(other, rows) if len(rows) else (self.points[:0], rows, rows)
         distances, nearest = self.tree.query(points, distance_upper_bound=max(TOLERANCES))
         some = np.isfinite(distances).any()  # seldom
         for one in found:
@@ -107,15 +106,20 @@ class _Inputs:
         distances: Numbers = self.tree.query(self.points, k=2, distance_upper_bound=SURROUNDINGS * max(TOLERANCES))[0]
         return np.where(self.copies > 1, 0.0, distances[:, 1])
 
-    def _points(self, sketches: Sketches, rows: Array, values: Numbers) -> tuple[Numbers, Array, Array]:
+    def _points(self, sketches: Sketches, rows: Array) -> tuple[Numbers, Array, Array]:
         """Return the distinct points, (inputs, width + 1), the first row of each, and how many rows it stands for."""
+        values = sketches.stacked(rows)
         with np.errstate(all="ignore"):
-            scaled = values / (self.spread * np.sqrt(max(values.shape[1], 1)))
+            values /= self.spread * np.sqrt(max(values.shape[1], 1))
         exact = (sketches.exact[row] for row in rows.tolist())
         apart = np.array([self.places.setdefault(one, len(self.places)) for one in exact], dtype=np.float64)
-        points = np.column_stack([_finite(scaled), apart]) + 0.0  # no negative zeros
+        points = np.column_stack([_finite(values), apart])
+        del values
+        points += 0.0  # no negative zeros
         as_bytes = points.view(np.dtype((np.void, points.itemsize * points.shape[1]))).ravel()
         _, first, copies = np.unique(as_bytes, return_index=True, return_counts=True)
+        if len(first) == len(points):
+            return points, rows, copies
         order = np.argsort(first)
         return points[first[order]], rows[first[order]], copies[order]
 
@@ -131,5 +135,6 @@ def _spread(values: Numbers) -> Numbers:
 
 
 def _finite(values: Numbers) -> Numbers:
-    finite: Numbers = np.clip(np.nan_to_num(values), -LARGEST, LARGEST)
-    return finite
+    """Return the values, in their own memory, without those that no square is a number of."""
+    np.nan_to_num(values, copy=False)
+    return np.clip(values, -LARGEST, LARGEST, out=values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset
 
-from trainwright.trainer.assembly.work import Splits
+from trainwright.trainer.assembly.work import Look, Splits
 from trainwright.trainer.canonical import digest_json, digest_path
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data import rows
@@ -21,10 +21,13 @@ from trainwright.trainer.data.fingerprint import (
     MAX_NAMED,
     MAX_SAMPLES_READ,
     SplitRecord,
+    drawn_digests,
     label_of,
+    record_rows,
     record_split,
     sample_digest,
 )
+from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.first_sample import first_sample
 from trainwright.trainer.data.order import Part
 from trainwright.trainer.data.sources import Loaded
@@ -36,21 +39,40 @@ from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.user_code.clock import clock
 
 
-def from_loaded(loaded: Loaded, section: SplitSection, *, source: str) -> Splits:
+def from_loaded(
+    loaded: Loaded,
+    section: SplitSection,
+    *,
+    source: str,
+    args: Mapping[str, Any] | None = None,
+    looks: FirstLook | None = None,
+) -> Splits:
     """Split a built-in source's samples and standardise its features where it asks for that.
 
     The samples are used up: what is standardised is so in their own memory, and the splits share it.
+
+    Args:
+        loaded: samples not yet split.
+        section: how to split them.
+        source: name of the source.
+        args: what the source was given.
+        looks: a FirstLook, for what an earlier run has found in the same large file.
     """
     samples = loaded.samples
-    _require_finite(rows.non_finite(samples, MAX_NAMED))
-    parts = _divide(samples, section)
+    look, found = _first_look(loaded, section, {"source": source, "args": dict(args or {})}, looks)
+    if found is None:
+        _require_finite(rows.non_finite(samples, MAX_NAMED))
+    parts = _divide(samples, section) if found is None else _chosen(samples, found.splits)
     preprocessing = raw_test = None
     if loaded.standardize:
-        raw_test = record_split(parts["test"], section.seed).digests if "test" in parts else None
-        preprocessing = measure(parts["train"], by_channel=loaded.by_channel)
+        raw_test = drawn_digests(parts["test"]) if "test" in parts else None
+        known = found.preprocessing if found is not None else None
+        preprocessing = known or measure(parts["train"], by_channel=loaded.by_channel)
         standardize(samples, preprocessing)
         parts = {name: TensorSamples(*samples.base, rows=part.rows) for name, part in parts.items()}
-    records = {name: record_split(part, section.seed) for name, part in parts.items()}
+    records = {name: record_rows(part, closely=found is None) for name, part in parts.items()}
+    if look is not None:
+        look = replace(look, found=found or Found(_places(parts), preprocessing))
     return Splits(
         parts,
         records,
@@ -61,7 +83,27 @@ def from_loaded(loaded: Loaded, section: SplitSection, *, source: str) -> Splits
         loaded.files,
         raw_test,
         section.model_dump(mode="json"),
+        look=look,
     )
+
+
+def _first_look(
+    loaded: Loaded, section: SplitSection, asked: dict[str, Any], looks: FirstLook | None
+) -> tuple[Look | None, Found | None]:
+    """Return where a look at a large file is kept, and what an earlier one found."""
+    if looks is None or not loaded.files or len(loaded.samples) <= MAX_SAMPLES_READ:
+        return None, None
+    key = looks.key(loaded.files, {**asked, "split": section.model_dump(mode="json")})
+    found = looks.find(key, len(loaded.samples))
+    return Look(looks, key, is_known=found is not None), found
+
+
+def _places(parts: dict[str, Any]) -> dict[str, Any]:
+    return {name: part.rows.numpy() for name, part in parts.items()}
+
+
+def _chosen(samples: TensorSamples, places: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: samples.subset(torch.from_numpy(chosen)) for name, chosen in places.items() if len(chosen)}
 
 
 def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int) -> Splits:
@@ -101,7 +143,7 @@ def data_evidence(splits: Splits, code_root: Path) -> dict[str, Any]:
         "splits": described,
         "disjoint": not shared,
         "shared_samples": len(shared),
-        "alike_samples": _alike(records),
+        "alike_samples": _alike_of(splits, records),
         "split": splits.split,
         "text": splits.text.as_dict() if splits.text is not None else None,
         "preprocessing": {"standardize": splits.preprocessing is not None},
@@ -114,8 +156,22 @@ def data_evidence(splits: Splits, code_root: Path) -> dict[str, Any]:
             "dtype": str(getattr(sample, "dtype", type(sample).__name__)),
         },
         "fingerprint": digest_json([[record.fingerprint for record in records.values()], preprocessing]),
+        "first_look": None if splits.look is None else "known" if splits.look.is_known else "now",
         "sampled": any(record.sampled for record in records.values()),
     }
+
+
+def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str, Any]]:
+    """Return how many inputs are almost equal, as found now or by the first look, which is kept once it is whole."""
+    look = splits.look
+    if look is None:
+        return _alike(records)
+    if look.is_known and look.found is not None and look.found.alike is not None:
+        return look.found.alike
+    alike = _alike(records)
+    if look.found is not None:
+        look.looks.keep(look.key, replace(look.found, alike=alike))
+    return alike
 
 
 def _in_both(splits: Splits, one: str, other: str) -> set[str]:
@@ -172,7 +228,7 @@ def _divide(samples: Any, section: SplitSection) -> dict[str, Any]:
         with clock.paused():
             labels = samples.column(-1).reshape(-1).numpy() if rows.has_labels(samples) else None
             found = split_units(rows.unit_numbers(samples), labels, section)
-        return {name: samples.subset(torch.from_numpy(places)) for name, places in found.items() if len(places)}
+        return _chosen(samples, found)
     if size > MAX_SAMPLES_READ:  # reading every sample twice would cost too much: copies are then not looked for
         found = split_units(size, None, section)
     else:

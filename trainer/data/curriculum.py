@@ -19,6 +19,7 @@ from trainwright.trainer.config.curriculum import CurriculumSection
 from trainwright.trainer.data.fingerprint import label_of
 from trainwright.trainer.errors import DataError, UserCodeError
 from trainwright.trainer.reproducibility import seeding
+from trainwright.trainer.user_code.clock import clock
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,9 @@ def scored(samples: Any, seed: int, score: Callable[[Any], Any]) -> Tensor:
     Random augmentation is keyed to (seed, 0, index): the same scores each time, and the generators are left alone.
     """
     values = []
-    with seeding.preserved():
+    with seeding.preserved(), clock.each_call_alone():
         for index in range(len(samples)):
+            clock.next_call()
             seeding.seed_sample(seed, 0, index)
             value = score(samples[index])
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,8 @@ def record_split(samples: Any, seed: int, split: str = "train") -> SplitRecord:
     Samples that lie in memory as tensors are described as whole arrays, all of them but for their sketches.
     """
     if type(samples) is TensorSamples:
-        return _record_rows(samples)
+        with clock.paused():
+            return replace(record_rows(samples), non_finite=rows.non_finite(samples, MAX_NAMED))
     key = seeding.of_split(seeding.SPLITS.index(split))
     if isinstance(samples, torch.utils.data.IterableDataset):
         return _record_stream(samples, seed, key)
@@ -93,7 +94,11 @@ def record_split(samples: Any, seed: int, split: str = "train") -> SplitRecord:
     return record
 
 
-def _record_rows(samples: TensorSamples) -> SplitRecord:
+def record_rows(samples: TensorSamples, *, closely: bool = True) -> SplitRecord:
+    """Describe samples in memory, all of them but for their sketches; without those where not looked at closely.
+
+    Whether all numbers are finite is left to the caller, who may know.
+    """
     size, chosen = len(samples), _chosen(len(samples))
     sampled = len(chosen) < size
     labels = rows.labels_of(samples, MAX_LABELS)
@@ -104,10 +109,14 @@ def _record_rows(samples: TensorSamples) -> SplitRecord:
         rows.row_digests(samples, chosen),
         sampled,
         Counter(labels),
-        rows.non_finite(samples, MAX_NAMED),
-        Sketches.of_rows(samples, chosen),
-        rows.content_digest(samples) if sampled else None,
+        sketches=Sketches.of_rows(samples, chosen) if closely else Sketches(),
+        content=rows.content_digest(samples) if sampled else None,
     )
+
+
+def drawn_digests(samples: TensorSamples) -> list[str]:
+    """Return the digests of the samples that a record reads one by one."""
+    return rows.row_digests(samples, _chosen(len(samples)))
 
 
 def _chosen(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -67,6 +67,12 @@ def labels_of(samples: TensorSamples, most: int) -> dict[int, int] | None:
     """Return how often each class number occurs; None where samples have no single one, or more than `most` occur."""
     if not has_labels(samples):
         return None
+    last = samples.base[-1]
+    if len(last) and int(last.min()) >= 0 and int(last.max()) < most:  # no sorting, and no copy of all
+        found = torch.zeros(int(last.max()) + 1, dtype=torch.int64)
+        for _, (piece,) in pieces(TensorSamples(last, rows=samples.rows)):
+            found += torch.bincount(piece.reshape(-1).long(), minlength=len(found))
+        return {label: int(found[label]) for label in found.nonzero().flatten().tolist()}
     values, counts = np.unique(samples.column(-1).reshape(-1).numpy(), return_counts=True)
     return None if len(values) > most else dict(zip(map(int, values), map(int, counts), strict=True))
 
@@ -84,10 +90,10 @@ def unit_numbers(samples: TensorSamples) -> Array | int:
     a hash that somebody made rows collide in costs time, never a wrong answer.
     """
     hashes = _hashes(samples)
-    ordered = np.sort(hashes)
-    if not (ordered[1:] == ordered[:-1]).any():
+    hashes.sort()
+    if not (hashes[1:] == hashes[:-1]).any():
         return len(hashes)
-    del ordered
+    hashes = _hashes(samples)  # once more: cheaper than the room for both
     order = np.argsort(hashes, kind="stable")
     like = np.zeros(len(order), dtype=bool)  # the one before, in this order
     like[1:] = hashes[order[1:]] == hashes[order[:-1]]

@@ -40,7 +40,8 @@ class Sketches:
     indices: list[int] = field(default_factory=list)
     exact: list[bytes] = field(default_factory=list)
     """How many floating-point values each has, and the digest of all that must be equal."""
-    numbers: list[Numbers] = field(default_factory=list)
+    numbers: list[Array] = field(default_factory=list)
+    """As wide as the sample's own, where those are not folded."""
 
     def note(self, index: int, sample: Any) -> None:
         """Keep the sketch of a sample."""
@@ -80,10 +81,10 @@ class Sketches:
 
     def stacked(self, rows: Array) -> Numbers:
         """Return the numbers of samples of one width: (rows, width)."""
-        return np.concatenate([self.numbers[row] for row in rows.tolist()]).reshape(len(rows), -1)
+        return np.concatenate([self.numbers[row] for row in rows.tolist()], dtype=np.float64).reshape(len(rows), -1)
 
 
-def _folded(flat: Array) -> Numbers:
+def _folded(flat: Array) -> Array:
     """Return at most SKETCH_SIZE numbers: the values themselves, or sums of some of them under random signs.
 
     Args:
@@ -91,7 +92,7 @@ def _folded(flat: Array) -> Numbers:
     """
     size = flat.shape[-1]
     if size <= SKETCH_SIZE:
-        return flat.astype(np.float64)
+        return flat.copy()  # the sample's own memory may change
     places, signs = _fold(size)
     if flat.ndim > 1 and len(flat) > ROWS_AT_ONCE:
         return np.concatenate([_folded(flat[n : n + ROWS_AT_ONCE]) for n in range(0, len(flat), ROWS_AT_ONCE)])

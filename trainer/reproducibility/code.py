@@ -7,16 +7,20 @@ from typing import Any
 
 import trainwright
 from trainwright.trainer.canonical import digest_file, digest_json
-from trainwright.trainer.user_code.own_code import own_files
+from trainwright.trainer.user_code.meaning import meanings_of
+from trainwright.trainer.user_code.own_code import own_files, sources_of
 from trainwright.trainer.user_code.whose import ENGINE
 
 
 def code_evidence(code_root: Path) -> dict[str, Any]:
     """Return the `code` evidence: digests of the user's imported files, and of the engine."""
     files = own_files(code_root)
+    meanings = meanings_of(sources_of(files, code_root))
     return {
         "files": files,
         "digest": digest_json(files),
+        "meanings": meanings,
+        "meaning": digest_json(meanings),
         "engine_version": trainwright.__version__,
         "engine_digest": engine_digest(ENGINE),
     }

@@ -34,6 +34,8 @@ def as_source(specification: RunSpecification) -> RunSpecification:
     bound = original.max_steps
     if status.stop_reason not in {"completed", "early_stopping", "max_steps"}:
         bound = status.step  # it was stopped: repeat as far as it came
+    if specification.max_steps is not None:
+        bound = min(specification.max_steps, bound or specification.max_steps)
     changes = {"config": original.config, "max_steps": bound, "returns": original.returns}
     return specification.model_copy(update=changes)
 
@@ -69,6 +71,20 @@ def compare(run: RunDirectory, specification: RunSpecification, session: Session
     }
 
 
+def compare_beginning(run: RunDirectory, specification: RunSpecification, steps: int) -> dict[str, Any]:
+    """Return the `comparison` evidence of a replay that repeated its source's first steps alone: what they recorded."""
+    source = _source(specification)
+    first = first_difference(run, source, steps=steps)
+    facts = fact_differences(run, source)
+    return {
+        "steps": steps,
+        "metrics_identical": first is None,
+        "first_difference_step": first,
+        "causes": [] if first is None else _causes(specification, source, facts, first),
+        "fingerprint_differences": facts,
+    }
+
+
 def relative_difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float | None:
     """Return the norm of the difference of all weights over the norm of theirs; None when it cannot be formed.
 
@@ -85,14 +101,20 @@ def relative_difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> f
     return found if math.isfinite(found) else None
 
 
-def first_difference(run: RunDirectory, source: RunDirectory) -> int | None:
-    """Return the first step at which a loss or gradient norm differs (or only one run has it), or None."""
-    steps = []
-    for key in ("train/loss", "train/gradient_norm", "validation/loss"):
-        ours = {point.step: repr(point.value) for point in run.metrics().series(key)}
-        theirs = {point.step: repr(point.value) for point in source.metrics().series(key)}
-        steps += [step for step in ours.keys() | theirs.keys() if ours.get(step) != theirs.get(step)]
-    return min(steps, default=None)
+def first_difference(run: RunDirectory, source: RunDirectory, *, steps: int | None = None) -> int | None:
+    """Return the first step at which a loss or gradient norm differs (or only one run has it), or None.
+
+    Args:
+        steps: compare so many of the first steps; validation is left out, for which a short run has other steps.
+    """
+    differing = []
+    for key in ("train/loss", "train/gradient_norm", *(["validation/loss"] if steps is None else [])):
+        ours, theirs = (
+            {step: repr(value) for step, value, _ in each.metrics().series(key) if steps is None or step <= steps}
+            for each in (run, source)
+        )
+        differing += [step for step in ours.keys() | theirs.keys() if ours.get(step) != theirs.get(step)]
+    return min(differing, default=None)
 
 
 def fact_differences(run: RunDirectory, source: RunDirectory) -> dict[str, Any]:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from importlib import metadata
 
+from trainwright.trainer.canonical import digest_json
+
 _FIELD = re.compile(r"^(Name|Version):[ \t]*(\S+)", re.MULTILINE)
+_TOP_LEVEL = re.compile(r"^([A-Za-z_]\w*)(?:/|\.\w)", re.MULTILINE)
+AT_EVERY_START = frozenset({"_distutils_hack"})
+"""Modules that an interpreter imports by itself: they say nothing of what the run needs."""
 
 
 def unreleased_packages() -> list[str]:
@@ -27,9 +33,41 @@ def installed_packages() -> dict[str, str]:
     """Return every installed distribution's version by its normalised name (PyPA: lower case, hyphens)."""
     found: dict[str, str] = {}
     for distribution in metadata.distributions():
-        text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
-        fields = dict(_FIELD.findall(text.partition("\n\n")[0]))  # parsing it all as e-mail takes 20 times as long
-        if "Name" in fields:
-            name = fields["Name"].lower().replace("_", "-").replace(".", "-")
-            found.setdefault(name, fields.get("Version", "unknown"))
+        name, version = _name_and_version(distribution)
+        if name:
+            found.setdefault(name, version)
     return dict(sorted(found.items()))
+
+
+def imported_packages() -> list[str]:
+    """Return the names of the distributions whose modules this process has imported by now, sorted.
+
+    Of a namespace that several distributions share, all count.
+    """
+    modules = {name.partition(".")[0] for name, module in list(sys.modules.items()) if module is not None}
+    modules -= AT_EVERY_START
+    found = set()
+    for distribution in metadata.distributions():
+        name, _ = _name_and_version(distribution)
+        if name and (name.replace("-", "_") in modules or not modules.isdisjoint(_modules_of(distribution))):
+            found.add(name)
+    return sorted(found)
+
+
+def digest_of_versions(packages: dict[str, str], names: list[str]) -> str:
+    """Return the digest of these packages' versions; one that is absent counts as such."""
+    return digest_json({name: packages.get(name) for name in names})
+
+
+def _modules_of(distribution: metadata.Distribution) -> set[str]:
+    """Return the top-level names that a distribution installs."""
+    listed = distribution.read_text("top_level.txt")
+    if listed is not None:
+        return set(listed.split())
+    return set(_TOP_LEVEL.findall(distribution.read_text("RECORD") or ""))
+
+
+def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    fields = dict(_FIELD.findall(text.partition("\n\n")[0]))  # parsing it all as e-mail takes 20 times as long
+    return fields.get("Name", "").lower().replace("_", "-").replace(".", "-"), fields.get("Version", "unknown")

@@ -11,6 +11,7 @@ Steps that a resumed run replays overwrite their rows. NaN and infinities are st
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -166,11 +167,15 @@ class MetricStore:
         except (KeyError, TypeError, ValueError) as error:  # a value that MetricStore never writes
             raise _damaged(self.path, error) from error
 
+    def _mode(self) -> str:
+        """Where nothing can be written (an archive), SQLite must not look for a writer either."""
+        return "mode=ro" if os.access(self.path.parent, os.W_OK) else "immutable=1"
+
     def _read(self, query: str, arguments: Sequence[object]) -> list[tuple[object, ...]]:
         if not self.path.exists():
             return []
         try:
-            with closing(sqlite3.connect(f"{self.path.as_uri()}?mode=ro", uri=True, timeout=10.0)) as connection:
+            with closing(sqlite3.connect(f"{self.path.as_uri()}?{self._mode()}", uri=True, timeout=10.0)) as connection:
                 return connection.execute(query, arguments).fetchall()
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):

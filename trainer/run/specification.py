@@ -72,10 +72,14 @@ class RunSpecification(BaseModel):
     """Run directory of another run: what a replay repeats, what an export exports."""
     expected: dict[str, str] = Field(default_factory=dict)
     """Digests fixed by the planning gate (`data`, `code`, `environment`): the worker fails on a mismatch."""
+    expected_packages: list[str] = Field(default_factory=list)
+    """Whose versions `environment` in `expected` covers: what planning's smoke run imported. Empty: all."""
     exemptions: list[str] = Field(default_factory=list)
     """Non-deterministic operations that the workspace's owner allows; set by the launcher alone."""
     returns: str | None = None
     """How the smoke run found the model's output to be read; None asks the worker to find out."""
+    first_looks: str | None = None
+    """Folder that keeps what was found in large files, by their content. It saves time and is no evidence."""
     overlay: dict[str, Any] = Field(default_factory=dict)
     """What a final run changes of the configuration that the gates accepted, by dotted key; `config` has it already."""
     permit: dict[str, Any] = Field(default_factory=dict)

@@ -24,6 +24,8 @@ _library_bytecode = SourcelessFileLoader.get_code
 _library_archive = zipimporter.get_code
 _compiled: dict[str, str] = {}
 """Digest of the source that was compiled, by the path it was imported from."""
+_sources: dict[str, bytes] = {}
+"""That source, by the name that the file is recorded under."""
 _recorded: dict[str, str] | None = None
 """The record of this run's files, once it stands."""
 
@@ -45,6 +47,7 @@ def install(code_root: Path) -> None:
     """Compile the user's files from their source, from now on and in this process and its forks."""
     global _recorded  # noqa: PLW0603 - one run per process
     _compiled.clear()
+    _sources.clear()
     _recorded = None
 
     def from_source(loader: SourceFileLoader, name: str) -> CodeType | None:
@@ -54,6 +57,7 @@ def install(code_root: Path) -> None:
             return _library_source(loader, name)
         source = loader.get_data(path)
         _note(path, users, digest_bytes(source))
+        _sources[users] = source
         code: CodeType = loader.source_to_code(source, path)
         return code
 
@@ -88,6 +92,11 @@ def own_files(code_root: Path) -> dict[str, str]:
             if name not in files:
                 files[name] = digest_file(Path(origin))
     return {name: files[name] for name in sorted(filter(None, files))}
+
+
+def sources_of(files: dict[str, str], code_root: Path) -> dict[str, bytes]:
+    """Return the source of each of the user's imported files: as it was compiled, or else as it stands on disk."""
+    return {name: _sources.get(name) or (code_root / name).read_bytes() for name in files}
 
 
 def record(files: dict[str, str]) -> None:

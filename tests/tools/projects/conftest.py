@@ -100,7 +100,10 @@ def _advance(workspace: Workspace, stage: str) -> None:
 
 
 def rewrite_decision(workspace: Workspace, phase: str, edit: Edit) -> None:
-    """Edit a gate decision as someone with the file and our source would: every hash, row and copy computed anew."""
+    """Edit a gate decision as someone with the file and our source would: every hash, row and copy computed anew.
+
+    Without a phase, edit every entry of the ledger.
+    """
     with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
         triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
@@ -109,7 +112,9 @@ def rewrite_decision(workspace: Workspace, phase: str, edit: Edit) -> None:
         previous = "genesis"
         for sequence, time, project, kind, text in rows:
             body = json.loads(text)
-            if kind == "gate" and body["phase"] == phase:
+            if not phase:  # of whatever kind
+                edit(body)
+            if kind == "gate" and phase in {"", body["phase"]}:
                 edit(body)
                 report = json.dumps({"outcome": body["outcome"], "checks": body["checks"]})
                 values = (report, json.dumps(body["rested_on"]), body["outcome"] != "refused", sequence)

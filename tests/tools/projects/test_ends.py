@@ -284,7 +284,8 @@ def build(config, context):
             optimizer.step()
         return {"loss": loss.detach()}
 
-    splits = {"train": torch.utils.data.TensorDataset(x[:90]), "validation": torch.utils.data.TensorDataset(x[90:])}
+    parts = {"train": x[:80], "validation": x[80:100], "test": x[100:]}
+    splits = {name: torch.utils.data.TensorDataset(rows) for name, rows in parts.items()}
     steps = {"train_step": train_step, "validation_step": validation_step, "optimizers": optimizers}
     return {"model": model, **splits, **steps}
 """

@@ -31,7 +31,8 @@ def break_the_code(folder: Path) -> None:
 
 def leave_few_rows(folder: Path) -> None:
     path = folder / "iris.csv"
-    path.write_text("\n".join(path.read_text().splitlines()[:21]) + "\n")
+    head, *rows = path.read_text().splitlines()
+    path.write_text("\n".join([head, *rows[::8]]) + "\n")
 
 
 def spoil_a_cell(folder: Path) -> None:
@@ -138,3 +139,20 @@ def test_a_search_over_keys_that_the_run_makes_no_use_of_is_in_vain() -> None:
 
     assert "optimizer.learning_rate" in judged("optimizer.learning_rate")
     assert judged("optimizer.learning_rate", "task.args.rate") == ""
+
+
+@pytest.mark.requirement("GATE-7", "GATE-2", "PHASE-10")
+def test_a_smoke_run_whose_data_cannot_pass_planning_says_so_in_its_own_answer(at: At) -> None:
+    workspace = at("created")
+    leave_few_rows(workspace.path.parent / "code")
+    view = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    closed = {check.id: check for check in view.planning_closed_by}
+    assert "validation 4" in closed["planning.data_volume"].measured
+    assert "at least 10" in closed["planning.data_volume"].required
+    assert view.next.tool != "pass_gate"
+
+    fine = at("smoked")
+    status = projects.project_status(fine, NAME)
+    assert isinstance(status, projects.ProjectStatus)
+    again = start_run(fine, NAME, RunKind.SMOKE)
+    assert (again.planning_closed_by, status.next and status.next.tool) == (None, "pass_gate")

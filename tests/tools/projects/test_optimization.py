@@ -103,6 +103,22 @@ def test_a_real_improvement_passes_and_fixes_the_final_configuration(at: At) -> 
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-5", "PHASE-10")
+def test_a_later_search_in_vain_takes_no_validated_improvement_back(at: At) -> None:
+    workspace = at()
+    space = {"optimizer.weight_decay": {"type": "float", "low": 0.01, "high": 0.0101}}
+    study_id = start_study(workspace, NAME, search=SEARCH | {"trials": 1, "space": space}).study_id
+    while (view := study_status(workspace, study_id, 50)).state in {"running", "confirming"}:
+        pass
+    assert view.confirmation
+    assert not view.confirmation["validated"]
+    assert projects.pass_gate(workspace, NAME, "optimization", conclude=True).outcome == "passed"
+    final = yaml.safe_load((workspace.project_folder(NAME) / "final_config.yaml").read_text())
+    assert final["optimizer"]["learning_rate"] > 0.01, "the first study's"
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.requirement("GATE-3", "PHASE-5", "PHASE-9")
 def test_the_number_of_seeds_is_judged_by_the_checklist_that_held(at: At, rewrite: Rewrite) -> None:
     workspace = at()

@@ -177,7 +177,7 @@ def test_a_check_that_is_none_any_more_and_a_decision_without_its_checklist_are_
 
 
 @pytest.mark.requirement("GATE-3")
-def test_the_wording_of_another_version_is_explained_by_a_signature_alone(
+def test_the_wording_of_another_version_is_told_as_such_and_its_figures_are_explained_by_a_signature_alone(
     at: At, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new_key(tmp_path / "owner.key")
@@ -186,12 +186,47 @@ def test_the_wording_of_another_version_is_explained_by_a_signature_alone(
     with monkeypatch.context() as older:  # a release before this one, which told the same in other words
         older.setattr(trainwright, "__version__", "0.0.1")
         older.setitem(CHECKS, "planning.limits_set", lambda *_: passed("yes", "limits"))
+        older.setitem(CHECKS, "planning.data_volume", lambda *_: passed("7 samples", "enough"))
         projects.pass_gate(workspace, NAME, "planning")
-    unsigned = verify_workspace(workspace.path).problems
-    assert [what for what in unsigned if "planning.limits_set: measured recorded yes" in what] == unsigned != []
+    report = verify_workspace(workspace.path)
+    (problem,) = report.problems
+    assert "planning.data_volume: measured recorded 7 samples" in problem
+    (told,) = [finding for finding in report.findings if finding.where == "version"]
+    assert "derived differently by this version; recorded by 0.0.1" in told.what
+    assert "planning.limits_set: measured recorded yes" in told.what
+    assert report.of_other_versions == 1
     attested = verify_workspace(workspace.path, public_path(tmp_path / "owner.key"))
     assert attested.problems == []
-    assert any("planning.limits_set: measured recorded yes" in finding.what for finding in attested.findings)
+    assert any("planning.data_volume: measured recorded 7 samples" in finding.what for finding in attested.findings)
+
+
+@pytest.mark.requirement("GATE-3")
+def test_a_workspace_whose_schema_gave_configurations_other_digests_goes_on_and_is_not_told_as_edited(
+    at: At, rewrite: Rewrite
+) -> None:
+    workspace = at("tuned")
+
+    def older(body: dict[str, Any]) -> None:
+        """Put what a version before this one would have recorded: fewer keys, and so another digest."""
+        if "circumstances" in body:
+            body["circumstances"]["version"] = "0.0.1"
+            body["rested_on"]["values"].pop("weight_averaging", None)
+        for holder, key in ((body, "digest"), (body, "config_digest"), (body, "base_config_digest"),
+                            (body.get("rested_on", {}), "configuration")):  # fmt: skip
+            if key in holder and ("values" in body or key != "digest"):
+                holder[key] = f"blake3:{'0' * 64}"
+
+    with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
+        zeros = f"blake3:{'0' * 64}"
+        connection.execute("UPDATE config_versions SET digest = ?", (zeros,))
+        connection.execute("UPDATE runs SET config_digest = ?, base_config_digest = ?", (zeros, zeros))
+    rewrite(workspace, "", older)
+    found = projects.project_status(workspace, NAME)
+    assert isinstance(found, projects.ProjectStatus)
+    assert found.phase == "finalization"
+    report = verify_workspace(workspace.path)
+    assert report.problems == []
+    assert report.of_other_versions > 0
 
 
 @pytest.mark.requirement("GATE-3", "PHASE-8")

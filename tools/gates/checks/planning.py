@@ -6,7 +6,9 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.carrying import carry_over_call
 from trainwright.tools.gates.leakage import beyond_chance
+from trainwright.tools.gates.moved import point_to_moved_root
 from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
@@ -83,7 +85,7 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
     came_to = f"{run.status.state.value}, {steps} steps" + (f": {failure.message[:200].rstrip('.')}" if failure else "")
     measured = "; ".join([came_to, *against[:2]])
     remedy = _again(evidence) if run.is_complete else run.next_call()
-    return judged(enough, measured, required, remedy)
+    return judged(enough, measured, required, _mended_elsewhere(evidence, run) or remedy)
 
 
 @check("planning.seeds_probed")
@@ -255,6 +257,11 @@ def _reproducibility(run: RunEvidence | None) -> dict[str, Any]:
 def _needs_smoke(evidence: Evidence, measured: str, required: str) -> Outcome:
     run = evidence.smoke
     return failed(measured, required, run.next_call() if run and not run.is_complete else evidence.start(RunKind.SMOKE))
+
+
+def _mended_elsewhere(evidence: Evidence, run: RunEvidence) -> NextCall | None:
+    """Name the call that makes a stale plan stand again without measuring it anew, where there is one."""
+    return point_to_moved_root(evidence, run) or (carry_over_call(evidence) if run.is_complete else None)
 
 
 def _again(evidence: Evidence) -> NextCall:

@@ -13,6 +13,7 @@ from trainwright.tools.gates.publication import publish
 from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.signing import PublicKey
 from trainwright.tools.ledger.verification.answers import verify_answers
+from trainwright.tools.ledger.verification.carried import verify_carried
 from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.diagnoses import verify_diagnoses
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
@@ -30,6 +31,7 @@ from trainwright.tools.ledger.verification.rows import (
 from trainwright.tools.ledger.verification.signatures import attestation
 from trainwright.tools.ledger.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.presence import require_database
 from trainwright.tools.workspace.tables import LedgerEntry, Project
 from trainwright.trainer.errors import NotFoundError, TrainwrightError
 
@@ -49,6 +51,7 @@ PARTS = {
     "configurations": verify_configurations,
     "decisions": verify_decisions,
     "releases": verify_releases,
+    "carried_over": verify_carried,
     "owner_requests": verify_answers,
     "studies": verify_studies,
     "sealed_runs": verify_runs,
@@ -80,6 +83,12 @@ class VerificationReport(BaseModel):
         """The differences that nothing explains."""
         return [finding.what for finding in self.findings if finding.counts]
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def of_other_versions(self) -> int:
+        """How much this version derives differently from the one that recorded it, without anything being loosened."""
+        return sum(finding.where == "version" for finding in self.findings)
+
 
 def verify_workspace(
     path: Path, public_key: Path | None = None, *, noted_head: str | None = None
@@ -95,6 +104,7 @@ def verify_workspace(
         ConfigurationError: the key is none.
         IntegrityError: the database cannot be read at all.
     """
+    require_database(path / "workspace.sqlite")
     if not (path / "workspace.sqlite").is_file():
         raise NotFoundError(f"{path} is not a workspace.", remedy="Name the folder that holds workspace.sqlite.")
     public = PublicKey.load(public_key) if public_key else None

@@ -15,6 +15,7 @@ from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import LedgerEntry
+    from trainwright.trainer.run import RunDirectory
 
 BY_OTHER_RUNS = "keys_without_effect"
 """A signal that depends on which other runs had ended by then; its alert is a warning, on which no verdict rests."""
@@ -41,6 +42,7 @@ class _Diagnosis:
     def __init__(self, case: Case, entry: LedgerEntry, body: dict[str, Any]) -> None:
         self.case, self.entry, self.body = case, entry, body
         self.version = body.get("version")
+        self.is_of_other_version = self.version != trainwright.__version__
         self.explained = self.version != trainwright.__version__ and is_signed(entry, case.public)
 
     def findings(self) -> list[Finding]:
@@ -56,11 +58,22 @@ class _Diagnosis:
         if recorded != present:
             names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
             told = f"the diagnostic documents have changed since: {', '.join(names)}"
+            if self.is_of_other_version and not self._loosened(directory, facts.created["goal"]):
+                what = f"derived differently by this version; recorded by {_short(self.version)}: {told}"
+                return [self.finding(what, where="version", counts=False)]
             return [self.finding(told, where="checklist", counts=self._opened_a_gate())]
-        derived = json.loads(
-            canonical_json(assess(directory, Goal.model_validate(facts.created["goal"])).as_recorded())
-        )
-        return self._compared(derived)
+        return self._compared(_assessed(directory, facts.created["goal"]))
+
+    def _loosened(self, run: RunDirectory, goal: dict[str, Any]) -> bool:
+        """Whether the present documents find something else than was recorded, in what both versions know."""
+        derived = _assessed(run, goal)
+        then, now = self.body["assessment"], derived["assessment"]
+        shared = (then.keys() & now.keys()) - {"reasons"}
+        recorded = {alert["id"] for alert in self.body["alerts"]}
+        missing = [
+            alert for alert in derived["alerts"] if alert["severity"] == "critical" and alert["id"] not in recorded
+        ]
+        return bool(missing) or any(then[key] != now[key] for key in shared)
 
     def _compared(self, derived: dict[str, Any]) -> list[Finding]:
         then, now = self.body["assessment"], derived["assessment"]
@@ -94,6 +107,12 @@ class _Diagnosis:
         by = f" (recorded as made by version {_short(self.version)}, compared by {trainwright.__version__})"
         what = f"diagnosis of {_short(run_id)} (ledger {self.entry.sequence}): {what}{'' if same else by}"
         return Finding(where=where, what=f"project {self.entry.project}: {what}", counts=counts and not self.explained)
+
+
+def _assessed(run: RunDirectory, goal: dict[str, Any]) -> dict[str, Any]:
+    """Return what a run's curves come to under the present documents, as the ledger would keep it."""
+    derived: dict[str, Any] = json.loads(canonical_json(assess(run, Goal.model_validate(goal)).as_recorded()))
+    return derived
 
 
 def _short(value: Any) -> str:

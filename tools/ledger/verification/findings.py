@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Where = Literal[
     "ledger", "JSONL", "database", "verdict", "configuration", "run record", "event log", "metrics", "checkpoint",
-    "artifact", "checklist", "signature", "provenance", "release",
+    "artifact", "checklist", "signature", "provenance", "release", "version",
 ]  # fmt: skip
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select, text
 
+import trainwright
 from trainwright.tools.ledger.facts import SINCE_CREATED, changed_columns
-from trainwright.tools.ledger.verification.findings import Case, Found, found
+from trainwright.tools.ledger.verification.findings import Case, Finding, Found, found
 from trainwright.tools.workspace.tables import ConfigVersion, GateDecision, Project, RegisteredModel, Study, Trial
-from trainwright.trainer.config import config_digest, parse_config
+from trainwright.trainer.config import config_digest, flatten, parse_config
 from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
@@ -35,15 +37,40 @@ def verify_projects(case: Case) -> Found:
 def verify_configurations(case: Case) -> Found:
     """Compare every configuration version, its digest computed anew."""
     rows = {(row.project, row.number): row for row in case.session.scalars(select(ConfigVersion))}
-    problems = []
+    problems: list[str] = []
+    of_versions: list[Finding] = []
     for (project, number), row in rows.items():
         differences = case.project(project).configuration_differences(row)
         if not differences and _digest_of(row.values) != row.digest:
-            differences = [f"project {project}: configuration version {number} does not have its recorded digest"]
+            told = f"project {project}: configuration version {number} does not have its recorded digest"
+            if _is_of_other_version(case, project):
+                of_versions.append(Finding(where="version", what=f"{told} in this version's schema", counts=False))
+            else:
+                differences = [told]
         problems += differences
     recorded = [(entry.project, body["number"]) for entry, body in case.of("config_version")]
     problems += [f"project {p}: configuration version {n} was removed" for p, n in recorded if (p, n) not in rows]
-    return len(rows), found("configuration", problems)
+    return len(rows), found("configuration", problems) + of_versions
+
+
+def _is_of_other_version(case: Case, project: str) -> bool:
+    """Whether another version made the project's decisions, and all of its runs trained what its versions say."""
+    made_by = {
+        body.get("circumstances", {}).get("version") for entry, body in case.of("gate") if entry.project == project
+    }
+    if not made_by - {trainwright.__version__}:
+        return False
+    facts = case.project(project)
+    values = {body["digest"]: flatten(body["values"]) for body in facts.configurations.values()}
+    for run_id, body in facts.started.items():
+        wanted, path = (
+            values.get(body["config_digest"]),
+            case.workspace.run_directory(project, run_id).path / "run.json",
+        )
+        trained = flatten(json.loads(path.read_bytes())["config"]) if path.is_file() else {}
+        if wanted and any(trained.get(key, value) != value for key, value in wanted.items() if key in trained):
+            return False
+    return True
 
 
 def verify_decisions(case: Case) -> Found:

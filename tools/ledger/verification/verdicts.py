@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import trainwright
@@ -20,6 +21,7 @@ from trainwright.tools.gates.past import MovedOnError, PastEvidence
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.ledger.verification.signatures import is_signed
+from trainwright.trainer.config import flatten
 from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 COMPARED = ("status", "measured", "required", "counts")
 MOST_CHARACTERS = 160
+FIGURE = re.compile(r"\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 
 
 def verify_verdicts(case: Case) -> Found:
@@ -47,8 +50,9 @@ class _Verdict:
     """One decision beside its derivation.
 
     An accepted decision must come out the same to the letter. Where another version of Trainwright made it, its
-    wording may differ; but whoever can rewrite a decision can also rewrite its version. So that is named as a possible
-    cause, and explains wording only where the entry's signature vouches for the version. A refused decision opened
+    wording may differ; but whoever can rewrite a decision can also rewrite its version. So wording alone, with the same
+    figures and statuses, is told as a difference of versions, which gains a forger nothing; other figures are explained
+    only where the entry's signature vouches for the version. A refused decision opened
     nothing, and its evidence may rightly have gone on since: what passed then must pass still, and the rest is told.
     """
 
@@ -107,6 +111,8 @@ class _Verdict:
             return []
         told = "; ".join(f"{key} recorded {_short(recorded.get(key))}, derived {_short(now[key])}" for key in differing)
         is_status = "status" in differing
+        if self.is_accepted and not self.same_version and not is_status and _same_figures(recorded, now):
+            return [self._by_version(f"{name}: {told}")]
         if self.is_accepted:
             return [self._finding(f"{name}: {told}", counts=is_status or self.to_the_letter)]
         return [self._finding(f"{name}: {told}", counts=is_status and recorded.get("status") == "passed")]
@@ -118,12 +124,12 @@ class _Verdict:
             found.append(self._finding(f"outcome recorded {self.body['outcome']}, derived {outcome}"))
         now = rests_on(self.evidence, self.phase)
         recorded = self.body["rested_on"]
-        found += [
-            self._finding(f"rests on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}",
-                          counts=self.to_the_letter or key != "values")
-            for key in sorted(recorded.keys() | now.keys())
-            if recorded.get(key) != now.get(key)
-        ]  # fmt: skip
+        for key in sorted(recorded.keys() | now.keys()):
+            if recorded.get(key) == now.get(key):
+                continue
+            told = f"rests on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}"
+            grown = key in {"values", "configuration"} and not self.same_version and _agree(recorded, now)
+            found.append(self._by_version(told) if grown else self._finding(told, counts=self.to_the_letter))
         if "final_values" in self.body and self.body["final_values"] != final_values(self.evidence):
             found.append(self._finding("the final configuration does not follow from the evidence"))
         if "ending" in self.body and self.body["ending"] != ending(self.evidence, self.phase):
@@ -155,11 +161,30 @@ class _Verdict:
         results = self._derived(present, present.lines(self.phase)).values()
         return [f"{result.id} ({_short(result.measured)})" for result in results if result.is_blocking()]
 
+    def _by_version(self, what: str) -> Finding:
+        """Return a difference that loosens nothing, where another version is said to have made the decision."""
+        version = _short(self.under.get("version"))
+        what = f"{self.what}: derived differently by this version; recorded by {version}, whose `verify` tells: {what}"
+        return Finding(where="version", what=what, counts=False)
+
     def _finding(self, what: str, *, where: Where = "verdict", counts: bool = True) -> Finding:
         by = (
             f" (recorded as made by version {_short(self.under.get('version'))}, compared by {trainwright.__version__})"
         )
         return Finding(where=where, what=f"{self.what}: {what}{'' if self.same_version else by}", counts=counts)
+
+
+def _same_figures(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether two results differ in wording alone: of the figures in their texts, one side has all of the other's."""
+    texts = [" ".join(str(side.get(key)) for key in ("measured", "required")) for side in (recorded, now)]
+    ours, theirs = (set(FIGURE.findall(text)) for text in texts)
+    return recorded.get("counts") == now["counts"] and (ours <= theirs or theirs <= ours)
+
+
+def _agree(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
+    """Whether every key that both versions know has the same value."""
+    then, here = flatten(recorded.get("values") or {}), flatten(now.get("values") or {})
+    return all(then[key] == here[key] for key in then.keys() & here.keys())
 
 
 def _short(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,6 +13,10 @@ from trainwright.trainer.data.sources.loaded import Loaded
 from trainwright.trainer.data.sources.tables import unreadable
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.errors import DataError
+
+READ_BYTES = 1 << 20
+MOST_CLASSES = 100_000
+"""Whole numbers as targets that go further are not named as classes."""
 
 
 def load_npz(path: Path, *, inputs: str = "x", targets: str = "y", standardize: bool = False) -> Loaded:
@@ -28,19 +33,47 @@ def load_npz(path: Path, *, inputs: str = "x", targets: str = "y", standardize: 
                     f"{path.name} has no array {missing[0]!r}; it has {', '.join(archive.files) or 'none'}.",
                     remedy="Name the arrays with data.args.inputs and data.args.targets.",
                 )
-            x, y = archive[inputs], archive[targets]
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError) as error:
+            x, y = (_read(archive, name, whole) for name, whole in ((inputs, "iu"), (targets, "iub")))
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
         raise unreadable(path, error) from error
-    if x.dtype.kind not in "fiub" or y.dtype.kind not in "fiub" or not len(x) or len(x) != len(y):
+    if x.dtype.kind not in "fiub" or y.dtype.kind not in "fiub" or not x.size or not y.ndim or len(x) != len(y):
         raise DataError(
             f"{path.name}: inputs {x.dtype}{x.shape} and targets {y.dtype}{y.shape} must be numbers, equally many, "
             "at least one.",
             remedy="Write the archive again with numpy.savez(path, x=..., y=...).",
         )
     classification = y.dtype.kind in "iub"
-    samples = TensorSamples(
-        torch.from_numpy(x.astype(np.float32) if x.dtype.kind in "fb" else x.astype(np.int64)),
-        torch.from_numpy(y.astype(np.int64 if classification else np.float32)),
-    )
-    names = [str(label) for label in range(int(y.max()) + 1)] if classification and y.ndim == 1 else None
+    named = classification and y.ndim == 1 and y.max() < MOST_CLASSES
+    names = [str(label) for label in range(int(y.max()) + 1)] if named else None
+    samples = TensorSamples(torch.from_numpy(x), torch.from_numpy(y))
     return Loaded(samples, names, standardize=standardize, files=[path])
+
+
+def _read(archive: Any, name: str, whole: str) -> Any:
+    """Return an array as int64 where its kind is in `whole`, other numbers as float32; what is no number, as it is.
+
+    Read some numbers at a time: float64 is never held beside the float32 that becomes of it.
+    """
+    with archive.zip.open(f"{name}.npy" if f"{name}.npy" in archive.zip.namelist() else name) as file:
+        version = np.lib.format.read_magic(file)
+        headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, by_columns, kind = headers[version](file) if version in headers else ((), True, np.dtype(object))
+        if by_columns or kind.kind not in "fiub":
+            array = archive[name]
+            return array.astype(_type_for(array.dtype, whole)) if array.dtype.kind in "fiub" else array
+        numbers = np.empty(shape, dtype=_type_for(kind, whole))
+        flat, done = numbers.reshape(-1), 0
+        with np.errstate(over="ignore"):  # infinite then, which the check of the samples says
+            while done < flat.size:
+                read = file.read(min(READ_BYTES, (flat.size - done) * kind.itemsize))
+                some = np.frombuffer(read[: len(read) // kind.itemsize * kind.itemsize], dtype=kind)
+                if not len(some):
+                    raise ValueError(f"the array {name!r} ends after {done} of {flat.size} numbers")
+                flat[done : done + len(some)] = some
+                done += len(some)
+        file.read(1)  # its end, where the archive's own checksum is compared
+    return numbers
+
+
+def _type_for(kind: Any, whole: str) -> type[np.generic]:
+    return np.int64 if kind.kind in whole else np.float32

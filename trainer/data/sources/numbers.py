@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from trainwright.trainer.data.sources.columns import FEW, MAX_CLASSES, read_columns
 from trainwright.trainer.data.sources.loaded import Loaded
 from trainwright.trainer.data.sources.tables import READERS, Table, files_of
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.errors import DataError
 
-MAX_CLASSES = 1000
+SMALL_BYTES = 1 << 20
+"""Files up to this size are read cell by cell at once, which takes no longer than loading the library for columns."""
 
 
 def load_table(
@@ -41,6 +43,11 @@ def load_table(
     Raises:
         DataError: unreadable, empty, a missing column, or a cell that is no finite number; it names row and column.
     """
+    if sum(file.stat().st_size for file in files_of(path)) > SMALL_BYTES:
+        found = read_columns(kind, path, target=target, features=features, task=task, **reading)
+        if found is not None:
+            samples = TensorSamples(torch.from_numpy(found.inputs), torch.from_numpy(found.targets))
+            return Loaded(samples, found.class_names, found.features, standardize=standardize, files=files_of(path))
     table = READERS[kind](path, **reading)
     chosen = list(features) if features is not None else [name for name in table.header if name != target]
     columns = [table.column(name) for name in [target, *chosen]]
@@ -53,7 +60,8 @@ def load_table(
         [_number(cell, table, row, name) for row, cell in enumerate(column)]
         for name, column in zip(chosen, columns[1:], strict=True)
     ]
-    inputs = np.array(list(zip(*numbers, strict=True)), dtype=np.float32)
+    with np.errstate(over="ignore"):  # infinite then, which the check of the samples says
+        inputs = np.array(list(zip(*numbers, strict=True)), dtype=np.float32)
     targets, names = read_targets(table, target, task)
     samples = TensorSamples(torch.from_numpy(inputs), targets)
     return Loaded(samples, names, chosen, standardize=standardize, files=files_of(path))
@@ -75,7 +83,7 @@ def read_targets(table: Table, target: str, task: str | None) -> tuple[torch.Ten
     except ValueError:
         numbers = None
     whole = numbers is not None and all(number.is_integer() for number in numbers)
-    guess = "classification" if numbers is None or (whole and len(set(numbers)) <= 20) else "regression"
+    guess = "classification" if numbers is None or (whole and len(set(numbers)) <= FEW) else "regression"
     if (task or guess) == "regression":
         cells = [_number(value, table, row, target) for row, value in enumerate(values)]
         return torch.tensor(cells, dtype=torch.float32), None

@@ -78,7 +78,7 @@ def data_of_a_finished_project(scene: Scene) -> None:
     rule=r"planning gate is stale: code: flower_model\.py changed",
 )
 def train_on_changed_code(scene: Scene) -> None:
-    (scene.world.code / "flower_model.py").write_text(MODEL + "\n# better\n")
+    (scene.world.code / "flower_model.py").write_text(MODEL.replace("ReLU", "GELU"))
     scene.attempt("start_training", project=NAME, kind="baseline")
 
 
@@ -100,7 +100,7 @@ def code_between_permit_and_import(scene: Scene) -> None:
         pass_gate(workspace, NAME, "planning")
         go.unlink()
         run_id = start_run(workspace, NAME, RunKind.BASELINE).run_id
-        scene.write_code("layers.py", MODEL + "\n# better\n")
+        scene.write_code("layers.py", MODEL.replace("ReLU", "GELU"))
         go.touch()
         view = finish(workspace, run_id)
     scene.claim(view.failure.message if view.failure else "", is_refused=view.state == "failed")
@@ -108,15 +108,15 @@ def code_between_permit_and_import(scene: Scene) -> None:
 
 @refused(
     "other-packages",
-    "Train with other packages than planning recorded",
+    "Train with another version of a package that planning's run imported",
     at="planned",
     rule="planning gate is stale: environment: ",
 )
 def other_packages(scene: Scene) -> None:
     added = scene.world.folder / "added"
-    package = added / "better_luck-1.0.dist-info"
+    package = added / "numpy-0.1.dist-info"
     package.mkdir(parents=True)
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: better-luck\nVersion: 1.0\n")
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 0.1\n")
     paths = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), str(added))))
     agent = scene.another_agent(PYTHONPATH=paths)
     scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))

@@ -116,7 +116,7 @@ def code_root_outside(scene: Scene) -> None:
     "code-root-later",
     "Move the project to another folder by configure",
     at="planned",
-    rule="code_root is fixed when a project is made",
+    rule="Only the workspace's owner may allow this: code_root /|does not hold the files that flowers was measured on",
 )
 def code_root_later(scene: Scene) -> None:
     for root in ("/etc", "../..", "code/.."):

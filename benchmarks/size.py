@@ -1,0 +1,227 @@
+"""Data at size: the first look at two million rows beside plain reading, and the first step of fifty million samples.
+
+Prints a table and, as its last line, one JSON object. Each measurement has a process of its own, on one thread, which
+has looked at a small file of the same kind before, so that no library is loaded within it. Memory is resident memory
+above what the process held before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+KINDS = ("npz", "csv", "parquet")
+COLUMNS = 50
+SMALL = 30_000
+"""Rows of the file for warming up: enough for a look that draws samples."""
+MIB = 2**20
+
+
+def write_files(folder: Path, rows: int) -> None:
+    """Write a table of so many rows as `<rows>.<kind>` in every kind."""
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    generator = np.random.default_rng(0)
+    inputs = np.round(generator.standard_normal((rows, COLUMNS), dtype=np.float32), 4)
+    targets = generator.integers(0, 3, rows)
+    np.savez(folder / f"{rows}.npz", x=inputs, y=targets)
+    table = pa.table({**{f"f{n}": inputs[:, n] for n in range(COLUMNS)}, "y": targets})
+    parquet.write_table(table, folder / f"{rows}.parquet")
+    csv.write_csv(table, folder / f"{rows}.csv")
+
+
+def read_plainly(path: Path) -> Any:
+    """Read a file with its library's own reader and nothing else."""
+    from pyarrow import csv, parquet
+
+    if path.suffix == ".npz":
+        with np.load(path) as archive:
+            return archive["x"], archive["y"]
+    return csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
+
+
+def look(path: Path, kept: Path, *, reads: bool) -> dict[str, Any]:
+    """Read, split, standardise, fingerprint and check a file as a run does; return the `data` evidence."""
+    from trainwright.trainer.config.schema import SplitSection
+    from trainwright.trainer.data.assemble import data_evidence, from_loaded
+    from trainwright.trainer.data.first_look import FirstLook
+    from trainwright.trainer.data.sources import load_npz, load_table
+
+    kind = path.suffix[1:]
+    loaded = load_npz(path, standardize=True) if kind == "npz" else load_table(kind, path, target="y")
+    looks = FirstLook(kept, reads=reads)
+    return data_evidence(from_loaded(loaded, SplitSection(), source=kind, looks=looks), path.parent)
+
+
+def first_look(path: Path, kept: Path) -> None:
+    """Look at a file for the first time."""
+    look(path, kept, reads=False)
+
+
+def later_look(path: Path, kept: Path) -> None:
+    """Look at a file of which the first look is kept."""
+    if look(path, kept, reads=True)["first_look"] != "known":
+        raise RuntimeError(f"{path.name}: the first look was not kept")
+
+
+def check_later(path: Path, _: Path) -> dict[str, float]:
+    """Return what a later run does beside reading and standardising: digest of the file, fingerprint of its rows."""
+    from trainwright.trainer.canonical import digest_file
+    from trainwright.trainer.data import rows
+    from trainwright.trainer.data.sources import load_npz
+
+    samples = load_npz(path).samples
+    begun = time.perf_counter()
+    digest_file(path)
+    rows.content_digest(samples)
+    return {"seconds_per_gb": (time.perf_counter() - begun) / (path.stat().st_size / 1e9)}
+
+
+class Mapped:
+    """A data set of the user's own over memory-mapped numbers."""
+
+    def __init__(self, path: Path) -> None:
+        self.numbers = np.load(path, mmap_mode="r")
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, index: int) -> Any:
+        import torch
+
+        return torch.tensor([float(self.numbers[index])]), index % 2
+
+
+def first_step(path: Path, _: Path) -> dict[str, float]:
+    """Split a large data set, record it, and fetch the first batches of an epoch."""
+    from trainwright.trainer.config.schema import SplitSection
+    from trainwright.trainer.data.assemble import data_evidence, from_user
+    from trainwright.trainer.data.loader import BatchLoader
+
+    splits = from_user(Mapped(path), SplitSection(), source="own", seed=1)
+    data_evidence(splits, path.parent)
+    most, before = _resident("VmHWM"), _begin_peak()
+    loader = BatchLoader(splits.samples["train"], 8, seed=1, shuffle=True)
+    next(loader.batches(0))
+    order = _resident("VmHWM") - before
+    return {"order_bytes_per_sample": order / len(loader.samples), "peak_before": most}
+
+
+WORK: dict[str, Callable[[Path, Path], Any]] = {
+    "plain": lambda path, _: read_plainly(path),
+    "first": first_look,
+    "later": later_look,
+    "check": check_later,
+    "step": first_step,
+}
+
+
+def _resident(name: str) -> int:
+    """Return bytes of resident memory: VmRSS now, VmHWM at most."""
+    found = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(found[name].split()[0]) * 1024
+
+
+def _begin_peak() -> int:
+    """Let the peak of resident memory begin anew; return the bytes held now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _resident("VmRSS")
+
+
+def work(name: str, path: Path, warm: Path) -> dict[str, float]:
+    """Measure one piece of work in this process: seconds on the wall and of the processor, bytes at its peak."""
+    import torch
+
+    torch.set_num_threads(1)
+    kept = path.parent / "looks"
+    if name == "later":
+        first_look(warm, kept)  # the large file's is kept by the measurement before
+    WORK[name](warm, kept)
+    before, wall, processor = _begin_peak(), time.perf_counter(), time.process_time()
+    result = WORK[name](path, kept)
+    took = {"seconds": time.perf_counter() - wall, "processor_seconds": time.process_time() - processor}
+    found = result if name in {"check", "step"} else {}
+    most = max(_resident("VmHWM"), found.pop("peak_before", 0))
+    return {**took, "peak_bytes": most - before, **found}
+
+
+def measured(name: str, path: Path, warm: Path, repetitions: int) -> dict[str, float]:
+    """Return the medians of so many processes that do one piece of work."""
+    found = []
+    for _ in range(repetitions):
+        command = [sys.executable, "-P", __file__, "--work", name, str(path), str(warm)]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found.append(json.loads(told.splitlines()[-1]))
+    return {key: statistics.median(one[key] for one in found) for key in found[0]}
+
+
+def over_files(folder: Path, rows: int, repetitions: int) -> dict[str, float]:
+    """Compare the first look at each kind of file with plain reading; print a row for each."""
+    write_files(folder, SMALL)
+    write_files(folder, rows)
+    array = rows * (COLUMNS * 4 + 8)
+    figures: dict[str, float] = {"rows": rows, "array_mib": round(array / MIB, 1)}
+    print(f"{'file':8} {'plain s':>8} {'first s':>8} {'times':>6} {'later s':>8} {'peak / array':>13}")
+    for kind in KINDS:
+        files = folder / f"{rows}.{kind}", folder / f"{SMALL}.{kind}"
+        plain, first, later = (measured(name, *files, repetitions) for name in ("plain", "first", "later"))
+        figures |= {
+            f"{kind}_plain_seconds": round(plain["seconds"], 2),
+            f"{kind}_first_look_seconds": round(first["seconds"], 2),
+            f"{kind}_first_look_times": round(first["processor_seconds"] / plain["processor_seconds"], 2),
+            f"{kind}_later_look_seconds": round(later["seconds"], 2),
+            f"{kind}_peak_share": round(first["peak_bytes"] / array, 2),
+        }
+        print(
+            f"{kind:8} {plain['seconds']:8.2f} {first['seconds']:8.2f} {figures[f'{kind}_first_look_times']:6.2f} "
+            f"{later['seconds']:8.2f} {figures[f'{kind}_peak_share']:13.2f}"
+        )
+    check = measured("check", folder / f"{rows}.npz", folder / f"{SMALL}.npz", repetitions)
+    return figures | {"check_seconds_per_gb": round(check["seconds_per_gb"], 2)}
+
+
+def over_samples(folder: Path, samples: int) -> dict[str, float]:
+    """Measure how soon a data set of so many samples gives its first batch, and what its order holds."""
+    for count in (SMALL, samples):
+        np.lib.format.open_memmap(folder / f"{count}.npy", mode="w+", dtype=np.float32, shape=(count,)).flush()
+    found = measured("step", folder / f"{samples}.npy", folder / f"{SMALL}.npy", 1)
+    print(f"{samples:,} samples: first batch after {found['seconds']:.1f} s")
+    return {
+        "samples": samples,
+        "first_step_seconds": round(found["seconds"], 1),
+        "first_step_peak_mib": round(found["peak_bytes"] / MIB, 1),
+        "order_bytes_per_sample": round(found["order_bytes_per_sample"], 2),
+    }
+
+
+def main() -> None:
+    """Run the comparison and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--samples", type=int, default=50_000_000)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.work:
+        name, path, warm = arguments.work
+        print(json.dumps(work(name, Path(path), Path(warm))))
+        return
+    with tempfile.TemporaryDirectory(prefix="trainwright-size-") as folder:
+        figures = over_files(Path(folder), arguments.rows, arguments.repetitions)
+        figures |= over_samples(Path(folder), arguments.samples)
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""A change that may not matter: a short replay shows it, and nothing is trained anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from trainwright.tools import projects
+from trainwright.tools.gates.releases import CARRIED
+from trainwright.tools.ledger import append, entries
+from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import RunKind
+
+NAME = "flowers"
+At = Callable[[str], Workspace]
+
+
+def status(workspace: Workspace) -> projects.ProjectStatus:
+    found = projects.project_status(workspace, NAME)
+    assert isinstance(found, projects.ProjectStatus)
+    return found
+
+
+def finish(workspace: Workspace, run_id: str) -> str:
+    while not (view := wait_for_run(workspace, run_id, 50)).is_ended:
+        pass
+    assert view.state == "completed", view.failure
+    return run_id
+
+
+@pytest.fixture
+def other_numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Let this process and its workers find another version of a package that every run imports."""
+
+    def install() -> None:
+        record = tmp_path / "numpy-9.9.dist-info"
+        record.mkdir()
+        (record / "METADATA").write_text("Metadata-Version: 2.1\nName: numpy\nVersion: 9.9\n")
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])))
+
+    return install
+
+
+@pytest.mark.requirement("PHASE-8", "REPRO-3", "GATE-3")
+def test_a_short_replay_carries_the_evidence_over_and_every_later_gate_stands_again(
+    at: At, other_numpy: Callable[[], None]
+) -> None:
+    workspace = at("diagnosed")
+    other_numpy()
+    found = status(workspace)
+    assert found.phase == "planning"
+    assert found.next is not None
+    assert found.next.tool == "verify_reproducibility"
+    arguments = dict(found.next.arguments)
+    assert arguments["run_id"].startswith("baseline-")
+    replay = finish(workspace, replay_run(workspace, arguments.pop("project"), **arguments).run_id)
+    found = status(workspace)
+    assert found.phase == "optimization"
+    assert any(remark.startswith(f"carried over by {replay}, {arguments['steps']} steps") for remark in found.remarks)
+    with workspace.session() as session:
+        ((_, body),) = entries(session, NAME, CARRIED)
+    assert body["replay"] == replay
+    assert "numpy" in body["changes"][0]
+    projects.pass_gate(workspace, NAME, "optimization")
+    start = start_run(workspace, NAME, RunKind.FINAL)
+    finish(workspace, start.run_id)
+    checks = {check.id: check.status for check in status(workspace).checks}
+    assert checks["finalization.same_evidence"] == "passed"
+    assert verify_workspace(workspace.path).findings == []
+
+
+@pytest.mark.requirement("PHASE-8", "GATE-3", "GATE-5")
+def test_an_entry_that_no_replay_backs_is_named(at: At) -> None:
+    workspace = at("based")
+    runs = {run.kind: run.run_id for run in status(workspace).runs}
+    with workspace.session() as session:
+        body = {"replay": runs["baseline"], "source": runs["baseline"], "smoke_run": runs["smoke"], "planning": 4,
+                "steps": 10, "changes": []}  # fmt: skip
+        append(session, NAME, CARRIED, body)
+    problems = verify_workspace(workspace.path).problems
+    assert any("the replay does not carry the plan over: " in problem for problem in problems), problems
+
+
+@pytest.mark.requirement("PHASE-8")
+def test_changed_data_or_code_is_measured_anew_and_never_carried_over(at: At, other_numpy: Callable[[], None]) -> None:
+    workspace = at("diagnosed")
+    other_numpy()
+    path = workspace.path.parent / "code" / "flower_model.py"
+    path.write_text(path.read_text().replace("ReLU", "GELU"))
+    found = status(workspace)
+    assert found.next is not None
+    assert (found.next.tool, found.next.arguments["kind"]) == ("start_training", "smoke")

@@ -1,0 +1,48 @@
+"""Looking for a code root that has moved: a folder in the owner's roots that holds the same files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainwright.tools.gates.staleness import file_changes
+
+if TYPE_CHECKING:
+    from trainwright.tools.answers import NextCall
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+
+MOST_DEEP = 3
+MOST_FOLDERS = 2000
+PLACEHOLDER = "the folder where it is now"
+
+
+def point_to_moved_root(evidence: Evidence, run: RunEvidence) -> NextCall | None:
+    """Name the call that points the project to where its code is now; None while the code root is in its place."""
+    if Path(evidence.project.code_root).is_dir():
+        return None
+    found = _find(evidence, run)
+    why = "the code was moved there" if found else "or bring the folder back to where it was"
+    return evidence.call("configure", why, changes={"code_root": str(found) if found else PLACEHOLDER})
+
+
+def _find(evidence: Evidence, run: RunEvidence) -> Path | None:
+    names = [
+        name for part in ("code", "data") for name in run.part(part).get("files", {}) if not Path(name).is_absolute()
+    ]
+    if not names:
+        return None
+    seen = 0
+    for root in evidence.settings.allowed_roots(evidence.workspace.path):
+        for folder, inside, _ in os.walk(root):
+            seen += 1
+            here = Path(folder)
+            deep = len(here.relative_to(root).parts)
+            inside[:] = [] if deep >= MOST_DEEP or here == evidence.workspace.path else sorted(inside)
+            if seen > MOST_FOLDERS:
+                return None
+            if all((here / name).exists() for name in names) and not file_changes(
+                here, run, evidence.inspection.digest
+            ):
+                return here
+    return None

@@ -1,0 +1,78 @@
+"""What brings a run to its end, or follows one that came to none."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.overlay import is_allowed
+from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import RunEvidence
+    from trainwright.trainer.run import Failure
+
+MOST_ATTEMPTS = 3
+"""A run that was interrupted so often is not resumed once more: something in it ends the process."""
+MOST_CHARACTERS = 300
+LEAST_FREE_BYTES = 64 * 2**20
+"""Of the disk, beside two checkpoints: before a run that met a full disk is resumed."""
+
+
+def onward(run: RunEvidence) -> NextCall:
+    """Return what brings a run to its end, or the call that starts another after its cause is mended."""
+    state, status = run.status.state, run.status
+    resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
+    if resumable:
+        own = {"project": run.row.project, "run_id": run.id}
+        return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
+    if state is RunState.FAILED and status.failure is not None and status.failure.category == "storage":
+        return _after_full_disk(run)
+    if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
+        return _mending(run, status.failure.details["changes"], status.failure)
+    if state.is_terminal and not run.is_sealed:  # it ended while nobody looked: looking files and seals it
+        return NextCall(tool="run_status", arguments={"run_id": run.id}, why="the run has ended, and is not filed")
+    if state.is_ended:
+        cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
+        return _again(run, f"after mending the cause: {cause}"[:MOST_CHARACTERS])
+    arguments = {"run_id": run.id, "wait_seconds": 50}
+    return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
+
+
+def _mending(run: RunEvidence, changes: dict[str, Any], failure: Failure) -> NextCall:
+    """Name the change that mends a failure; of an export, laid over what the final run trains with where it may be."""
+    why = f"mends the failure: {failure.remedy}"[:MOST_CHARACTERS]
+    if run.row.kind == RunKind.EXPORT and all(map(is_allowed, changes)):
+        return without_gates_anew(run, changes, why)
+    arguments = {"project": run.row.project, "changes": changes, "reason": f"{run.id}: {failure.category}"}
+    return NextCall(tool="configure", arguments=arguments, why=why)
+
+
+def without_gates_anew(export: RunEvidence, changes: dict[str, Any], why: str) -> NextCall:
+    """Name the final run that lays these changes over what the exported one trained with; no earlier gate opens."""
+    overlay = export.facts.started.get(export.row.source_run or "", {}).get("overlay") or {}
+    arguments = {"project": export.row.project, "kind": RunKind.FINAL.value, "changes": {**overlay, **changes}}
+    return NextCall(tool="start_training", arguments=arguments, why=why)
+
+
+def _after_full_disk(run: RunEvidence) -> NextCall:
+    """Name what frees the disk; once there is room for a checkpoint, the run goes on."""
+    sizes = [record.bytes for record in list_checkpoints(run.directory)]
+    if shutil.disk_usage(run.directory.path).free >= LEAST_FREE_BYTES + 2 * max(sizes, default=0):
+        own = {"project": run.row.project, "run_id": run.id}
+        return NextCall(tool="resume_training", arguments=own, why="the disk was full, and has room again")
+    why = "the disk is full: it shows which weights can go; then resume_training goes on with the run"
+    return NextCall(tool="prune_checkpoints", arguments={"project": run.row.project}, why=why)
+
+
+def _again(run: RunEvidence, why: str) -> NextCall:
+    project = {"project": run.row.project}
+    if run.row.kind == RunKind.REPLAY:
+        return NextCall(tool="verify_reproducibility", arguments=project, why=why)
+    if run.row.kind == RunKind.EXPORT:
+        return NextCall(tool="export_model", arguments=project, why=why)
+    overlay = run.facts.started.get(run.id, {}).get("overlay")
+    again = {"kind": run.row.kind, **({"changes": overlay} if overlay else {})}
+    return NextCall(tool="start_training", arguments={**project, **again}, why=why)

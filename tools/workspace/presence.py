@@ -1,0 +1,91 @@
+"""A database that is gone or empty beside its projects, and one that another program holds: said as what it is."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from trainwright.trainer.errors import ConflictError, IntegrityError, StorageError
+
+LEDGER = "ledger.jsonl"
+MOST_HOLDERS = 3
+
+
+def require_database(database: Path) -> None:
+    """Refuse to begin a new workspace where plain ledgers tell of an old one.
+
+    Raises IntegrityError with both ways back.
+    """
+    folder = database.parent
+    copies = [*folder.glob(f"projects/*/{LEDGER}"), folder / LEDGER]
+    told = [path for path in copies if path.is_file() and path.stat().st_size]
+    if not told or _has_entries(database):  # in this order: a copy is written after its entry is committed
+        return
+    state = "empty" if database.exists() else "missing"
+    raise IntegrityError(
+        f"The database {database.name} is {state}, and {len(told)} plain ledgers beside it tell of a workspace.",
+        remedy=f"Restore {database.name} from a backup; or `trainwright rebuild {folder}` makes it anew from the plain "
+        "ledgers. Nothing was changed.",
+    )
+
+
+def _has_entries(database: Path) -> bool:
+    if not database.exists():
+        return False
+    try:
+        with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+            return connection.execute("SELECT 1 FROM ledger LIMIT 1").fetchone() is not None
+    except sqlite3.OperationalError as error:
+        return "no such table" not in str(error)  # locked, or on a disk that fails: whoever opens it says so
+    except sqlite3.DatabaseError:
+        return True  # damaged, and named as such by whoever opens it
+
+
+def locked(database: Path) -> StorageError:
+    """Return the error that says that another program holds the database, and which one, where that can be seen."""
+    found = holders(database)
+    who = f"by {', '.join(found)}" if found else "by another program: a server, a backup, a viewer of databases"
+    return StorageError(
+        f"The workspace's database {database.name} is locked {who}. Nothing was changed.",
+        remedy="Call again: a gate that reads large files may take a minute. If it stays locked, end what holds it.",
+    )
+
+
+def holders(database: Path) -> list[str]:
+    """Return the processes that hold the database for writing, as `process 12 (python -m …)`; none where unknown."""
+    files = [database, database.with_name(f"{database.name}-shm"), database.with_name(f"{database.name}-wal")]
+    try:
+        inodes = {str(path.stat().st_ino) for path in files if path.exists()}
+        lines = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines()]
+    except (OSError, ValueError):
+        return []
+    held = {int(line[4]) for line in lines if line[3:4] == ["WRITE"] and line[5].rpartition(":")[2] in inodes}
+    return [f"process {number} ({_command(number)})" for number in sorted(held - {os.getpid()})][:MOST_HOLDERS]
+
+
+def _command(number: int) -> str:
+    try:
+        words = Path(f"/proc/{number}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return "ended meanwhile"
+    return " ".join(words).strip()[:80]
+
+
+def require_lost(database: Path) -> None:
+    """Raise ConflictError when the database is there and its ledger can be read: then nothing needs to be rebuilt."""
+    if not database.exists():
+        return
+    try:
+        with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
+            (count,) = connection.execute("SELECT COUNT(*) FROM ledger").fetchone()
+    except sqlite3.DatabaseError as error:
+        if "locked" in str(error):
+            raise locked(database) from error
+        return
+    if count:
+        raise ConflictError(
+            f"{database.name} is there, and holds {count} ledger entries.",
+            remedy=f"`trainwright verify {database.parent}` compares it; move it away first if it must be made anew.",
+        )

@@ -1,0 +1,96 @@
+"""What the first look at a large file found, kept by the content of the file: later runs need not look for it again.
+
+It saves time and is no evidence. The smoke run, which the planning gate judges, never reads it. What a later run takes
+from it decides which rows stand in which split and how they are scaled, and both are in the fingerprint that this run
+computes from its own rows: a look that somebody made up gives another fingerprint than the planned one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trainwright.trainer.canonical import digest_bytes, digest_json, digest_path
+
+VERSION = 1
+"""Of what is looked for, and how: another one finds nothing of the others."""
+KEPT = 32
+"""Looks in one folder; those that were not used for longest go."""
+SAID = "said"
+"""Name of the part of a kept file that holds everything but the splits, as JSON."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What one look found."""
+
+    splits: dict[str, np.ndarray[Any, Any]]
+    """Row numbers of each split, sorted."""
+    preprocessing: dict[str, Any] | None = None
+    alike: list[dict[str, Any]] | None = None
+    """As in the `data` evidence: how many inputs of two splits are almost equal."""
+
+    def is_of(self, rows: int) -> bool:
+        """Return whether each of so many rows stands in exactly one split."""
+        seen = np.zeros(rows, dtype=bool)
+        for places in self.splits.values():
+            if places.ndim != 1 or places.dtype.kind != "i" or not len(places):
+                return False
+            if places.min() < 0 or places.max() >= rows:
+                return False
+            seen[places] = True
+        return bool(seen.all()) and sum(map(len, self.splits.values())) == rows
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """The looks that are kept in a folder."""
+
+    folder: Path
+    reads: bool
+    """Whether this run may take one up, rather than look itself."""
+
+    def key(self, files: list[Path], asked: Mapping[str, Any]) -> str:
+        """Return what a look is kept under: the files' contents, and what else decides what is found."""
+        return digest_json([VERSION, [digest_path(path) for path in files], dict(asked)])
+
+    def find(self, key: str, rows: int) -> Found | None:
+        """Return the look of this key at so many rows; None where none is kept whole, or this run looks itself."""
+        path = self._path(key)
+        try:
+            if not self.reads:
+                return None
+            with np.load(BytesIO(path.read_bytes()), allow_pickle=False) as kept:
+                said = json.loads(str(kept[SAID]))
+                splits = {name: kept[name] for name in said["splits"]}
+            os.utime(path)
+            found = Found(splits, said["preprocessing"], said["alike"])
+        except Exception:  # noqa: BLE001 - missing, torn, from elsewhere: whatever it is, this run looks itself
+            return None
+        return found if found.is_of(rows) else None
+
+    def keep(self, key: str, found: Found) -> None:
+        """Keep a look. One that cannot be kept is none that is missed."""
+        said = {"splits": list(found.splits), "preprocessing": found.preprocessing, "alike": found.alike}
+        path = self._path(key)
+        fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with fresh.open("wb") as file:
+                np.savez(file, allow_pickle=False, **{**found.splits, SAID: np.array(json.dumps(said))})
+            fresh.replace(path)
+            kept = sorted(self.folder.glob("*.npz"), key=lambda one: one.stat().st_mtime)
+            for old in kept[:-KEPT]:
+                old.unlink(missing_ok=True)
+        except OSError:
+            fresh.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{digest_bytes(key.encode()).partition(':')[2][:32]}.npz"
