@@ -25,7 +25,6 @@ from trainwright.trainer.user_code.context import TASK_DATA_SEED, Context
 from trainwright.trainer.user_code.entries import resolve_entry
 from trainwright.trainer.user_code.guard import user_code
 from trainwright.trainer.user_code.libraries import require_network
-from trainwright.trainer.user_code.paths import near_matches
 
 KEYS = (
     "model", "train", "validation", "test", "collate", "batch_size", "shuffle", "returns", "loss", "step",
