@@ -15,7 +15,7 @@ export PYTHONSAFEPATH := 1
 export OMP_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types layers coverage bench-surface bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills format clean
+.PHONY: help install demo test check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ check: lint types layers coverage  ## All of the above: what CI runs
 
 bench-surface: install  ## What the server costs an agent: start-up, size of the tool list, start calls (QUICK=1)
 	$(BIN)/python benchmarks/surface.py --repetitions $(if $(QUICK),3,9)
+
+bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
+	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)
 
 bench-resume: $(BENCH_STAMP)  ## Runs killed at random moments, resumed, compared bit for bit; also in other frameworks (QUICK=1)
 	$(BIN)/python benchmarks/resume $(if $(QUICK),--kills 8 --peer-kills 1 --quick)

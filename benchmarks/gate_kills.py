@@ -233,7 +233,7 @@ def look(world: World, asked: Call, before: int, tally: Tally, *, answered: bool
 
 async def check(client: Client, world: World, asked: Call, tally: Tally, *, decided: bool) -> None:
     """Judge what a new server shows of it, and what verify names."""
-    status = await call(client, {"tool": "project_status", "arguments": {"project": PROJECT}})
+    status = await call(client, {"tool": "project_status", "arguments": {"project": PROJECT, "detail": "full"}})
     problems = [f"artifact {name} is not as recorded" for name in world.artifact_problems()]
     if asked["tool"] == "pass_gate":
         shown = status["gates"][asked["arguments"]["phase"]]

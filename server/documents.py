@@ -9,8 +9,8 @@ import re
 from functools import cache
 from pathlib import PurePosixPath
 
-from trainwright.server.errors import nearest
 from trainwright.tools.documents import SKILL
+from trainwright.trainer.config.near import near
 from trainwright.trainer.errors import ConfigurationError, NotFoundError
 
 URI_PREFIX = "trainwright://documents/"
@@ -52,14 +52,14 @@ def read_text(path: str) -> str:
     name = path.strip().removeprefix(URI_PREFIX).removeprefix("skills/ml-trainer/").removeprefix("./")
     if name not in document_paths():
         meant = name.strip("./")
-        first, *others = near = near_paths(meant)
+        first, *others = nearest = near_paths(meant)
         rest = f"; also near: {', '.join(others)}" if others else ""
         if not meant:
             rest = f", the index; the documents are {', '.join(document_paths())}"
         raise NotFoundError(
             f"There is no document {path[:120]!r}.",
-            remedy=f"read_document(path='{first}'){rest}.",
-            details={"near": near},
+            remedy=f'read_document(path="{first}"){rest}.',
+            details={"near": nearest, "instead": {path: first}},
         )
     return (SKILL / name).read_text(encoding="utf-8")
 
@@ -89,8 +89,7 @@ def near_paths(name: str) -> list[str]:
     """Return up to three paths that may have been meant; the index if none is alike."""
     words = [word for word in re.sub(r"\.\w*$", "", name).lower().split("/") if len(word) > 2]
     by_word = [path for word in reversed(words) for path in document_paths() if word in path]
-    close = nearest(name, document_paths())
-    found = [*([close] if close else []), *by_word, INDEX]
+    found = [*near(name, document_paths()), *by_word, INDEX]
     return list(dict.fromkeys(found))[:3]
 
 

@@ -6,19 +6,21 @@ defect of ours: the agent gets an incident id, and the traceback stays in the se
 
 from __future__ import annotations
 
-import difflib
 import errno
 import logging
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
 from trainwright.server.facts import offered
+from trainwright.server.meant import instead
 from trainwright.server.wording import call_text
-from trainwright.trainer.errors import StorageError, TrainwrightError
+from trainwright.trainer.config.near import near
+from trainwright.trainer.errors import ConfigurationError, StorageError, TrainwrightError
 
 logger = logging.getLogger("trainwright")
 
@@ -36,20 +38,28 @@ def explain(error: TrainwrightError) -> str:
     if len(failed) > MOST_CHECKS:
         lines.append(f"- and {len(failed) - MOST_CHECKS} more checks; project_status shows all")
     lines += _other_problems(error.details.get("problems"), error.message)
-    lines.append(f"Remedy: {_call(call)}{_why(call)}" if call else f"Remedy: {error.remedy}")
+    lines.append(f"Remedy: {_remedy(error, call)}")
     if error.document:
         lines.append(f"Document: read_document(path='{error.document}')")
     return "\n".join(lines)
+
+
+def _remedy(error: TrainwrightError, call: Mapping[str, Any] | None) -> str:
+    """Return the call that mends it, and what else may be done where a name was only guessed."""
+    if not call:
+        return error.remedy
+    words = f"{_call(call)}{_why(call)}"
+    if error.remedy.startswith(words):
+        return error.remedy
+    return f"{words} ({error.remedy})" if "instead" in error.details else words
 
 
 def as_tool_error(error: Exception) -> ToolError:
     """Turn any exception of a tool into the ToolError that the agent reads; log what was not expected."""
     if isinstance(error, ToolError):
         return error
-    if isinstance(error, TrainwrightError):
-        return ToolError(explain(error))
-    if isinstance(error, OSError) and error.errno in _STORAGE_ERRNOS:
-        return ToolError(explain(_storage_error(error)))
+    if (known := expected(error)) is not None:
+        return ToolError(explain(known))
     incident = secrets.token_hex(4)
     logger.error("incident %s", incident, exc_info=error)
     return ToolError(
@@ -60,22 +70,61 @@ def as_tool_error(error: Exception) -> ToolError:
     )
 
 
-def argument_error(tool: str, error: ValidationError, schema: Mapping[str, Any]) -> ToolError:
-    """Return the ToolError for arguments that do not fit the tool's schema, one line for each of them."""
+def expected(error: Exception) -> TrainwrightError | None:
+    """Return the failure as one that the caller can act on; None for a defect of ours."""
+    if isinstance(error, OSError) and error.errno in _STORAGE_ERRNOS:
+        return _storage_error(error)
+    return error if isinstance(error, TrainwrightError) else None
+
+
+def refusal(error: Exception) -> CallToolResult:
+    """Return a failure as an agent gets it: in words, and as the same facts with the next call to be made as it is."""
+    text = str(as_tool_error(error))
+    facts: dict[str, Any] = {"message": text}
+    if (known := expected(error)) is not None:
+        call = known.details.get("next")
+        facts = {
+            "category": known.category,
+            "message": known.message,
+            "remedy": known.remedy,
+            **({"document": known.document} if known.document else {}),
+            **({"next": {name: value for name, value in offered(call).items() if name != "why"}} if call else {}),
+        }
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=facts, is_error=True)
+
+
+def argument_error(
+    tool: str, error: ValidationError, schema: Mapping[str, Any], mended: Mapping[str, Any] | None
+) -> ConfigurationError:
+    """Return the error for arguments that do not fit the tool's schema, one line for each of them.
+
+    Args:
+        mended: arguments that would be taken, where they can be told.
+    """
     problems = [_explain_argument(problem, schema) for problem in error.errors(include_url=False)]
     names = ", ".join(schema.get("properties", {})) or "none"
-    lines = [f"{tool} cannot be called like this:"]
-    lines += [f"- {problem}" for problem in problems[:8]]
-    lines.append(f"Remedy: call {tool} again with these corrected; its arguments are: {names}.")
-    return ToolError("\n".join(lines))
+    lines = [f"{tool} cannot be called like this:", *(f"- {problem}" for problem in problems[:MOST_CHECKS])]
+    return ConfigurationError(
+        "\n".join(lines),
+        remedy=f"call {tool} again with these corrected; its arguments are: {names}.",
+        details={"next": {"tool": tool, "arguments": dict(mended)}} if mended is not None else {},
+    )
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like `name`, if any is alike."""
-    names = sorted(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    part = [candidate for candidate in names if name and (name in candidate or candidate in name)]
-    return next(iter(close + part), None)
+def with_call(error: Exception, tool: str, arguments: Mapping[str, Any]) -> Exception:
+    """Return the error with the whole next call, where it says how the arguments of this one are mended.
+
+    `details["amend"]` are arguments to give instead (None: leave it out), `details["instead"]` names to replace.
+    """
+    if not isinstance(error, TrainwrightError) or "next" in error.details:
+        return error
+    amend, others = error.details.get("amend"), error.details.get("instead")
+    if amend is None and not others:
+        return error
+    whole = instead(dict(arguments), others or {}) | (amend or {})
+    call = {"tool": tool, "arguments": {name: value for name, value in whole.items() if value is not None}}
+    error.details |= {"next": call}
+    return error
 
 
 def _failed_checks(checks: object) -> list[dict[str, Any]]:
@@ -119,8 +168,8 @@ def _explain_argument(problem: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     key = ".".join([*parents, name])
     if problem["type"] == "extra_forbidden":
         known = _properties_at(schema, parents)
-        near = nearest(name, known)
-        hint = f"did you mean `{near}`?" if near else f"known: {', '.join(known) or 'none'}"
+        meant = near(name, known)
+        hint = f"did you mean `{meant[0]}`?" if meant else f"known: {', '.join(known) or 'none'}"
         return f"unknown argument `{key}`; {hint}"
     if problem["type"] == "missing":
         return f"`{key}` is required"

@@ -40,7 +40,7 @@ def _block(key: str, value: Any, indent: str = "") -> list[str]:
         return _mapping(key, value, indent)
     if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
         return _rows(key, value, indent)
-    if isinstance(value, list) and any(_is_long(item) for item in value):
+    if isinstance(value, list) and any(_is_sentence(item) for item in value):
         return [f"{indent}{key}:", *(line for item in value for line in _bulleted(str(item), indent))]
     return [f"{indent}{key}: {_inline(value)}"]
 
@@ -79,7 +79,8 @@ def _rows(key: str, items: list[Any], indent: str) -> list[str]:
 def markdown_item(item: Mapping[str, Any]) -> list[str]:
     """Return the lines of one entry of a list: its short facts first, then the long ones."""
     shown = {name: value for name, value in item.items() if not _is_void(value)}
-    short = {name: value for name, value in shown.items() if _is_short(value) or is_call(value)}
+    calls = {name: value for name, value in shown.items() if is_call(value)}
+    short = {name: value for name, value in shown.items() if _is_short(value)} | calls
     first = "; ".join(f"{name}: {_inline(value)}" for name, value in short.items())
     return [first, *(line for name, value in shown.items() if name not in short for line in _block(name, value))]
 
@@ -125,8 +126,9 @@ def _is_void(value: Any) -> bool:
     return value is None or value in ("", [], {})
 
 
-def _is_long(value: Any) -> bool:
-    return isinstance(value, str) and ("\n" in value or len(value) > LONGEST_INLINE // 2)
+def _is_sentence(value: Any) -> bool:
+    """Whether the value would run into its neighbours in a line."""
+    return isinstance(value, str) and ("\n" in value or ", " in value or len(value) > LONGEST_INLINE // 2)
 
 
 def _is_short(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 from mcp.server.mcpserver import Context
@@ -12,7 +12,7 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp.server.mcpserver.resources import Resource
 from mcp.types import Annotations
 
-from trainwright.server import documents
+from trainwright.server import documents, files
 from trainwright.server.desk import workspace_of
 from trainwright.server.errors import as_tool_error, explain
 from trainwright.server.facts import facts_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 DOCUMENT_TEMPLATE = f"{documents.URI_PREFIX}{{+path}}"
 INDEX_URI = "trainwright://documents"
+Content = TypeVar("Content", str, bytes)
 RUN_TEMPLATE = "trainwright://runs/{+run_id}/status"
 
 
@@ -67,6 +68,10 @@ def add_resources(server: MCPServer[Desk]) -> None:
         _document
     )
     server.resource(RUN_TEMPLATE, name="run_status", title="Where a run stands", mime_type="application/json")(_run)
+    server.resource(files.REPORT_TEMPLATE, name="report", title="A project's report", mime_type="text/markdown")(
+        _report
+    )
+    server.resource(files.PICTURE_TEMPLATE, name="picture", title="A project's plot", mime_type="image/png")(_picture)
 
 
 def _document(path: str) -> str:
@@ -79,6 +84,16 @@ def _run(run_id: str, context: Context[Any, Any]) -> str:
     return _worded(_run_json, context, run_id)
 
 
+def _report(project: str, path: str, context: Context[Any, Any]) -> str:
+    """A report that the server wrote: baseline, diagnosis, tuning, model card."""
+    return _worded(files.read_report, project, path, context)
+
+
+def _picture(project: str, path: str, context: Context[Any, Any]) -> bytes:
+    """A plot that the server drew."""
+    return _worded(files.read_picture, project, path, context)
+
+
 def _run_json(context: Context[Any, Any], run_id: str) -> str:
     from trainwright.server.surface.naming import run_of
     from trainwright.tools.training_orchestrator import refresh_run
@@ -88,7 +103,7 @@ def _run_json(context: Context[Any, Any], run_id: str) -> str:
     return json.dumps(context.request_context.lifespan_context.with_handles(facts_of(view)))
 
 
-def _worded(function: Callable[..., str], *arguments: Any) -> str:
+def _worded(function: Callable[..., Content], *arguments: Any) -> Content:
     """Call the function; failures become resource errors with message and remedy."""
     try:
         return function(*arguments)

@@ -12,21 +12,20 @@ from types import TracebackType
 from typing import Any, Self
 
 import anyio
-from mcp.server import MCPServer
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError
 from pydantic import ValidationError
 
-from trainwright.server.desk import Desk
+from trainwright.server.names import NamingServer
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]')
 _ID = re.compile(r'\s*:\s*(-?\d{1,15}|"(?:[^"\\]|\\.){0,200}")\s*[,}]')
 REMEDY = "Send plain JSON: no lone surrogates, no deep nesting, no integers of thousands of digits."
 
 
-class StdioServer(MCPServer[Desk]):
-    """The SDK's server, which over stdio answers unparsable requests too."""
+class StdioServer(NamingServer):
+    """A server that over stdio answers unparsable requests too."""
 
     async def run_stdio_async(self) -> None:
         """Serve stdin and stdout until the client closes them."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 from mcp.server.mcpserver import Context
-from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.resolve import resolve_arguments
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
@@ -20,15 +19,16 @@ from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextCon
 from pydantic import ValidationError
 
 from trainwright.server.desk import Desk
-from trainwright.server.errors import argument_error, as_tool_error
+from trainwright.server.errors import argument_error, refusal, with_call
 from trainwright.server.facts import facts_of
 from trainwright.server.markdown import markdown
+from trainwright.server.meant import arguments_as_meant, mended_arguments
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import Answer
 
-OUTPUT_SCHEMA: dict[str, Any] = {"type": "object", "properties": {"next": {"type": "object"}}}
-"""What every structured answer has. The whole schemas would cost each client several thousand tokens: answers are
+OUTPUT_SCHEMA: dict[str, Any] = {"type": "object"}
+"""That an answer is structured. The whole schemas would cost each client several thousand tokens: answers are
 checked against their models where they are made, and `tools/INDEX.md` names all their fields."""
 
 
@@ -41,16 +41,16 @@ class StrictTool(Tool):
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: ARG002
         """Check the arguments, run the function, and hand its CallToolResult on as it is.
 
+        What went wrong is a result too: worded for the agent, with the call that mends it.
+
         Raises:
-            ToolError: whatever went wrong, worded for the agent.
             MCPError: protocol errors pass through unchanged.
         """
         try:
-            values = self.fn_metadata.validate_arguments(arguments)
-        except ValidationError as error:
-            raise argument_error(self.name, error, self.parameters) from error
-        except Exception as error:  # a value that the check itself stumbles over
-            raise as_tool_error(error) from error
+            meant, notes = arguments_as_meant(self.fn_metadata.arg_model, arguments)
+            values = self._checked(meant)
+        except Exception as error:  # noqa: BLE001 - a value that the check itself stumbles over
+            return refusal(error)
         direct = {self.context_kwarg: context} if self.context_kwarg else {}
         try:
             answers = await resolve_arguments(self.resolved_params, self.resolver_plans, values, context)
@@ -59,10 +59,28 @@ class StrictTool(Tool):
             result = await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct | answers)
         except MCPError:
             raise
-        except Exception as error:  # the one place where failures are worded for the agent
-            worded = as_tool_error(error)
-            raise ToolError(await _with_handles(context, str(worded))) from error
-        return await _named(context, result)
+        except Exception as error:  # noqa: BLE001 - the one place where failures are worded for the agent
+            result = refusal(with_call(error, self.name, meant))
+        return await _named(context, noted(result, notes))
+
+    def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the function takes them. Raises ConfigurationError."""
+        try:
+            return self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as error:
+            mended = mended_arguments(self.fn_metadata.arg_model, arguments, error)
+            raise argument_error(self.name, error, self.parameters, mended) from error
+
+
+def noted(result: CallToolResult, notes: list[str]) -> CallToolResult:
+    """Return the result with what was taken in another form than it was written in, in both of its forms."""
+    if not notes or result.is_error:
+        return result
+    facts = result.structured_content
+    if facts is not None:
+        facts = {**facts, "taken_as": [*notes, *facts.get("taken_as", [])]}
+    said = TextContent(type="text", text="\n".join(f"taken_as: {note}" for note in notes))
+    return result.model_copy(update={"content": [*result.content, said], "structured_content": facts})
 
 
 async def _named(context: Context[Any, Any], result: CallToolResult) -> CallToolResult:
@@ -105,8 +123,8 @@ def agent_tool(
     def make(function: Callable[..., Any]) -> StrictTool:
         annotations = ToolAnnotations(
             read_only_hint=read_only,
-            destructive_hint=destructive,
-            idempotent_hint=idempotent or read_only,
+            destructive_hint=None if read_only else destructive,  # has no meaning for what reads only
+            idempotent_hint=(idempotent and not read_only) or None,  # and false is what is assumed
             open_world_hint=False,
         )
         description = " ".join((function.__doc__ or "").split())
@@ -170,4 +188,6 @@ def _short(node: Any, definitions: dict[str, Any], parent: str = "") -> Any:
 
 def _is_noise(key: str, value: Any) -> bool:
     """Whether the keyword says nothing that a reader does not assume anyway."""
-    return key == "title" or (key == "default" and value is None) or (key == "additionalProperties" and value is True)
+    if key == "default":
+        return not value  # null, false, 0 and an empty text are what an optional argument is without a value
+    return key == "title" or (key == "additionalProperties" and value is True)

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 def call_text(tool: str, arguments: Mapping[str, Any]) -> str:
     """Return a call as it is written: `run_status(run_id="…", wait_seconds=50)`."""
-    return f"{tool}({', '.join(f'{name}={json.dumps(value)}' for name, value in arguments.items())})"
+    return (
+        f"{tool}({', '.join(f'{name}={json.dumps(value, ensure_ascii=False)}' for name, value in arguments.items())})"
+    )
 
 
 def next_line(call: NextCall | None) -> str:

@@ -26,6 +26,8 @@ class Answer(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    taken_as: list[str] | None = None
+    """What of the call was taken in another form than it was written in, one sentence each."""
     next: NextCall | None = None
 
     def shown(self, *, full: bool = False) -> dict[str, Any]:

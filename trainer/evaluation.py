@@ -13,10 +13,17 @@ from trainwright.trainer.session import Session, to_device
 from trainwright.trainer.totals import EpochTotals
 
 
+class LeftError(Exception):
+    """An evaluation was left before its end, since the run is to stop."""
+
+
 def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
     """Return the mean loss and every metric over the split, with what the objective adds, the model in evaluation mode.
 
     The generators are keyed for the evaluation and put back after it, so that validating changes no training.
+
+    Raises:
+        LeftError: a stop was asked for, and what comes before the evaluation can be saved as it stands.
     """
     objective, totals = session.validation_objective, EpochTotals()
     session.model.eval()
@@ -24,6 +31,8 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
     with session.judged_weights(), seeding.preserved(), torch.no_grad():
         seeding.seed_sample(session.config.seed, 0)
         for number, batch in enumerate(loader.batches(0)):
+            if session.may_leave_validation:
+                raise LeftError
             moved = to_device(batch, session.device)
             with session.autocast():
                 outcome = objective(session.model, moved)

@@ -211,6 +211,7 @@ def summary_evidence(session: Session, reason: str, sampler: SystemSampler) -> d
         "peak_memory_bytes": peak_memory_bytes(session.device),
         "cpu_percent_mean": sampler.mean("cpu_percent"),
         "gpu_percent_mean": sampler.mean("gpu_percent"),
+        "gpus_sampled": sampler.gpus,
         "early_stopping": {
             "enabled": config.early_stopping.enabled,
             "stopped": reason == "early_stopping",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from trainwright.trainer.epoch_average import average_epoch
-from trainwright.trainer.evaluation import evaluate_split, values_of
+from trainwright.trainer.evaluation import LeftError, evaluate_split, values_of
 from trainwright.trainer.observers.observer import EpochResult, Observers
 from trainwright.trainer.optimization.averaging import settle
 from trainwright.trainer.session import Session
@@ -49,7 +49,10 @@ def _end_epoch(session: Session, observers: Observers, seconds: float) -> None:
     average_epoch(session)
     if is_last or number % training.validate_every_n_epochs == 0:
         observers.stage("validating")
-        result.validation = evaluate_split(session, session.validation_loader)
+        try:
+            result.validation = evaluate_split(session, session.validation_loader)
+        except LeftError:  # the position stays before it: a resumed run begins by validating
+            return
     if progress.batch == len(session.train_loader):  # not when the bound fell into the epoch
         progress.epoch, progress.batch, session.totals = number, 0, EpochTotals()
     session.context.epoch = progress.epoch

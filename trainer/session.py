@@ -100,6 +100,15 @@ class Session:
         """DeepSpeed's engine, where it makes the updates."""
         return None if self.parallel is None else self.parallel.zero
 
+    @property
+    def may_leave_validation(self) -> bool:
+        """Whether a stop was asked for, and a run that is taken up before this validation would train the same.
+
+        Several processes must agree, an average has moved already, and the user's code may have kept something.
+        """
+        alone = self.parallel is None and self.averaging is None and not self.context.state
+        return alone and self.stop.asked
+
     def saves_at(self, step: int) -> bool:
         """Whether a checkpoint is due after this step, within an epoch; at its end the epoch's own is."""
         every = self.config.checkpoints.checkpoint_every_n_steps

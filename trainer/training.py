@@ -61,14 +61,15 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         attach(session, group)
         checkpointing = checkpointing if group.is_first else SilentCheckpointing()
     _resume(session)
-    sampler = SystemSampler(os.getppid() if group is not None else None)  # the launcher's tree: the whole group
+    # the launcher's tree and all its devices: the whole group
+    sampler = SystemSampler(os.getppid() if group is not None else None, gpus=heartbeat.gpus)
     recorder = Recorder(run.metrics(writer=True), _board(run, specification.config), sampler)
     watched = [SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
     observers = Observers(watched, heartbeat.stage)
     sampler.start()
     heartbeat.set(state=RunState.RUNNING, stage="training")
     try:
-        with explained_shortage(session):
+        with explained_shortage(session), stop.between_steps():
             reason = train(session, observers)
     except DivergenceError as error:
         recorder.note_non_finite(session, error.details["step"], *_noted(error))

@@ -25,7 +25,7 @@ from trainwright.trainer.launch_environment import verify_launch_environment
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
 from trainwright.trainer.supervision.ballast import Ballast
 from trainwright.trainer.supervision.heartbeat import Heartbeat
-from trainwright.trainer.supervision.stop import StopRequest
+from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 from trainwright.trainer.user_code import guard, own_code, records
 
 WITH_KEY = "--signed"
@@ -87,6 +87,8 @@ def _follow(run: RunDirectory, specification: RunSpecification, placement: Place
     try:
         _prepare(run, specification)
         _dispatch(SilentRun(run), specification, cast("Heartbeat", SilentHeartbeat()), stop, placement)
+    except Abandoned:
+        return 0
     except BaseException as error:  # noqa: BLE001 - the first process has to hear of it whatever it was
         sys.stderr.write(f"rank {placement.rank}: " + "".join(traceback.format_exception(error)))
         if is_lost_peer(error):
@@ -107,8 +109,7 @@ def _work(
     stop = StopRequest(run.path / "stop_reason")
     stop.listen()
     ballast = Ballast(run.path)
-    is_far = placement is not None and leader is None
-    heartbeat = Heartbeat(run, specification, attempt, stop, process=leader, is_far=is_far)
+    heartbeat = Heartbeat(run, specification, attempt, stop, process=leader)
     try:
         heartbeat.start()
         run.append_event("started", attempt=attempt, pid=heartbeat.pid)
@@ -116,7 +117,13 @@ def _work(
         put_back_replaced(run.checkpoints)  # before any other process of the run reads them
         _prepare(run, specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
+    except Abandoned:
+        stop.hear_nothing_more()
+        for child in multiprocessing.active_children():  # before the loaders that would wait for them are let go
+            child.kill()
+        reason = stop.reason
     except BaseException as error:  # noqa: BLE001 - the last record must be written whatever it was
+        stop.hear_nothing_more()
         ballast.drop()
         if placement is not None and is_lost_peer(error):
             sys.stderr.write("".join(traceback.format_exception(error)))
@@ -127,6 +134,7 @@ def _work(
             return 1
         _fail(run, specification, heartbeat, error)
         return 1
+    stop.hear_nothing_more()
     ballast.drop()
     finished = reason in {"completed", "early_stopping", "max_steps"}
     heartbeat.end(RunState.COMPLETED if finished else RunState.STOPPED, stop_reason=reason)

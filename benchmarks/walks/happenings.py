@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import own_code
 from agent import Call, text_of
 from mcp.types import CallToolResult
 from walk import Happening
@@ -67,8 +69,15 @@ def server_killed(kind: str = "baseline") -> Happening:
     return Happening(name, starting(kind), act, is_during=True, new_session=True)
 
 
-def look(world: World) -> None:
-    """Nothing that is said to the agent: it looks at the project once more."""
+def granted() -> Happening:
+    """The owner grants what was asked, in the settings file."""
+
+    def act(world: World) -> None:
+        path = world.workspace / "settings.yaml"
+        kept = [line for line in path.read_text().splitlines() if not line.startswith("grants:")]
+        path.write_text("\n".join([*kept, f"grants: {json.dumps(world.requests())}"]) + "\n")
+
+    return Happening("the owner grants it", lambda world, call, result: "ask_owner" in call.arguments, act)
 
 
 def disk_filled(kind: str = "baseline") -> Happening:
@@ -95,6 +104,40 @@ def disk_freed() -> Happening:
         lambda world, call, result: (world.workspace / OF_OTHERS).exists() and is_told(world, call, result),
         act,
     )
+
+
+def arrays_written(world: World) -> None:
+    """Write a NumPy archive of points and their class."""
+    import numpy as np
+
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(160, 4)).astype("float32")
+    np.savez(world.code / "points.npz", x=x, y=(x.sum(axis=1) > 0).astype("int64"))
+
+
+def pictures_written(world: World) -> None:
+    """Write small pictures of two kinds, noisy at the top and at the bottom."""
+    import numpy as np
+    from PIL import Image
+
+    draw = np.random.default_rng(0)
+    for number in range(120):
+        pixels = draw.integers(0, 120, size=(8, 8, 3), dtype=np.uint8)
+        kind = number % 2
+        pixels[4 * kind : 4 * kind + 4] += 130
+        folder = world.code / "photos" / ("bright-top", "bright-bottom")[kind]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+
+
+def table_written(world: World) -> None:
+    """Write a Parquet file of points and their class."""
+    import pandas as pd
+
+    text = own_code.table(160)
+    rows = [line.split(",") for line in text.splitlines()]
+    frame = pd.DataFrame(rows[1:], columns=rows[0]).astype({"length": float, "width": float, "kind": int})
+    frame.to_parquet(world.code / "points.parquet")
 
 
 def small_disk(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 NET = """\
@@ -227,6 +228,12 @@ def table(rows: int, *, noise: float = 0.0, seed: int = 0) -> str:
         kind = int(length > width) if draw.random() >= noise else draw.randint(0, 1)
         lines.append(f"{length},{width},{kind}")
     return "\n".join(lines) + "\n"
+
+
+def lines(rows: int) -> str:
+    """Return the same table as one object to a line."""
+    head, *found = (line.split(",") for line in table(rows).splitlines())
+    return "\n".join(json.dumps(dict(zip(head, map(float, row), strict=True))) for row in found) + "\n"
 
 
 def sentences(documents: int, seed: int = 0) -> str:

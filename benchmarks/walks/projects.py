@@ -6,7 +6,8 @@ from typing import Any
 
 import happenings as happen
 import own_code as code
-from walk import Walk
+from agent import Call
+from walk import Walk, Wish
 
 ANY_END = ("released", "accepted", "concluded")
 FAST: dict[str, Any] = {"logging": {"tensorboard": False}}
@@ -15,6 +16,10 @@ SEARCH: dict[str, Any] = {
     "method": "random",
     "space": {"optimizer.learning_rate": {"type": "float", "low": 0.003, "high": 0.05, "log": True}},
 }
+
+
+FOLDER = {"README.md": "the data of this project\n"}
+"""Files of a project whose data is written by its `prepare`."""
 
 
 def goal(metric: str, target: float) -> dict[str, Any]:
@@ -34,9 +39,9 @@ def mlp(data: str | dict[str, Any], **more: Any) -> dict[str, Any]:
     return config({"use": "mlp", "args": {"hidden": [16]}}, {"use": data} if isinstance(data, str) else data, **more)
 
 
-def csv(path: str, **split: float) -> dict[str, Any]:
+def csv(path: str, use: str = "csv", **split: float) -> dict[str, Any]:
     """Return a data section of a table."""
-    return {"use": "csv", "args": {"path": path, "target": "kind"}, "split": split or {"validation": 0.2, "test": 0.2}}
+    return {"use": use, "args": {"path": path, "target": "kind"}, "split": split or {"validation": 0.2, "test": 0.2}}
 
 
 def built_in() -> list[Walk]:
@@ -55,9 +60,22 @@ def built_in() -> list[Walk]:
             "language", goal("bits_per_byte", 5.0), config(gpt, language, loss="next_token"),
             {"words.txt": code.sentences(60)},
         ),
-        Walk(
-            "table", goal("accuracy", 0.6), mlp(csv("points.csv"), rate=0.03), {"points.csv": code.table(150)},
-        ),
+        Walk("table", goal("accuracy", 0.6), mlp(csv("points.csv"), rate=0.03), {"points.csv": code.table(150)}),
+        Walk("lines", goal("accuracy", 0.6), mlp(csv("points.jsonl", use="jsonl"), rate=0.03),
+             {"points.jsonl": code.lines(150)}),
+        Walk("parquet", goal("accuracy", 0.6), mlp(csv("points.parquet", use="parquet"), rate=0.03), FOLDER,
+             prepare=happen.table_written),
+        Walk("arrays", goal("accuracy", 0.6), mlp({"use": "npz", "args": {"path": "points.npz"}}, rate=0.03), FOLDER,
+             prepare=happen.arrays_written),
+        Walk("pictures", goal("accuracy", 0.6), config(
+            {"use": "cnn", "args": {"channels": [4, 8]}}, {"use": "images", "args": {"path": "photos"},
+             "split": {"validation": 0.2, "test": 0.2}}), FOLDER, prepare=happen.pictures_written),
+        Walk("contrastive", goal("linear_probe_accuracy", 0.3), config(
+            {"use": "cnn", "args": {"channels": [4, 8]}}, {"use": "digits"}, epochs=2,
+            loader={"batch_size": 128}, objective={"name": "contrastive", "outputs": 16})),
+        Walk("adversarial", goal("robust_accuracy", 0.2), config(
+            {"use": "mlp", "args": {"hidden": [32]}}, {"use": "digits"}, epochs=2, objective={
+                "name": "adversarial", "epsilon": 0.05, "steps": 2, "evaluation_steps": 2, "clip_range": [0.0, 1.0]})),
     ]  # fmt: skip
 
 
@@ -67,8 +85,12 @@ def goals() -> list[Walk]:
     return [
         Walk("unmet", goal("accuracy", 0.7), hard, {"points.csv": code.table(150)}, end=ANY_END),
         Walk("impossible", goal("accuracy", 0.999), hard, {"points.csv": code.table(150, noise=0.8)}, end=ANY_END),
+        Walk("accepted", goal("accuracy", 0.999), hard, {"points.csv": code.table(150, noise=0.8)}, [happen.granted()],
+             wishes=[Wish(happen.said("conclude"), Call("configure", {
+                 "project": "accepted", "ask_owner": {"accept": 0.2}, "reason": "good enough for a first look"}))],
+             end=("accepted",)),
         Walk("tiny", goal("accuracy", 0.5), mlp(csv("points.csv", validation=0.1, test=0.1), rate=0.03),
-             {"points.csv": code.table(70)}),
+             {"points.csv": code.table(70)}, is_quick=True),
     ]  # fmt: skip
 
 
@@ -118,7 +140,15 @@ def happening() -> list[Walk]:
         Walk("package", goal("accuracy", 0.6), mlp("iris", rate=0.03), {},
              [happen.package_installed(happen.after_gate("diagnostics"))], prepare=happen.own_environment),
         Walk("folder-moved", goal("accuracy", 0.6), net, {"net.py": code.NET},
-             [happen.folder_moved(happen.after_gate("finalization"))], afterwards=[happen.look]),
+             [happen.folder_moved(happen.after_gate("finalization"))],
+             afterwards=[Call("project_status", {"project": "folder-moved"})]),
+        Walk("second-release", goal("accuracy", 0.6), mlp("iris", rate=0.03), afterwards=[
+            Call("configure", {
+                "project": "second-release", "changes": {"training.epochs": 5}, "begin_release": True})]),
+        Walk("longer-final", goal("accuracy", 0.6), mlp("iris", rate=0.03), wishes=[
+            Wish(happen.after_gate("optimization"), Call("start_training", {
+                "project": "longer-final", "kind": "final", "template": "production",
+                "changes": {"training.epochs": 8}, "wait_seconds": 50}))]),
     ]  # fmt: skip
 
 

@@ -37,6 +37,14 @@ class Happening:
 
 
 @dataclass
+class Wish:
+    """What the user wants at a moment, once: the agent makes this call instead of the one that is named."""
+
+    moment: Callable[[World, Call, CallToolResult | None], bool]
+    call: Call
+
+
+@dataclass
 class Walk:
     """An honest project."""
 
@@ -47,8 +55,9 @@ class Walk:
     happenings: list[Happening] = field(default_factory=list)
     prepare: Callable[[World], None] | None = None
     clean: Callable[[World], None] | None = None
-    afterwards: list[Callable[[World], tuple[str, dict[str, Any]] | None]] = field(default_factory=list)
-    """What the user wants of the finished project, in turn; None: nothing that is said to the agent."""
+    wishes: list[Wish] = field(default_factory=list)
+    afterwards: list[Call] = field(default_factory=list)
+    """What the user wants of the finished project, in turn."""
     end: tuple[str, ...] = ("released",)
     """How it may end: released, accepted, concluded."""
     is_quick: bool = False
@@ -89,6 +98,7 @@ class Player:
         self.played = Played(walk.name, form)
         self._seen: set[tuple[str, str, str]] = set()
         self._waiting = list(walk.happenings)
+        self._wishes = list(walk.wishes)
         self._tools: set[str] = set()
 
     async def play(self) -> Played:
@@ -113,7 +123,7 @@ class Player:
         return self.played
 
     async def _go(self) -> None:
-        walk, wishes = self.walk, list(self.walk.afterwards)
+        walk, afterwards = self.walk, list(self.walk.afterwards)
         root = {"code_root": self.world.code.name} if walk.files else {}
         told = {"name": walk.name, "intent": f"an honest project: {walk.name}", "goal": walk.goal}
         call: Call | None = Call("create_project", {**told, "config": {**root, **walk.config}})
@@ -122,9 +132,8 @@ class Player:
                 self.played.why = f"no end after {MOST_CALLS} calls"
                 return
             call = await self._step(call)
-            if call is None and self.end() and wishes:
-                wanted = wishes.pop(0)(self.world)
-                call = Call(*wanted) if wanted else Call("project_status", {"project": walk.name})
+            if call is None and afterwards and self.end():
+                call = afterwards.pop(0)
         self.played.end = self.end() or "stuck"
         if self.played.end not in walk.end:
             self.played.why = f"it ended {self.played.end}" if self.end() else "no call is named, and nothing has ended"
@@ -142,6 +151,10 @@ class Player:
         if happening is not None:
             self._happens(happening)
             await anyio.to_thread.run_sync(happening.act, self.world)
+        wish = next((each for each in self._wishes if each.moment(self.world, call, result)), None)
+        if wish is not None:
+            self._wishes.remove(wish)
+            return wish.call
         return named_call(result, self.played.form, self._tools)
 
     def _what_happens(self, call: Call, result: CallToolResult | None) -> Happening | None:

@@ -98,6 +98,18 @@ class World:
         """Return (phase, passed) of all decisions in order."""
         return self._rows("SELECT phase, passed FROM gate_decisions WHERE project = ? ORDER BY ledger_sequence")
 
+    def requests(self) -> list[str]:
+        """Return the ids of what was asked of the owner."""
+        from trainwright.tools.owner import requests_of
+        from trainwright.tools.workspace import Workspace
+
+        workspace = Workspace.open(self.workspace)
+        try:
+            with workspace.session() as session:
+                return [request.id for request in requests_of(session, workspace, self.name)]
+        finally:
+            workspace.close()
+
     def status_of(self, run_id: str) -> dict[str, Any]:
         """Return what a run's worker has written of itself last."""
         with suppress(OSError, ValueError):

@@ -4,7 +4,7 @@ from trainwright.server.strict import StrictTool
 from trainwright.server.surface.checkpoints import export_model, list_checkpoints
 from trainwright.server.surface.documents import read_document
 from trainwright.server.surface.monitoring import compare_runs, diagnose_run, plot_metrics
-from trainwright.server.surface.projects import configure, create_project, pass_gate, project_status
+from trainwright.server.surface.projects import advance, configure, create_project, pass_gate, project_status
 from trainwright.server.surface.pruning import prune_checkpoints
 from trainwright.server.surface.reproducibility import verify_reproducibility
 from trainwright.server.surface.runs import resume_training, run_status, start_training, stop_training
@@ -15,6 +15,7 @@ TOOLS: tuple[StrictTool, ...] = (
     configure,
     project_status,
     pass_gate,
+    advance,
     start_training,
     run_status,
     stop_training,

@@ -11,8 +11,13 @@ class ProjectsAnswer(Answer):
     """The newest projects of the workspace."""
 
     projects: list[dict[str, Any]]
+    total: int
     left_out: int = 0
     """Older projects that are not listed; project_status(project=…) shows them all the same."""
+
+    def unsaid(self) -> dict[str, Any]:
+        """That nothing is left out."""
+        return {} if self.left_out else {"left_out": True}
 
 
 class DocumentAnswer(Answer):

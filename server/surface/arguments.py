@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-Project = Annotated[str, Field(description="Project name")]
-RunId = Annotated[str, Field(description="e.g. digits/baseline-2")]
-NewestRun = Annotated[str | None, Field(description="e.g. digits/baseline-2, digits, latest; default: the newest")]
+Project = str
+RunId = str
+NewestRun = Annotated[str | None, Field(description="digits/baseline-2, digits, latest; default: the newest")]
 Changes = Annotated[
     dict[str, Any], Field(description='Dotted keys, e.g. {"optimizer.learning_rate": 0.001}; null removes')
 ]
@@ -25,11 +25,11 @@ IdempotencyKey = Annotated[
     Field(
         max_length=128,
         json_schema_extra={"pattern": "^[^/]+$"},
-        description="The same key returns the same run instead of a second one",
+        description="The same key gives the same run",
     ),
     AfterValidator(_not_of_a_study),  # after the length, which pydantic then asks of texts and not of null
 ]
-WaitSeconds = Annotated[float, Field(ge=0, le=50, description="Wait this long at most; 0 answers at once")]
+WaitSeconds = Annotated[float, Field(ge=0, le=50)]
 Detail = Literal["concise", "full"]
 Template = Literal["baseline", "tuning", "production"]
 Phase = Literal["planning", "baseline", "diagnostics", "optimization", "finalization"]

@@ -11,6 +11,7 @@ from mcp.types import CallToolResult, ImageContent
 from pydantic import Field
 
 from trainwright.server.desk import workspace_of
+from trainwright.server.files import links
 from trainwright.server.strict import agent_tool, content_only, reply
 from trainwright.server.surface.arguments import Detail, Project, RunId
 from trainwright.server.surface.naming import run_of
@@ -20,16 +21,13 @@ from trainwright.server.wording import counted
 @agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True)
 def diagnose_run(
     context: Context[Any, Any],
-    project: Annotated[
-        Project | None, Field(description="Alone: its baseline, with the report; before that, the run that failed")
-    ] = None,
+    project: Project | None = None,
     run_id: Annotated[RunId | None, Field(description="Any run, also one that still goes on")] = None,
     detail: Detail = "concise",
 ) -> CallToolResult:
     """Find what is wrong with a run and what would mend it: alerts with their document and ready configuration
     changes, the fit of the learning curves, and a recommendation: deploy, optimize or debug. With project alone it
-    writes diagnostic_report.md, which the diagnostics gate needs; before there is a baseline it tells of the run that
-    failed last, and refuses where none did."""
+    writes the baseline's diagnostic_report.md, which the diagnostics gate needs, or tells of the run that failed."""
     from trainwright.tools import projects
     from trainwright.tools.workspace.records import get_run
     from trainwright.trainer.errors import ConfigurationError
@@ -47,12 +45,9 @@ def diagnose_run(
     answer = projects.diagnose(workspace, project, run)
     found = f"{answer.fit} fit, recommendation: {answer.recommendation}."
     said = {"run_id", "project", "kind", "state", "fit", "recommendation"}
-    return reply(
-        answer,
-        f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}",
-        said=said,
-        full=detail == "full",
-    )
+    headline = f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}"
+    shown = links(workspace, project, [*([answer.report] if answer.report else []), *answer.plots])
+    return reply(answer, headline, *shown, said=said, full=detail == "full")
 
 
 @agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True, structured=False)
@@ -68,9 +63,12 @@ def plot_metrics(
 
     workspace = workspace_of(context)
     answer = projects.plot_metrics(workspace, [run_of(workspace, run) for run in run_ids], metric)
+    shown = links(workspace, Path(answer.path).parents[1].name, [answer.path])
     picture = base64.b64encode(Path(answer.path).read_bytes()).decode()
     image = ImageContent(type="image", data=picture, mime_type="image/png")
-    return content_only(answer, f"{metric or 'Learning curves'} of {counted(len(answer.run_ids), 'run')}.", image)
+    return content_only(
+        answer, f"{metric or 'Learning curves'} of {counted(len(answer.run_ids), 'run')}.", image, *shown
+    )
 
 
 @agent_tool("tools.projects:ComparisonAnswer", title="Compare runs", read_only=True)

@@ -23,9 +23,14 @@ def run_of(
         return run_named(session, name, project=project, prefer=prefer or ACTIVE_STATES)
 
 
-def study_of(workspace: Workspace, name: str | None) -> str:
+def study_of(workspace: Workspace, name: str | None, project: str | None = None) -> str:
     """Return the study's long id. Raises NotFoundError or ConflictError, with near handles."""
     from trainwright.tools.workspace.handles import study_named
 
     with workspace.snapshot() as session:
-        return study_named(session, name)
+        return study_named(session, name, project=project)
+
+
+def names_study(name: str | None) -> bool:
+    """Return whether the name of a run or study is that of a study: `digits/study-1`, or a long id of one."""
+    return name is not None and name.rpartition("/")[2].startswith("study-")

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
+import anyio.to_thread
 from mcp.server.mcpserver import Context, ElicitationResult, Resolve
 from mcp.types import CallToolResult
 from pydantic import Field
 
 from trainwright.server.desk import workspace_of
+from trainwright.server.files import links
 from trainwright.server.strict import agent_tool, reply
-from trainwright.server.surface.arguments import AskOwner, Changes, Detail, Goal, Phase, Project, Template
+from trainwright.server.surface.arguments import AskOwner, Changes, Detail, Goal, Phase, Project, Template, WaitSeconds
 from trainwright.server.surface.asking import OwnersAnswer, question, take_answer
+from trainwright.server.waiting import Progress, waited
 from trainwright.server.wording import counted
 
+if TYPE_CHECKING:
+    from trainwright.tools.projects import Advance
+
 MOST_PROJECTS = 20
+LONGEST_WAIT_SECONDS = 50.0
 PLANNING = "phases/planning/workflow.md"
 
 
@@ -33,12 +42,11 @@ def create_project(
     ] = None,
     limits: Annotated[
         dict[str, Any] | None,
-        Field(description="Own limits, e.g. run_wall_clock_seconds; above the owner's they are asked for"),
+        Field(description="Own limits, e.g. run_wall_clock_seconds"),
     ] = None,
 ) -> CallToolResult:
-    """Begin here: one project for one problem, in the planning phase. The goal is fixed from now on. Refuses a name
-    that is taken and a configuration that breaks the schema; limits above the owner's, and code outside the owner's
-    folders, wait for the owner's grant."""
+    """Begin here: one project for one problem. The goal is fixed from now on. Refuses a configuration that breaks the
+    schema; limits above the owner's, and code outside the owner's folders, wait for the owner's grant."""
     from trainwright.tools import projects
 
     status = projects.create_project(
@@ -73,8 +81,8 @@ def configure(
     said: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
-    unknown keys, wrong types and impossible combinations, and then changes nothing. With ask_owner it asks the owner
-    for a higher limit, an exemption or the project's deletion, and says how the owner grants it."""
+    what breaks the schema, and then changes nothing. With ask_owner it asks the owner for a higher limit, an exemption
+    or the project's deletion, and says how the owner grants it."""
     from trainwright.tools import projects
 
     wishes = ask_owner.model_dump(exclude_none=True) if ask_owner else None
@@ -117,8 +125,9 @@ def project_status(
         listed = [item.model_dump(mode="json", exclude_none=True) for item in status]
         total = projects.count_projects(workspace)
         begin = NextCall(tool="read_document", arguments={"path": PLANNING}, why="it shows how a project is made")
-        answer = ProjectsAnswer(projects=listed, left_out=max(0, total - len(listed)), next=None if listed else begin)
-        return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.")
+        left_out = max(0, total - len(listed))
+        answer = ProjectsAnswer(projects=listed, total=total, left_out=left_out, next=None if listed else begin)
+        return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.", said={"total"})
     return reply(
         status,
         f"Project {project}: {'finished' if status.finished else status.phase}.",
@@ -143,9 +152,35 @@ def pass_gate(
     counts. Refuses with the failed checks, measured beside required, and the call that mends each."""
     from trainwright.tools import projects
 
-    answer = projects.pass_gate(workspace_of(context), project, phase, conclude=conclude)
+    workspace = workspace_of(context)
+    answer = projects.pass_gate(workspace, project, phase, conclude=conclude)
     said = f"{answer.goal}. " if answer.goal else ""
     said += f"The gate of {answer.phase} is {answer.outcome}."
     if answer.now_in == "finished":
         said += f" The project is finished: {answer.folder}/final_model."
-    return reply(answer, said, said={"project", "phase", "outcome", "goal"}, full=detail == "full")
+    reports = links(workspace, project, [name for name in answer.artifacts if name.endswith(".md")])
+    return reply(answer, said, *reports, said={"project", "phase", "outcome", "goal"}, full=detail == "full")
+
+
+@agent_tool("tools.projects:Advance", title="Go on until a decision")
+async def advance(
+    context: Context[Any, Any], project: Project, wait_seconds: WaitSeconds = LONGEST_WAIT_SECONDS
+) -> CallToolResult:
+    """Follow the project's `next` calls for you: smoke, baseline, diagnosis, gates, final run, replay, export. Ends
+    where something is to be decided (a search, a change), at a failure, refusal or new alert, and when the wait is
+    over; what was started goes on."""
+    from trainwright.tools import projects
+
+    workspace = await anyio.to_thread.run_sync(workspace_of, context)
+    began, lines = time.monotonic(), ["beginning"]
+
+    def look(should_stop: Callable[[], bool]) -> Advance:
+        return projects.advance(workspace, project, wait_seconds, should_stop=should_stop, said=lines.append)
+
+    def progress() -> Progress:
+        return Progress(time.monotonic() - began, wait_seconds, lines[-1])
+
+    answer = await waited(context, look, progress)
+    headline = f"Project {project} is in {answer.phase}; ended by {answer.ended}."
+    card = links(workspace, project, ["final_model/README.md"] if answer.final_model else [])
+    return reply(answer, headline, *card, said={"project", "phase", "ended"})

@@ -13,7 +13,7 @@ from pydantic import Field
 from trainwright.server.desk import workspace_of
 from trainwright.server.strict import agent_tool, reply
 from trainwright.server.surface.arguments import Changes, Detail, IdempotencyKey, NewestRun, Project, WaitSeconds
-from trainwright.server.surface.naming import TO_RESUME, run_of
+from trainwright.server.surface.naming import TO_RESUME, names_study, run_of, study_of
 from trainwright.server.waiting import watched_run
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ async def start_training(
     template: Annotated[
         Literal["production"] | None, Field(description="For a final run: train longer, by this template")
     ] = None,
-    max_steps: Annotated[
-        int | None, Field(ge=1, description="For a smoke run: stop after so many steps; for a probe: measure so many")
-    ] = None,
+    max_steps: Annotated[int | None, Field(ge=1, description="Of a smoke run or a probe")] = None,
     idempotency_key: IdempotencyKey = None,
     wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:
@@ -76,14 +74,25 @@ async def run_status(
     return told(view, full=detail == "full")
 
 
-@agent_tool("tools.training_orchestrator:RunView", title="Stop a run", destructive=True, idempotent=True)
+@agent_tool(
+    "tools.training_orchestrator:RunView",
+    "tools.hyperparameter_tuner:StudyView",
+    title="Stop a run or study",
+    destructive=True,
+    idempotent=True,
+)
 def stop_training(context: Context[Any, Any], project: Project, run_id: NewestRun = None) -> CallToolResult:
-    """Stop a run at the next step, with a checkpoint from which resume_training goes on. Refuses runs that have
-    ended, and those of other projects."""
-    from trainwright.tools import training_orchestrator
+    """Stop a run within seconds, whatever it does; one in training saves a checkpoint from which resume_training goes
+    on. With a study's id (digits/study-1) stop the search; start_tuning goes on with it. Refuses what has ended, and
+    other projects'."""
+    from trainwright.server.surface import tuning
+    from trainwright.tools import hyperparameter_tuner, training_orchestrator
 
     workspace = workspace_of(context)
-    view = training_orchestrator.stop_run(workspace, run_of(workspace, run_id, project), project=project)
+    if names_study(run_id):
+        study = study_of(workspace, run_id, project)
+        return tuning.told(hyperparameter_tuner.stop_study(workspace, study, project=project))
+    view = training_orchestrator.stop_and_follow(workspace, run_of(workspace, run_id, project), project=project)
     return told(view)
 
 
@@ -92,7 +101,7 @@ async def resume_training(
     context: Context[Any, Any], project: Project, run_id: NewestRun = None, wait_seconds: WaitSeconds = 0.0
 ) -> CallToolResult:
     """Go on with a stopped or interrupted run from its newest whole checkpoint; it ends with the same weights as if
-    it had never been interrupted. Refuses completed runs, closed phases, and runs of other projects."""
+    it had never been interrupted."""
     from trainwright.tools import training_orchestrator
 
     def order(workspace: Workspace) -> RunView:

@@ -53,7 +53,9 @@ class Agent:
         """Call a tool that must refuse, check that the server lives on, and return what it said."""
         result = await self.call(tool, **arguments)
         assert result.is_error, result.structured_content
-        assert result.structured_content is None
+        facts = result.structured_content
+        assert facts is not None or "Unknown tool" in text_of(result), "a refusal has its facts in both forms"
+        assert not (facts or {}).get("next") or f"{facts['next']['tool']}(" in text_of(result)
         assert not (await self.call("project_status")).is_error, "the server answers no more"
         return text_of(result)
 
@@ -107,7 +109,10 @@ def over_stdio(serve_command: list[str]) -> OpenAgent:
     """`async with over_stdio() as agent`: the server is a subprocess, as an agent's client starts it."""
 
     @asynccontextmanager
-    async def connect(command: list[str] = serve_command, **options: Any) -> AsyncIterator[Agent]:
+    async def connect(
+        command: list[str] = serve_command, *, with_command: bool = False, **options: Any
+    ) -> AsyncIterator[Agent]:
+        command = [*command, *serve_command] if with_command else command
         cwd, env = options.pop("cwd", None), options.pop("env", None)
         parameters = StdioServerParameters(command=command[0], args=command[1:], cwd=cwd, env=env)
         async with Client(parameters, **options) as client:

@@ -54,7 +54,9 @@ async def test_a_raised_limit_is_asked_for_answered_at_a_terminal_and_the_next_c
         code, told = approve(answers="y\n")
         assert code == 0, told
         assert "limit trials = 500: granted by" in told
-        assert (await agent.get("create_project", **wanted))["limits"]["trials"] == "0 of 500, 500 left"
+        await agent.get("create_project", **wanted)
+        status = await agent.get("project_status", project=wanted["name"], detail="full")
+        assert status["limits"]["trials"] == "0 of 500, 500 left"
         code, told = approve()
         assert (code, told.strip()) == (0, "Nothing waits for your answer.")
 
@@ -91,7 +93,7 @@ async def test_no_argument_grants_anything(in_memory, arguments):
     async with in_memory() as agent:
         await agent.project()
         await agent.refusal("configure", project="iris", **arguments)
-        status = await agent.get("project_status", project="iris")
+        status = await agent.get("project_status", project="iris", detail="full")
     assert (status["limits"]["trials"], status["owner"]) == ("0 of 200, 200 left", [])
 
 
@@ -136,7 +138,7 @@ async def test_a_client_that_shows_questions_asks_a_person_where_the_owner_accep
         assert request["state"] == state
         assert len(shown) == (1 if accepted else 0)
         assert all("limit trials = 500" in message and "Its reason: more." in message for message in shown)
-        left = (await agent.get("project_status", project="iris"))["limits"]["trials"]
+        left = (await agent.get("project_status", project="iris", detail="full"))["limits"]["trials"]
         assert left == ("0 of 500, 500 left" if state == "granted" else "0 of 200, 200 left")
         refused = await agent.refusal("configure", project="iris", ask_owner={"exemption": "a\nb"})
         assert "is not the name of an operation" in refused

@@ -1,15 +1,18 @@
 """Arguments are taken strictly: what a tool does not know is an error that names what was meant."""
 
+import re
+
 import pytest
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 
 
 @pytest.mark.parametrize(
     ("tool", "arguments", "expected"),
     [
-        ("run_status", {"run": "x"}, ["unknown argument `run`; did you mean `run_id`?"]),
+        ("run_status", {"rum_id": "x"}, ["unknown argument `rum_id`; did you mean `run_id`?"]),
         ("configure", {"projet": "x"}, ["unknown argument `projet`; did you mean `project`?", "`project` is required"]),
-        ("run_status", {"run_id": "x", "wait_seconds": 600}, ["`wait_seconds` = 600", "less than or equal to 50"]),
-        ("run_status", {"run_id": 7}, ["`run_id` = 7", "valid string"]),
+        ("run_status", {"run_id": {"id": 7}}, ["`run_id` = {'id': 7}", "valid string"]),
         ("run_status", {"run_id": "x", "wait_seconds": "soon"}, ["`wait_seconds` = 'soon'", "valid number"]),
         ("start_training", {"project": "x", "kind": "trial"}, ["`kind` = 'trial'", "'smoke', 'probe'"]),
         (
@@ -31,7 +34,7 @@ import pytest
         ),
         ("pass_gate", {"project": "x", "phase": "plan"}, ["`phase` = 'plan'", "'planning'"]),
         ("configure", {"project": "x", "changes": [1]}, ["`changes` = [1]", "valid dictionary"]),
-        ("list_checkpoints", {"run_id": "x", "verify": "yes"}, ["`verify` = 'yes'", "valid boolean"]),
+        ("list_checkpoints", {"run_id": "x", "verify": "deeply"}, ["`verify` = 'deeply'", "valid boolean"]),
         ("plot_metrics", {"run_ids": []}, ["`run_ids` = []", "at least 1 item"]),
         ("read_document", {"path": "SKILL.md", "offset": -5}, ["`offset` = -5"]),
         (
@@ -44,10 +47,10 @@ import pytest
         ),
         (
             "create_project",
-            {"name": "x", "intent": "y", "goal": {"metrc": "accuracy", "direction": "up", "target": "high"}},
+            {"name": "x", "intent": "y", "goal": {"metrc": "accuracy", "direction": "sideways", "target": "high"}},
             [
                 "unknown argument `goal.metrc`; did you mean `metric`?",
-                "`goal.direction` = 'up'",
+                "`goal.direction` = 'sideways'",
                 "`goal.target` = 'high'",
             ],
         ),
@@ -59,7 +62,7 @@ async def test_wrong_arguments_are_named_with_value_and_rule(in_memory, tool, ar
         said = await agent.refusal(tool, **arguments)
     for part in expected:
         assert part in said
-    assert f"Remedy: call {tool} again" in said
+    assert re.search(rf"Remedy: (call {tool} again|{tool}\()", said), said
 
 
 async def test_an_object_sent_as_json_text_is_understood(in_memory):
@@ -79,6 +82,18 @@ async def test_null_for_an_optional_argument_is_as_good_as_leaving_it_out(in_mem
             assert "Remedy: " in said
 
 
-async def test_an_unknown_tool_is_an_error_and_the_server_lives_on(in_memory):
-    async with in_memory() as agent:
-        assert "delete_everything" in await agent.refusal("delete_everything")
+@pytest.mark.requirement("MCP-1")
+async def test_unknown_tools_and_prompts_are_protocol_errors_with_the_nearest_name(over_stdio, tmp_path):
+    """Nothing is printed: over stdio, stderr is what a person sees of the server."""
+    stderr = tmp_path / "stderr"
+    async with over_stdio(["bash", "-c", f'exec "$@" 2>{stderr}', "server"], with_command=True) as agent:
+        for what, ask, wrong, meant in (
+            ("tool", agent.call, "runs_status", "run_status"),
+            ("prompt", agent.client.get_prompt, "train_model", "train_a_model"),
+        ):
+            with pytest.raises(MCPError, match=f"There is no {what} `{wrong}`; did you mean `{meant}`") as raised:
+                await ask(wrong)
+            assert raised.value.error.code == INVALID_PARAMS
+            assert raised.value.error.data["nearest"] == meant
+        assert not (await agent.call("project_status")).is_error, "the server lives on"
+    assert stderr.read_text() == ""

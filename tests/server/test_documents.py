@@ -65,7 +65,7 @@ async def test_no_path_is_answered_with_the_index(in_memory, path):
     async with in_memory() as agent:
         said = await agent.refusal("read_document", path=path)
     assert "There is no document" in said
-    assert "Remedy: read_document(path='SKILL.md'), the index" in said
+    assert 'Remedy: read_document(path="SKILL.md"), the index' in said
     assert "phases/planning/checklist.md" in said
 
 
@@ -81,7 +81,7 @@ async def test_no_path_is_answered_with_the_index(in_memory, path):
 async def test_a_wrong_path_names_what_was_meant(in_memory, wrong, meant):
     async with in_memory() as agent:
         said = await agent.refusal("read_document", path=wrong)
-    assert f"Remedy: read_document(path='{meant}')" in said
+    assert f'Remedy: read_document(path="{meant}")' in said
 
 
 async def test_pages_join_to_the_whole_document(in_memory):
@@ -116,7 +116,8 @@ async def test_the_checklist_that_an_agent_reads_is_the_one_that_is_computed(in_
         for line in load_checklist(phase).checks:
             assert f"id: {line.id}" in text
         if phase is Phase.PLANNING:
-            status = await agent.project()
+            await agent.project()
+            status = await agent.get("project_status", project="iris", detail="full")
             assert [check["id"] for check in status["checks"]] == [line.id for line in load_checklist(phase).checks]
 
 
@@ -144,3 +145,28 @@ async def test_an_unknown_run_resource_is_not_found(in_memory):
     async with in_memory() as agent:
         with pytest.raises(MCPError, match="There is no run"):
             await agent.client.read_resource("trainwright://runs/nope/status")
+
+
+@pytest.mark.requirement("GATE-5", "MCP-1")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "reports/../../workspace.sqlite",
+        "reports/secret.md",
+        "reports/runs/smoke/run.json",
+        "reports/plots/../training_config.yaml",
+        "pictures//etc/passwd",
+        "pictures/diagnostic_report.md",
+    ],
+)
+async def test_only_reports_and_pictures_of_a_project_are_served(in_memory, workspace, tmp_path, path):
+    async with in_memory() as agent:
+        await agent.project()
+        folder = workspace / "projects" / "iris"
+        (folder / "diagnostic_report.md").write_text("# Report\n")
+        (tmp_path / "secret.md").write_text("secret")
+        (folder / "secret.md").symlink_to(tmp_path / "secret.md")
+        read = await agent.client.read_resource("trainwright://projects/iris/reports/diagnostic_report.md")
+        assert read.contents[0].text == "# Report\n"
+        with pytest.raises(MCPError):
+            await agent.client.read_resource(f"trainwright://projects/iris/{path}")

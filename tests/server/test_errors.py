@@ -75,7 +75,7 @@ async def test_a_configuration_key_that_does_not_exist_names_the_nearest(in_memo
         await agent.project()
         said = await agent.refusal("configure", project="iris", changes={"optimizer.learning_rat": 1.0})
         assert "did you mean `optimizer.learning_rate`" in said
-        assert (await agent.get("project_status", project="iris"))["config_version"] == 1
+        assert (await agent.get("project_status", project="iris", detail="full"))["config_version"] == 1
 
 
 async def test_limits_above_the_owners_cannot_be_had_through_a_tool(in_memory):

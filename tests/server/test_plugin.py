@@ -50,13 +50,14 @@ def test_the_client_starts_the_server_by_a_command_that_is_installed():
 @pytest.mark.requirement("SKILL-1")
 @pytest.mark.parametrize("path", sorted((ROOT / "agents").glob("*.md")), ids=lambda path: path.stem)
 def test_an_agent_names_tools_that_exist(path):
+    """As they are called in a plugin, and as they are called with a plain .mcp.json."""
     front = front_matter(path)
     assert set(front) <= AGENT_KEYS
     assert front["name"] == path.stem
-    prefix = f"mcp__plugin_{plugin()['name']}_{server_name()}__"
+    prefixes = (f"mcp__plugin_{plugin()['name']}_{server_name()}__", f"mcp__{server_name()}__")
     named = [tool.strip() for tool in front["tools"].split(",")]
-    ours = [tool.removeprefix(prefix) for tool in named if tool.startswith("mcp__")]
-    assert set(ours) == {tool.name for tool in TOOLS}
+    ours = [tool for tool in named if tool.startswith("mcp__")]
+    assert set(ours) == {prefix + tool.name for prefix in prefixes for tool in TOOLS}
     assert all(len(tool) <= LONGEST_TOOL_NAME for tool in named)
     assert (ROOT / "skills" / front["skills"] / "SKILL.md").is_file()
 

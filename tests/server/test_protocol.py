@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from trainwright.server.surface import TOOLS
+
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "transformers", "accelerate", "tensorflow", "lightning")
 
@@ -17,7 +19,7 @@ HEAVY = ("torch", "transformers", "accelerate", "tensorflow", "lightning")
 @pytest.mark.requirement("MCP-1")
 async def test_old_and_new_protocol_serve_the_same(over_stdio, mode):
     async with over_stdio(mode=mode) as agent:
-        assert len((await agent.client.list_tools()).tools) == 17
+        assert len((await agent.client.list_tools()).tools) == len(TOOLS)
         assert (await agent.get("project_status"))["projects"] == []
         said = await agent.refusal("run_status", run_id="nope")
         assert "Remedy: " in said
@@ -26,6 +28,8 @@ async def test_old_and_new_protocol_serve_the_same(over_stdio, mode):
         assert {template.uri_template for template in templates} == {
             "trainwright://documents/{+path}",
             "trainwright://runs/{+run_id}/status",
+            "trainwright://projects/{project}/reports/{+path}",
+            "trainwright://projects/{project}/pictures/{+path}",
         }
 
 

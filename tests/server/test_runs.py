@@ -99,7 +99,7 @@ async def test_a_server_killed_during_training_loses_nothing(over_stdio, server_
         status = await agent.get("project_status", project="iris")
         assert [(run["run_id"], run["state"]) for run in status["runs"]] == [(run_id, "running")]
         after = await past(agent, run_id, before["step"])
-        assert after["attempt"] == 1
+        assert "attempt" not in after, "the worker is the same"
         assert (await stopped(agent, run_id))["state"] == "stopped"
 
 

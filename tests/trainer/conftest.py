@@ -64,7 +64,18 @@ def work() -> Work:
     return _work_in_a_fork
 
 
+@pytest.fixture(scope="session")
+def begin(work: Work) -> Work:
+    """`begin(run, before=None)` begins to work on a run in a forked process and returns its id."""
+    return _begin_in_a_fork
+
+
 def _work_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None) -> int:
+    _, status = os.waitpid(_begin_in_a_fork(run, before), 0)
+    return os.waitstatus_to_exitcode(status)
+
+
+def _begin_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None) -> int:
     from trainwright.trainer import worker
     from trainwright.trainer.user_code.guard import exit_now
 
@@ -83,8 +94,7 @@ def _work_in_a_fork(run: RunDirectory, before: Callable[[], None] | None = None)
             code = worker.main([str(run.path)])
         finally:
             exit_now(code)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
+    return child
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from annotated_types import BaseMetadata
 from pydantic import BaseModel
 
-from trainwright.trainer.config import TrainingConfig, apply_changes, mended_call, parse_config
+from trainwright.trainer.config import TrainingConfig, apply_changes, parse_config, settle
 from trainwright.trainer.config.documents import EXPLAINED_IN, OVERVIEW, document_for
 from trainwright.trainer.config.names import BUILT_IN
 from trainwright.trainer.errors import ConfigurationError
@@ -23,48 +23,90 @@ BASE: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
 SKILL = Path(__file__).parents[2] / "skills" / "ml-trainer"
 
 MENDED: dict[str, tuple[dict[str, Any], str, dict[str, Any] | None]] = {
-    "a flag for a section": ({"training.compile": True}, "`training.compile` = true: a section is needed, for example {} for the defaults, or null for none; its keys: dynamic, mode", {"training.compile": {}}),
-    "a flag that says no": ({"training.compile": False}, "or null for none", {}),
-    "a flag for checkpointing": ({"training.gradient_checkpointing": True}, "its keys: modules", {"training.gradient_checkpointing": {}}),
-    "a flag for a section with a switch": ({"early_stopping": False}, "for example {enabled: false}", {"early_stopping": {"enabled": False}}),
-    "a flag for a choice": ({"mixing": True}, "for example {name: mixup}, or null for none; its names: mixup, cutmix", {"mixing": {"name": "mixup"}}),
-    "a name for a choice": ({"weight_averaging": "swa"}, "for example {name: swa}", {"weight_averaging": {"name": "swa"}}),
-    "a name for an entry": ({"curriculum": "length"}, "for example {use: length}", {"curriculum": {"use": "length"}}),
-    "a name for a list": ({"metrics": "accuracy"}, "`metrics` = 'accuracy': a list is needed", {"metrics": ["accuracy"]}),
-    "a number for a choice of forms": ({"loss": 3}, "`loss` = 3: Input should be a valid string or a section of keys", {"loss": "cross_entropy"}),
-    "a number for ranges": ({"search": {"space": 3}}, "a mapping of names to sections is needed", None),
+    "a flag for a choice": ({"mixing": True}, "for example {name: mixup}, or null for none; its names: mixup, cutmix", {"mixing.name": "mixup"}),
+    "a number for a choice of forms": ({"loss": 3, "seed": 3}, "`loss` = 3: Input should be a valid string or a section of keys", {"seed": 3}),
+    "a number for ranges": ({"search": {"space": 3}, "seed": 3}, "a mapping of names to sections is needed", None),
     "a near key": ({"optimizer.learning_rat": 0.5}, "did you mean `optimizer.learning_rate`?", {"optimizer.learning_rate": 0.5}),
-    "a near argument": ({"model.args": {"hiden": [8]}}, "did you mean `model.args.hidden`?", {"model.args": {"hiden": [8]}, "model.args.hiden": None, "model.args.hidden": [8]}),
-    "another library's name": ({"optimizer.lr": 0.5}, "unknown key `optimizer.lr`; did you mean `optimizer.learning_rate`?", {"optimizer.learning_rate": 0.5}),
-    "another name at the top": ({"lr": 0.5}, "did you mean `optimizer.learning_rate`?", {"optimizer.learning_rate": 0.5}),
-    "a key of another section": ({"batch_size": 16}, "did you mean `loader.batch_size`?", {"loader.batch_size": 16}),
-    "a value for a section": ({"scheduler": "cosine"}, "did you mean `schedule`?", {}),
-    "a key of two sections": ({"min_delta": 0.1}, "did you mean `", {}),
-    "nothing alike": ({"epsilom_greedy": 16}, "known: adapter, ", {}),
+    "a near argument": ({"model.args": {"hiden": [8]}}, "did you mean `model.args.hidden`?", {"model.args.hidden": [8]}),
+    "a key of two sections": ({"full_after_epochs": 2, "seed": 3}, "did you mean `curriculum.full_after_epochs` or `progressive_resizing.full_after_epochs`?", None),
+    "nothing alike": ({"epsilom_greedy": 16, "seed": 3}, "known: adapter, ", {"seed": 3}),
     "an unknown name in a list": ({"metrics": ["f1", "acuracy"]}, "did you mean `accuracy`?", {"metrics": ["f1", "accuracy"]}),
-    "an unknown name under use": ({"loss": {"use": "cross_entrpy"}}, "did you mean `cross_entropy`?", {"loss": {"use": "cross_entrpy"}, "loss.use": "cross_entropy"}),
-    "a range without its type": ({"search": {"space": {"seed": {"low": 1, "high": 2}}}}, "a range is {type: float, low: …, high: …, log: true}", None),
-    "beside good ones": ({"training.epochs": 0, "seed": 3}, "`training.epochs` = 0", {"training.epochs": 20, "seed": 3}),
-    "an option of the old form": ({"optimizer": {"name": "sgd", "betas": [0.9, 0.9]}}, "is not taken by sgd", {"optimizer": {"name": "sgd", "betas": [0.9, 0.9]}, "optimizer.betas": None}),
+    "an unknown name under use": ({"loss": {"use": "cross_entrpy"}}, "did you mean `cross_entropy`?", {"loss.use": "cross_entropy"}),
+    "a range without its type": ({"search": {"space": {"dropout": 3}}}, "a range is {type: float, low: …, high: …, log: true}", None),
+    "beside good ones": ({"training.epochs": 0, "seed": 3}, "`training.epochs` = 0", {"seed": 3, "training.epochs": 1}),
+    "an option of another form": ({"optimizer": {"name": "sgd", "betas": [0.9, 0.9]}}, "is not taken by sgd", {"optimizer.name": "sgd"}),
     "what is missing": ({"objective.name": "adversarial"}, "`objective.epsilon` is required, and missing", None),
-    "a rule between sections": ({"schedule.warmup_steps": 50, "training.max_steps": 50}, "schedule.warmup_steps 50 never ends: training.max_steps is 50", None),
+    "a rule between sections": ({"schedule.warmup_steps": 50, "training.max_steps": 50}, "schedule.warmup_steps 50 never ends: training.max_steps is 50", {"training.max_steps": 50, "schedule.warmup_steps": 5}),
+    "a key below a single value": ({"training.epochs.most": 5, "seed": 3}, "goes through `epochs`, which holds a single value", {"seed": 3}),
+    "a key given twice": ({"lr": 0.1, "optimizer.learning_rate": 0.2}, "`optimizer.learning_rate` is given twice: 0.1 as `lr`, 0.2 as `optimizer.learning_rate`", {"optimizer.learning_rate": 0.2}),
 }  # fmt: skip
 
 
 @pytest.mark.requirement("CONF-1", "GATE-2")
 @pytest.mark.parametrize("fault", MENDED)
-def test_a_broken_key_is_answered_with_the_call_that_mends_it(fault: str) -> None:
+def test_a_broken_key_is_answered_with_the_changes_that_mend_it(fault: str) -> None:
     given, told, mended = MENDED[fault]
+    base = apply_changes(BASE, {"training.epochs": 20})
     with pytest.raises(ConfigurationError) as caught:
-        parse_config(apply_changes(BASE, given), mend=lambda changes: mended_call(changes, "configure('p'", given))
+        settle(given, base, argument="changes")
     assert told in caught.value.message
+    amend = caught.value.details.get("amend")
+    assert amend == (None if mended is None else {"changes": mended})
     if mended is None:
-        assert caught.value.remedy == "Follow that rule: configure('p', changes={…})."
-        return
-    said = re.fullmatch(r"For example configure\('p', changes=(.*)\)\.", caught.value.remedy)
-    assert said is not None, caught.value.remedy
-    assert json.loads(said[1]) == mended
-    parse_config(apply_changes(BASE, mended))
+        assert caught.value.remedy == "Follow that rule: configure(project='…', changes={…})."
+    else:
+        assert caught.value.remedy == f"The same call with changes={json.dumps(mended)}."
+        settle(mended, base, argument="changes")
+
+
+TAKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "training.epochs \"10\" taken as 10": ({"training.epochs": "10"}, {"training.epochs": 10}),
+    "lr \"1e-3\" taken as optimizer.learning_rate 0.001": ({"lr": "1e-3"}, {"optimizer.learning_rate": 0.001}),
+    "optimizer \"AdamW\" taken as {\"name\": \"adamw\"}": ({"optimizer": "AdamW"}, {"optimizer.name": "adamw"}),
+    "metrics \"accuracy\" taken as [\"accuracy\"]": ({"metrics": "accuracy"}, {"metrics": ["accuracy"]}),
+    "model.hidden [8] taken as model.args.hidden": ({"model.hidden": [8]}, {"model.args.hidden": [8]}),
+    "training.compile true taken as {}": ({"training.compile": True}, {"training.compile": {}}),
+    "early_stopping false taken as {\"enabled\": false}": ({"early_stopping": False}, {"early_stopping.enabled": False}),
+}  # fmt: skip
+
+
+@pytest.mark.requirement("CONF-1")
+@pytest.mark.parametrize("note", TAKEN)
+def test_what_has_one_reading_is_taken_as_meant_and_said_so(note: str) -> None:
+    given, changes = TAKEN[note]
+    settled = settle(given, BASE, argument="changes")
+    assert (settled.notes, settled.changes) == ([note], changes)
+
+
+@pytest.mark.requirement("CONF-1")
+def test_what_is_written_in_the_schemas_own_words_is_kept_as_it_is() -> None:
+    own = {"optimizer.name": "sgd", "optimizer.momentum": 0.5, "model.args.hidden": [8], "training.compile": None}
+    settled = settle(own, BASE, argument="changes")
+    assert (settled.notes, settled.changes) == ([], own)
+
+
+@pytest.mark.requirement("CONF-1")
+def test_a_new_form_leaves_out_what_only_the_old_one_took_and_says_so() -> None:
+    base = apply_changes(BASE, {"optimizer.name": "adamw", "optimizer.betas": [0.9, 0.95], "optimizer.eps": 1e-6})
+    settled = settle({"optimizer.name": "lion"}, base, argument="changes")
+    assert settled.values["optimizer"] == {"name": "lion", "betas": [0.9, 0.95]}
+    assert settled.notes == ["optimizer.eps 1e-06 of before left out: lion does not take it"]
+
+
+@pytest.mark.requirement("CONF-1")
+def test_the_one_table_names_keys_and_parts_that_exist_and_nothing_twice_in_a_section() -> None:
+    from trainwright.trainer.config import elsewhere
+    from trainwright.trainer.config.near import folded
+
+    everywhere = {key for key, _, _ in KEYS} | {f"{of}.args.{key}" for of in PARTS for s in PARTS[of] for key in s}
+    assert not [key for key in elsewhere.KEYS if key not in everywhere]
+    meant: dict[tuple[str, str], str] = {}
+    for key, names in elsewhere.KEYS.items():
+        for name in map(folded, names):
+            assert meant.setdefault((key.rpartition(".")[0], name), key) == key
+
+
+PARTS = {of: [list(part.model_fields) for part in BUILT_IN[key].values()] for of, key in (("model", "model.use"), ("data", "data.use"), ("loss", "loss"))}  # fmt: skip
 
 
 def _fields(model: type[BaseModel], path: str = "", forms: dict[str, Any] | None = None) -> Iterator[Any]:
@@ -131,7 +173,13 @@ def _bounds(rules: tuple[Any, ...]) -> set[str]:
     return {names[name] for rule in flat if isinstance(rule, BaseMetadata) for name in names if hasattr(rule, name)}
 
 
-FREE = {"search.space.low", "search.space.high", "objective.clip_range"}
+FREE = {
+    "search.space.low",
+    "search.space.high",
+    "objective.clip_range",
+    "evaluation_gate.minimum",
+    "evaluation_gate.maximum",
+}
 """Ends of a range are held against the key's own bounds; inputs may have any scale."""
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.overlay import is_allowed
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import RunEvidence
+    from trainwright.trainer.run import Failure
 
 MOST_ATTEMPTS = 3
 """A run that was interrupted so often is not resumed once more: something in it ends the process."""
@@ -29,13 +31,7 @@ def onward(run: RunEvidence) -> NextCall:
     if state is RunState.FAILED and status.failure is not None and status.failure.category == "storage":
         return _after_full_disk(run)
     if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
-        arguments = {"project": run.row.project, "changes": status.failure.details["changes"]}
-        arguments["reason"] = f"{run.id}: {status.failure.category}"
-        return NextCall(
-            tool="configure",
-            arguments=arguments,
-            why=f"mends the failure: {status.failure.remedy}"[:MOST_CHARACTERS],
-        )
+        return _mending(run, status.failure.details["changes"], status.failure)
     if state.is_terminal and not run.is_sealed:  # it ended while nobody looked: looking files and seals it
         return NextCall(tool="run_status", arguments={"run_id": run.id}, why="the run has ended, and is not filed")
     if state.is_ended:
@@ -43,6 +39,22 @@ def onward(run: RunEvidence) -> NextCall:
         return _again(run, f"after mending the cause: {cause}"[:MOST_CHARACTERS])
     arguments = {"run_id": run.id, "wait_seconds": 50}
     return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
+
+
+def _mending(run: RunEvidence, changes: dict[str, Any], failure: Failure) -> NextCall:
+    """Name the change that mends a failure; of an export, laid over what the final run trains with where it may be."""
+    why = f"mends the failure: {failure.remedy}"[:MOST_CHARACTERS]
+    if run.row.kind == RunKind.EXPORT and all(map(is_allowed, changes)):
+        return without_gates_anew(run, changes, why)
+    arguments = {"project": run.row.project, "changes": changes, "reason": f"{run.id}: {failure.category}"}
+    return NextCall(tool="configure", arguments=arguments, why=why)
+
+
+def without_gates_anew(export: RunEvidence, changes: dict[str, Any], why: str) -> NextCall:
+    """Name the final run that lays these changes over what the exported one trained with; no earlier gate opens."""
+    overlay = export.facts.started.get(export.row.source_run or "", {}).get("overlay") or {}
+    arguments = {"project": export.row.project, "kind": RunKind.FINAL.value, "changes": {**overlay, **changes}}
+    return NextCall(tool="start_training", arguments=arguments, why=why)
 
 
 def _after_full_disk(run: RunEvidence) -> NextCall:

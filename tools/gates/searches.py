@@ -200,9 +200,8 @@ def _left(evidence: Evidence, search: SearchSection) -> str:
 
 
 def _exit(evidence: Evidence) -> str:
-    return (
-        f"pass_gate(project={evidence.name!r}, phase='optimization', conclude=True), or the owner's: {_ask(evidence)}"
-    )
+    conclusion = f"pass_gate(project={evidence.name!r}, phase='optimization', conclude=True)"
+    return f"{conclusion}, or the owner's: {_ask(evidence)}" if evidence.baseline else conclusion
 
 
 def _ask(evidence: Evidence) -> str:

@@ -64,7 +64,7 @@ def changes_without_effect(code_root: str, run: RunEvidence) -> list[str]:
     written = [
         f"code: {name} changed in comments, docstrings or formatting alone"
         for name, digest in code.get("files", {}).items()
-        if _meaning_at(root / name) == meanings.get(name, "") and digest_file(root / name) != digest
+        if _is_file_with_other(root / name, digest) and _meaning_at(root / name) == meanings.get(name)
     ]
     if not run.imported:  # then every package counts
         return written
@@ -133,6 +133,10 @@ def _other_packages(run: RunEvidence, smoke: RunEvidence) -> bool:
         return own.get("packages_digest") != planned.get("packages_digest")
     names = sorted({*run.imported, *smoke.imported})
     return bool(_version_changes(planned.get("packages", {}), own.get("packages", {}), names))
+
+
+def _is_file_with_other(path: Path, digest: str) -> bool:
+    return path.is_file() and digest_file(path) != digest
 
 
 def _meaning_at(path: Path) -> str | None:

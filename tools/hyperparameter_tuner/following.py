@@ -56,7 +56,8 @@ def run_to_end(
     while True:
         seen = follow(workspace, run)
         look(directory, seen)
-        if seen.state is RunState.INTERRUPTED or (seen.status.stop_reason == STUDY_STOPPED and run.sealed):
+        lost = seen.state is RunState.INTERRUPTED and seen.status.stop_reason is None
+        if lost or (seen.status.stop_reason == STUDY_STOPPED and run.sealed):
             if give_up() or resumes == MOST_RESUMES:
                 return seen
             resumes += 1

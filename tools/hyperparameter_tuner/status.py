@@ -33,5 +33,5 @@ def study_status(
             return view
         ensure_conductor(workspace, view.project, study_id)
         if should_stop() or time.monotonic() >= deadline:
-            return view
+            return view_study(workspace, study_id, estimate=True)
         time.sleep(min(poll_seconds, max(0.0, deadline - time.monotonic())))

@@ -12,7 +12,7 @@ from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.following import STUDY_STOPPED
 from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
-from trainwright.tools.training_orchestrator import stop_run
+from trainwright.tools.training_orchestrator import stop_and_follow
 from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
@@ -27,15 +27,25 @@ TRIES, POLL_SECONDS = 100, 0.1
 """How often to look for the process of a run that was ordered just before its study was stopped."""
 
 
-def stop_study(workspace: Workspace, study_id: str) -> StudyView:
+def stop_study(workspace: Workspace, study_id: str, *, project: str | None = None) -> StudyView:
     """Stop a study; `start_study` with the same search goes on with it.
+
+    The run that is under way is stopped with a checkpoint, and the study goes on with it.
+
+    Args:
+        project: the project that the study must belong to; any by default.
 
     Raises:
         NotFoundError: there is no such study.
-        ConflictError: it has ended.
+        ConflictError: it has ended, or is another project's.
     """
     with workspace.session() as session:
         study = get_study(session, study_id)
+        if project is not None and study.project != project:
+            raise ConflictError(
+                f"Study {study_id} belongs to project {study.project!r}, not to {project!r}.",
+                remedy=f"stop_training(project={study.project!r}, run_id={study_id!r}).",
+            )
         if study.state not in ACTIVE:
             raise ConflictError(
                 f"Study {study_id} is {study.state}; there is nothing to stop.",
@@ -58,7 +68,7 @@ def _stop(workspace: Workspace, run: Run) -> None:
     directory = workspace.run_directory(run.project, run.id)
     for _ in range(TRIES):
         with suppress(ConflictError):
-            stop_run(workspace, run.id, reason=STUDY_STOPPED)
+            stop_and_follow(workspace, run.id, reason=STUDY_STOPPED)
             return
         if observe(directory).state.is_ended:
             return

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
+from trainwright.tools.hyperparameter_tuner.space import checked_search, with_search
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import get_project, latest_config
@@ -16,34 +17,15 @@ from trainwright.tools.workspace.tables import Project, Run, Study
 from trainwright.trainer.config import (
     SearchSection,
     TrainingConfig,
-    apply_changes,
     config_digest,
-    in_words,
-    mended_call,
     parse_config,
 )
-from trainwright.trainer.config.objectives import MEASURING
-from trainwright.trainer.config.search import Choices
-from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.config import Range
-
-OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
-UNSEARCHABLE = (
-    "seed", "code_root", "data", "task.use", "loss", "target_scaling", "metrics", "returns", "training.device",
-    "selection", "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging",
-    *OBJECTIVE_MEASURES,
-)  # fmt: skip
-"""Keys that decide what is learned and how a result is judged, or that change nothing about it."""
-DOCUMENT = "phases/optimization/workflow.md"
-EXAMPLE = (
-    '{"trials": 20, "space": {"optimizer.learning_rate": {"type": "float", "low": 0.0001, "high": 0.01, "log": true}}}'
-)
 
 
 def start_study(
@@ -64,13 +46,14 @@ def start_study(
     with workspace.session() as session:
         row = get_project(session, project)
         values = latest_config(session, project).values
-        wanted = values if search is None else apply_changes(values, {"search": search})
-        config = parse_config(wanted, mend=lambda mended: _mended(project, mended, given=search is not None))
+        wanted, config, notes = with_search(values, search)
+        if search is not None:  # what is wrong with it is told before whether the phase permits it
+            checked_search(config.search, wanted, project, given=True)
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":
             permits.permit(session, workspace, row, RunKind.TRIAL)
             limits.require_room(session, workspace, row)
-            section = _checked_search(config.search, wanted, project)
+            section = checked_search(config.search, wanted, project, given=search is not None)
             limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
             study = study or _new(session, row, wanted, section, idempotency_key)
             forget_launches(study_folder(workspace, project, study.id))
@@ -81,14 +64,7 @@ def start_study(
             ledger.append(session, project, "study", body)
         study_id = study.id
     ensure_conductor(workspace, project, study_id)
-    return view_study(workspace, study_id)
-
-
-def _mended(project: str, mended: dict[str, Any], *, given: bool) -> str:
-    """Word the remedy of a broken configuration: in the search where the call gave one, else in the configuration."""
-    if given:
-        return f"start_tuning(project={project!r}, search={{…}}) {in_words(mended)}, such as search={EXAMPLE}."
-    return mended_call(mended, f"configure(project={project!r}")
+    return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})
 
 
 def _existing(
@@ -138,56 +114,3 @@ def _new(session: Session, project: Project, values: dict[str, Any], search: Sea
     session.add(study)
     session.flush()
     return study
-
-
-def _checked_search(search: SearchSection | None, values: dict[str, Any], project: str) -> SearchSection:
-    if search is None:
-        raise ConfigurationError(
-            "The configuration has no `search` section, and none was given.",
-            remedy=f"start_tuning(project='{project}', search={EXAMPLE})",
-            document=DOCUMENT,
-        )
-    _check_comparable(values)
-    for key, range_ in search.space.items():
-        _check_searchable(key)
-        _check_ends(key, range_, values)
-    return search
-
-
-def _check_searchable(key: str) -> None:
-    """Refuse a forbidden key, what lies below it, and a section that holds it: searched whole, it would bring it in."""
-    held = next((name for name in UNSEARCHABLE if f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.")), None)
-    if held is not None:
-        raise ConfigurationError(
-            f"`{key}` cannot be searched over: `{held}` decides how results are judged, or has no part in them.",
-            remedy="Search over single keys of the model, task.args, optimizer, schedule, loader or training sections.",
-            document=DOCUMENT,
-        )
-
-
-def _check_comparable(values: dict[str, Any]) -> None:
-    """Refuse to search by the contrastive loss: batch, temperature and views decide how large it is."""
-    config = parse_config(values)
-    if config.objective.name == "contrastive" and config.selection.metric == "loss":
-        raise ConfigurationError(
-            "The contrastive loss cannot be searched by: it compares the samples of a batch, so loader.batch_size, "
-            "objective.temperature and objective.augmentation decide how large it is, whatever was learned.",
-            remedy="Make a project whose goal is linear_probe_accuracy, on data with labels.",
-            document=DOCUMENT,
-        )
-
-
-def _check_ends(key: str, range_: Range, values: dict[str, Any]) -> None:
-    ends = range_.choices if isinstance(range_, Choices) else [range_.low, range_.high]
-    for end in ends:
-        try:
-            parse_config(apply_changes(values, {key: end}))
-        except ConfigurationError as error:
-            meant = [name for name, value in error.details.get("changes", {}).items() if value == end and name != key]
-            remedy = f"Correct the range of `{key}`: both ends (or every choice) must be valid configurations."
-            raise ConfigurationError(
-                f"The search space is not valid at `{key}` = {end!r}: {error.message}",
-                remedy=f"Search over `{meant[0]}` instead of `{key}`." if meant else remedy,
-                document=DOCUMENT,
-                details=error.details,
-            ) from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.hyperparameter_tuner.estimate import estimated_seconds
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,
@@ -55,18 +56,31 @@ class StudyView(Answer):
     confirmation: dict[str, Any] | None = None
     """{seeds, baseline: [values], best: [values], improvement_mean, _low and _high, validated, …}."""
     failure: dict[str, Any] | None = None
+    estimated_seconds: float | None = None
+    """Training time that is left: trials and repetitions times measured seconds a run, roughly less for pruning."""
 
     @property
     def is_ended(self) -> bool:
         """Whether nothing about the study changes any more unless it is started again."""
         return self.state not in ACTIVE
 
+    def unsaid(self) -> dict[str, Any]:
+        """Counts that are nought."""
+        return {name: True for name in ("completed", "pruned", "failed") if not getattr(self, name)}
 
-def view_study(workspace: Workspace, study_id: str) -> StudyView:
-    """Describe a study from its tables. Raises NotFoundError."""
+
+def view_study(workspace: Workspace, study_id: str, *, estimate: bool = False) -> StudyView:
+    """Describe a study from its tables. Raises NotFoundError.
+
+    Args:
+        estimate: whether to say how long it still takes, which reads the project's records.
+    """
     with workspace.session() as session:
         study, trials = get_study(session, study_id), trials_of(session, study_id)
-    return _view(workspace, study, trials)
+    view = _view(workspace, study, trials)
+    if estimate and not view.is_ended:
+        view.estimated_seconds = estimated_seconds(workspace, study, view.trials_done)
+    return view
 
 
 def _view(workspace: Workspace, study: Study, trials: list[TrialRecord]) -> StudyView:
@@ -101,7 +115,4 @@ def _next(workspace: Workspace, study: Study) -> NextCall | None:
     if study.state in ACTIVE:
         arguments = {"study_id": study.id, "wait_seconds": 50}
         return NextCall(tool="tuning_status", arguments=arguments, why=f"the study is {study.state}")
-    if study.state == "stopped":
-        why = "the study goes on where it stopped, once its cause is gone"
-        return NextCall(tool="start_tuning", arguments={"project": study.project}, why=why)
     return followed_next(workspace, study.project)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.owner import granted
-from trainwright.tools.workspace.settings import ProjectLimits
+from trainwright.tools.workspace.settings import LEAST, ProjectLimits
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -24,9 +24,11 @@ def effective_limits(session: Session, workspace: Workspace, project: Project) -
 def limits_under(settings: Settings, wishes: dict[str, Any], grants: list[Wish]) -> ProjectLimits:
     """Return the limits of a project with such wishes, under the owner's settings and grants."""
     values: dict[str, Any] = {
-        name: min(wishes.get(name, value), value) for name, value in settings.limits.model_dump().items()
+        name: (max if name in LEAST else min)(wishes.get(name, value), value)
+        for name, value in settings.limits.model_dump().items()
     }
     for wish in grants:
         if wish.kind == "limit" and wish.value is not None:
-            values[wish.name] = type(values[wish.name])(max(values[wish.name], wish.value))
+            looser = min if wish.name in LEAST else max
+            values[wish.name] = type(values[wish.name])(looser(values[wish.name], wish.value))
     return ProjectLimits.model_validate(values)

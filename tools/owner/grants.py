@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from trainwright.tools.owner.wishes import NO_OPERATIONS, Wish
+from trainwright.tools.workspace.settings import LEAST
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Settings
@@ -69,8 +70,16 @@ def holds(body: dict[str, Any], wish: Wish, settings: Settings) -> bool:
     by = body.get("by", {})
     way = by.get("way")
     accepted = body.get("request") in settings.grants if way == SETTINGS else way in settings.approvals
-    lowered = wish.kind == "limit" and getattr(settings.limits, wish.name) < by.get("above", 0)
-    return body.get("granted") is True and accepted and not lowered
+    return body.get("granted") is True and accepted and not _is_tightened(wish, by, settings)
+
+
+def _is_tightened(wish: Wish, by: dict[str, Any], settings: Settings) -> bool:
+    """Whether the owner's own limit has become stricter since it was granted."""
+    if wish.kind != "limit":
+        return False
+    present = getattr(settings.limits, wish.name)
+    before = by.get("above", present)
+    return bool(present > before if wish.name in LEAST else present < before)
 
 
 def _standing(decisions: Iterable[dict[str, Any]], settings: Settings) -> list[tuple[Wish, dict[str, Any]]]:

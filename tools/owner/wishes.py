@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trainwright.tools.workspace.settings import ProjectLimits
+from trainwright.trainer.config.meant_values import as_meant, fits
+from trainwright.trainer.config.near import near, near_matches, same
 from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.user_code.paths import near_matches
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,8 +57,18 @@ def root_wishes(workspace: Workspace, root: Path) -> list[Wish]:
     return [] if any(root.is_relative_to(one) for one in roots) else [Wish(kind="code_root", name=str(root))]
 
 
-def checked_wishes(workspace: Workspace, limits: dict[str, Any]) -> dict[str, Any]:
-    """Return the limits that a project asks for. Raises ConfigurationError on unknown names and wrong values."""
+def checked_wishes(
+    workspace: Workspace, limits: dict[str, Any], *, within: tuple[str, dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Return the limits that a project asks for.
+
+    Args:
+        within: the argument that holds them, and all that it holds, where they are no argument of their own.
+
+    Raises:
+        ConfigurationError: unknown names or wrong values; the remedy gives the argument whole.
+    """
+    limits = _as_meant(limits)
     try:
         whole = ProjectLimits.model_validate({**workspace.settings.limits.model_dump(), **limits})
         return {name: getattr(whole, name) for name in limits}
@@ -66,8 +77,37 @@ def checked_wishes(workspace: Workspace, limits: dict[str, Any]) -> dict[str, An
         raise ConfigurationError(
             f"The limits are not valid: {'; '.join(problems[:8])}.",
             remedy=f"Known limits: {', '.join(ProjectLimits.model_fields)}; positive numbers.",
-            details={"problems": problems},
+            details={"problems": problems, "amend": _amend(_near_limits(limits), within)},
         ) from None
+
+
+def _as_meant(limits: dict[str, Any]) -> dict[str, Any]:
+    """Return limits by our names, with numbers for texts that are numbers."""
+    found: dict[str, Any] = {}
+    for key, value in limits.items():
+        name = same(key, ProjectLimits.model_fields) or key
+        about = ProjectLimits.model_fields.get(name)
+        found[name] = value if about is None else as_meant(Annotated[about.annotation, *about.metadata], value)
+    return found
+
+
+def _near_limits(limits: dict[str, Any]) -> dict[str, Any]:
+    """Return the limits under the names nearest to those given, without those of wrong values."""
+    named = {next(iter(near(key, ProjectLimits.model_fields)), ""): value for key, value in limits.items()}
+    whole = ProjectLimits.model_fields
+    return {
+        key: value
+        for key, value in _as_meant(named).items()
+        if key in whole and fits(Annotated[whole[key].annotation, *whole[key].metadata], value)
+    }
+
+
+def _amend(limits: dict[str, Any], within: tuple[str, dict[str, Any]] | None) -> dict[str, Any]:
+    if within is None:
+        return {"limits": limits or None}
+    name, held = within
+    rest = {key: value for key, value in held.items() if key != "limits"}
+    return {name: {**rest, **({"limits": limits} if limits else {})} or None}
 
 
 def exemption_wish(name: str) -> Wish:

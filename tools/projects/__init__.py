@@ -1,5 +1,6 @@
 """Operations on a project: making it, changing its configuration, seeing where it stands, passing its gates."""
 
+from trainwright.tools.projects.advancing import Advance, advance
 from trainwright.tools.projects.configuration import ConfigurationAnswer, ask_for, configure
 from trainwright.tools.projects.creation import create_project
 from trainwright.tools.projects.curves import ComparisonAnswer, CurvesAnswer, compare_runs, plot_metrics
@@ -15,6 +16,7 @@ from trainwright.tools.projects.status import (
 )
 
 __all__ = [
+    "Advance",
     "ComparisonAnswer",
     "ConfigurationAnswer",
     "CurvesAnswer",
@@ -23,6 +25,7 @@ __all__ = [
     "GateAnswer",
     "ProjectStatus",
     "ProjectSummary",
+    "advance",
     "ask_for",
     "compare_runs",
     "configure",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
@@ -24,12 +25,14 @@ from trainwright.tools.owner import (
     view,
 )
 from trainwright.tools.projects.code_roots import KEY, move_code_root
+from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.config import config_digest, flatten, load_yaml, mended_call, merge_changes, parse_config
+from trainwright.trainer.config import config_digest, flatten, load_yaml, parse_config, settle
+from trainwright.trainer.config.meant_values import number_in
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -95,14 +98,15 @@ def configure(
     with workspace.session() as session:
         row = get_project(session, project)
         old = latest_config(session, project).values
-        start = _from_template(old, template) if template else old
-        new = merge_changes(start, changes or {})
-        parse_config(new, mend=lambda mended: mended_call(mended, f"configure(project={project!r}", changes or {}))
+        _refuse_goal(row.goal, changes or {}, ask_owner or {})
+        settled = settle(changes or {}, _from_template(old, template) if template else old, argument="changes")
+        new = settled.values
+        require_files(settled.changes, settled.config, Path(row.code_root))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
             key: [before.get(key), after.get(key)]
             for key in sorted(before.keys() | after.keys())
-            if before.get(key) != after.get(key)
+            if key not in before or key not in after or before[key] != after[key]
         }
         wishes = _wishes(workspace, row, ask_owner or {})
         where = standing(Evidence(session, workspace, project))
@@ -123,6 +127,7 @@ def configure(
             release_begun=begun,
             reopened=_reopened(before_it, where),
             requests=[view(request) for request in requests] or None,
+            taken_as=settled.notes or None,
             next=next_call(session, workspace, project),
         )
 
@@ -147,7 +152,7 @@ def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reaso
 
 def _wishes(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Wish]:
     """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
-    limits = checked_wishes(workspace, asked.get("limits") or {})
+    limits = checked_wishes(workspace, asked.get("limits") or {}, within=("ask_owner", asked))
     wishes = limit_wishes(limits)
     if asked.get("exemption"):
         wishes.append(exemption_wish(asked["exemption"]))
@@ -179,6 +184,26 @@ def template_values(template: str) -> dict[str, Any]:
 
 def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
     return template_values(template) | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
+
+
+def _refuse_goal(goal: dict[str, Any], changes: dict[str, Any], ask_owner: dict[str, Any]) -> None:
+    """Refuse keys of the goal, which is no part of the configuration: only its target can be revised, by the owner."""
+    named = {key: value for key, value in changes.items() if key.split(".")[0].strip().lower() == "goal"}
+    if not named:
+        return
+    wanted: Any = named.get("goal.target", named.get("goal"))
+    wanted = wanted.get("target") if isinstance(wanted, dict) else wanted
+    target = number_in(wanted) if isinstance(wanted, str) else wanted
+    rest = {key: value for key, value in changes.items() if key not in named}
+    amend: dict[str, Any] = {"changes": rest or None}
+    if isinstance(target, int | float) and not isinstance(target, bool) and target != goal["target"]:
+        amend["ask_owner"] = {**ask_owner, "goal": {"target": target}}
+    raise ConfigurationError(
+        f"The goal is no part of the configuration, and fixed: {goal['direction']} {goal['metric']} to "
+        f"{goal['target']:g}. Only the owner may revise its target.",
+        remedy=f"The same call with {amend}.",
+        details={"amend": amend},
+    )
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:

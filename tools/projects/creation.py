@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.ledger import append, as_told, entries
 from trainwright.tools.owner import checked_wishes, limit_wishes, require_granted, root_wishes
 from trainwright.tools.projects.code_roots import code_folder
 from trainwright.tools.projects.configuration import keep_version, template_values
+from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.status import ProjectStatus, project_status
 from trainwright.tools.workspace.tables import Project
 from trainwright.tools.workspace.workspace import checked_name
-from trainwright.trainer.config import in_words, parse_config
+from trainwright.trainer.config import Settled, settle
+from trainwright.trainer.config.goal import EXAMPLE, goal_as_meant, nearest_goal, why_not_meant
+from trainwright.trainer.config.names import BUILT_IN
+from trainwright.trainer.config.near import near, near_matches
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 
 if TYPE_CHECKING:
@@ -23,8 +29,6 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 METRIC = re.compile(r"[A-Za-z0-9_./-]{1,64}")
-SHARES = {"accuracy", "balanced_accuracy", "f1", "auc", "mean_iou"}
-"""Metrics that lie in 0 to 1, more being better."""
 OBJECTIVE_METRICS = {
     "adversarial": ("robust_loss", "robust_accuracy"),
     "contrastive": ("linear_probe_accuracy",),
@@ -58,16 +62,18 @@ def create_project(
     """
     checked_name(name)
     _check_intent(intent)
+    goal, notes = goal_as_meant(goal)
     _check_goal(goal)
     with workspace.session() as session:
         _require_new(session, name)
     wishes = checked_wishes(workspace, limits or {})
-    values = _with_goal(_overlaid(template_values(template), config or {}), goal)
-    root = code_folder(workspace, str(values.get("code_root", ".")))
-    parse_config(values, mend=lambda mended: f"create_project(name={name!r}, …) {in_words(mended)}.")
+    settled = _settled(config or {}, template_values(template), goal)
+    values = settled.values
+    root = code_folder(workspace, settled.config.code_root)
     beyond = {limit: wishes[limit] for limit in workspace.settings.limits.exceeded_by(wishes)}
     needed = limit_wishes(beyond) + root_wishes(workspace, root)
     require_granted(workspace, name, needed, again=f"create_project(name={name!r}, …)", reason=intent)
+    require_files(settled.changes, settled.config, root)  # not before: what lies outside the roots is not looked at
     with workspace.session() as session:
         _require_new(session, name)
         project = Project(name=name, intent=intent, goal=goal, limits=wishes, code_root=str(root))
@@ -80,7 +86,7 @@ def create_project(
         workspace.project_folder(name).mkdir(parents=True, exist_ok=True)
     status = project_status(workspace, name)
     assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
-    return status
+    return status.model_copy(update={"taken_as": [*notes, *settled.notes] or None})
 
 
 def _require_new(session: Session, name: str) -> None:
@@ -102,17 +108,21 @@ def _check_goal(goal: dict[str, Any]) -> None:
     if not (whole and is_number and goal["direction"] in {"minimize", "maximize"}):
         raise ConfigurationError(
             f"The goal {str(goal)[:200]} is not complete.",
-            remedy='Give goal={"metric": "accuracy", "direction": "maximize", "target": 0.95}.',
+            remedy=f"Give goal={json.dumps(nearest_goal(goal) or EXAMPLE)}.",
+            details={"amend": {"goal": meant}} if (meant := nearest_goal(goal)) else {},
         )
     if not METRIC.fullmatch(metric):
         raise ConfigurationError(
             f"goal.metric {metric[:80]!r} is not the name of a metric.",
             remedy="Use 1 to 64 of A-Z, a-z, 0-9, '_', '.', '-' and '/'.",
         )
-    if metric in SHARES and not (goal["direction"] == "maximize" and 0 <= target <= 1):
+    reason = why_not_meant(goal)
+    if reason is not None:
+        meant = nearest_goal(goal)
         raise ConfigurationError(
-            f"The goal is to {goal['direction']} {metric} to {target:g}; {metric} lies in 0 to 1, and more is better.",
-            remedy=f'Give goal={{"metric": "{metric}", "direction": "maximize", "target": 0.95}}.',
+            f"The goal cannot be meant: {reason}.",
+            remedy=f"Give goal={json.dumps(meant)}.",
+            details={"amend": {"goal": meant}},
         )
 
 
@@ -126,23 +136,48 @@ def _check_intent(intent: str) -> None:
         )
 
 
-def _overlaid(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    result = dict(base)
-    for key, value in over.items():
-        both = isinstance(value, dict) and isinstance(result.get(key), dict)
-        result[key] = _overlaid(result[key], value) if both else value
-    return result
+def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, Any]) -> Settled:
+    """Return the configuration that selects by the goal's metric, and computes it where it is not the loss.
 
-
-def _with_goal(values: dict[str, Any], goal: dict[str, Any]) -> dict[str, Any]:
-    """Let the run select by the goal's metric, and compute it where it is not the loss."""
-    values["selection"] = {"metric": goal["metric"], "direction": goal["direction"]}
+    Raises:
+        ConfigurationError: the configuration is broken, measures no such metric, or selects by another one.
+    """
+    settled = settle(config, template, argument="config", nested=True)
+    selection = {"metric": goal["metric"], "direction": goal["direction"]}
+    asked = {key: value for key, value in settled.changes.items() if key.startswith("selection.")}
+    if any(value != selection[key.partition(".")[2]] for key, value in asked.items() if value is not None):
+        rest = {key: value for key, value in settled.changes.items() if key not in asked}
+        raise ConfigurationError(
+            f"`selection` is the goal's ({goal['direction']} {goal['metric']}), and the configuration has {asked}.",
+            remedy="Leave selection out, or give the goal that metric and direction.",
+            details={"amend": {"config": rest}},
+        )
+    values = {**settled.values, "selection": selection}
     metrics = list(values.get("metrics") or [])
     named = [metric if isinstance(metric, str) else metric.get("use", "").split(":")[-1] for metric in metrics]
     given = "task" in values or goal["metric"] == "loss" or _measured_by_objective(goal["metric"], values)
     if not given and goal["metric"] not in named:
+        _require_built_in(goal, named)
         values["metrics"] = [goal["metric"], *metrics]
-    return values
+    again = settle({}, values, argument="config", nested=True)
+    return replace(again, changes=settled.changes, notes=settled.notes)
+
+
+def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
+    """Refuse a goal whose metric neither is built in nor stands under `metrics`."""
+    metric, built_in = goal["metric"], BUILT_IN["metrics"]
+    if metric in built_in:
+        return
+    meant = near(metric, [*named, *built_in, "loss"])
+    nearest = nearest_goal({**goal, "metric": meant[0]}) if meant else None
+    raise ConfigurationError(
+        f"goal.metric {metric!r} is not measured.{near_matches(metric, [*named, *built_in, 'loss'])} Built in: "
+        f"{', '.join(built_in)}, loss; your own goes under `metrics`.",
+        remedy=f"Give goal={json.dumps(nearest or EXAMPLE)}, or "
+        f'config={{"metrics": [{{"use": "file.py:{metric}"}}]}} besides.',
+        document="configs/losses.md",
+        details={"amend": {"goal": nearest}} if nearest else {},
+    )
 
 
 def _measured_by_objective(metric: str, values: dict[str, Any]) -> bool:

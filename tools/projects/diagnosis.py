@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field
 
 import trainwright
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.gates import cures
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.publication import digests_of, new_drafts, publish
@@ -39,6 +40,9 @@ class AlertView(BaseModel):
     message: str
     document: str
     fixes: list[str]
+    """Calls and advice; without the changes that were tried on this alert and did not clear it."""
+    tried: list[str] = []
+    """What was tried on this alert before, and what it came to."""
 
 
 class DiagnosisAnswer(Answer):
@@ -65,6 +69,10 @@ class DiagnosisAnswer(Answer):
     """Path of the report, when this is the baseline."""
     plots: list[str] = Field(default_factory=list)
 
+    def unsaid(self) -> dict[str, Any]:
+        """Figures of the gradients, where no alert speaks of them."""
+        return dict.fromkeys(("gradient_norm_median", "gradient_norm_maximum"), True)
+
 
 def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> DiagnosisAnswer:
     """Assess a run (default: the baseline of the configuration that holds, or before it the run that failed last).
@@ -87,7 +95,10 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
     plots = _write_report(workspace, run, goal, assessment) if is_baseline else []
     after = NextCall(tool="diagnose_run", arguments={"project": project, "run_id": run.id})
     call = followed_next(workspace, project, after=after)
-    return _answer(project, run, assessment).model_copy(
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, project)
+        done = {alert.id: cures.tried(evidence, alert.id) for alert in assessment.alerts}
+    return _answer(project, run, assessment, done).model_copy(
         update={"report": str(folder / REPORT) if is_baseline else None, "plots": plots, "next": call}
     )
 
@@ -123,9 +134,10 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
     with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
         with workspace.session() as session:
-            grants = grants_section(session, workspace, project)
+            added = _tried_section(Evidence(session, workspace, project), run, assessment)
+            added += grants_section(session, workspace, project)
         documents = diagnostics_digests()
-        _draw(run.directory, goal, drawn, grants)
+        _draw(run.directory, goal, drawn, added)
         artifacts = digests_of(drawn)
         body = {
             "run_id": run.id,
@@ -155,7 +167,15 @@ def _refuse_edited(run: RunEvidence) -> None:
         )
 
 
-def _draw(run: RunDirectory, goal: Goal, target: Path, grants: str) -> None:
+def _tried_section(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> str:
+    """Return the section on fixes that earlier baselines led to; empty where none was tried."""
+    new = {"run_id": run.id, **assessment.as_recorded()}
+    done = {alert.id: cures.tried(evidence, alert.id, new=new) for alert in assessment.alerts}
+    lines = [f"- {name}: {one}" for name, found in done.items() for one in found]
+    return "\n\n".join(["\n## Tried before", "\n".join(lines), ""]) if lines else ""
+
+
+def _draw(run: RunDirectory, goal: Goal, target: Path, added: str) -> None:
     from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
     from trainwright.tools.training_monitor.report import diagnostic_report
 
@@ -163,17 +183,21 @@ def _draw(run: RunDirectory, goal: Goal, target: Path, grants: str) -> None:
     plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
     learning_curves([run], plots[0])
     gradient_health(run, plots[1])
-    write_atomically(target / REPORT, (diagnostic_report(run, goal, plots) + grants).encode())
+    write_atomically(target / REPORT, (diagnostic_report(run, goal, plots) + added).encode())
 
 
-def _answer(project: str, run: RunEvidence, assessment: Assessment) -> DiagnosisAnswer:
+def _answer(
+    project: str, run: RunEvidence, assessment: Assessment, done: dict[str, list[cures.Tried]]
+) -> DiagnosisAnswer:
+    in_vain = {name: {one.fix for one in found if not one.cleared} for name, found in done.items()}
     alerts = [
         AlertView(
             id=alert.id,
             severity=alert.severity,
             message=alert.message,
             document=alert.document,
-            fixes=[fix.call(project) or fix.text for fix in alert.fixes],
+            fixes=[fix.call(project) or fix.text for fix in alert.fixes if fix.id not in in_vain[alert.id]],
+            tried=[str(one) for one in done[alert.id]],
         )
         for alert in assessment.alerts
     ]

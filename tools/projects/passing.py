@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from pydantic import computed_field
 from sqlalchemy import select
 
 from trainwright.tools.answers import Answer
@@ -17,7 +18,7 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.gates.standing import Standing, standing
 from trainwright.tools.ledger import Inspection, entries
-from trainwright.tools.projects.status import CheckLineView
+from trainwright.tools.projects.status import CheckLineView, met
 from trainwright.tools.provenance import attest
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
@@ -50,6 +51,17 @@ class GateAnswer(Answer):
     """Files the server wrote in the project folder."""
     folder: str
     ledger_sequence: int
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def checks_met(self) -> int:
+        """How many of the checks keep nothing closed."""
+        return len(met(self.checks))
+
+    def unsaid(self) -> dict[str, Any]:
+        """The checks that are met, and where it is written; the last gate's say what has been reached."""
+        checks = {} if self.now_in == "finished" else met(self.checks)
+        return {"checks": checks, "ledger_sequence": True, "folder": self.now_in != "finished"}
 
 
 def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, conclude: bool = False) -> GateAnswer:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, computed_field
 from sqlalchemy import select
 
 from trainwright.tools.answers import Answer
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Run
 
 NEWEST_RUNS = 6
+SHOWN_RUNS = 3
 MOST_ALERTS = 5
 MOST_CHARACTERS = 160
 """Of one text: whoever asks often should not pay for one long sentence."""
@@ -116,6 +117,27 @@ class ProjectStatus(Answer):
     """What was asked of the workspace's owner, and where it stands."""
     config_version: int
     folder: str
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def checks_met(self) -> int:
+        """How many of the checks keep nothing closed."""
+        return len(met(self.checks))
+
+    def unsaid(self) -> dict[str, Any]:
+        """What was so before or is as it should be: checks that are met, gates that are open or passed, old runs."""
+        usual = {phase: True for phase, stands in self.gates.items() if stands in {"open", "closed", "passed"}}
+        return {
+            "checks": met(self.checks),
+            "gates": True if len(usual) == len(self.gates) else usual,
+            "runs": dict.fromkeys(range(SHOWN_RUNS, len(self.runs)), True),
+            **dict.fromkeys(("limits", "config_version", "folder"), True),
+        }
+
+
+def met(checks: list[CheckLineView]) -> dict[int, bool]:
+    """Return the places of the checks that say nothing to act on: passed in full, or without a meaning here."""
+    return {place: True for place, check in enumerate(checks) if check.status in {"passed", "not_applicable"}}
 
 
 def project_status(

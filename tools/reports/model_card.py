@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates import cures
 from trainwright.tools.gates.attempts import attempts, configurations
 from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
@@ -38,6 +39,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
     parts = [
         f"# {evidence.name}",
         f"**{verdict(evidence, Phase.FINALIZATION)}.**",
+        *_open_alerts(evidence),
         written_at(),
         _quoted(evidence.project.intent or "No intent was given."),
         *filter(None, [reference_line(evidence, reached(evidence, Phase.FINALIZATION))]),
@@ -49,6 +51,12 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
         checks_section(evidence, report),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _open_alerts(evidence: Evidence) -> list[str]:
+    """Say which critical alerts are open by the owner's word; nothing where there is none."""
+    accepted = cures.accepted_open(evidence)
+    return [f"**Open alert, accepted by the owner: {', '.join(accepted)}.**"] if accepted else []
 
 
 def _quoted(text: str) -> str:

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.training_monitor.signals import LONGEST_WINDOW, SIGNALS
 from trainwright.trainer.canonical import digest_json
-from trainwright.trainer.config import TrainingConfig, parse_dotted_key
+from trainwright.trainer.config import TrainingConfig, split_key
 from trainwright.trainer.errors import ConfigurationError, NotFoundError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _known_key(key: str) -> str:
 
 def _in_schema(key: str) -> bool:
     models: list[type[BaseModel]] = [TrainingConfig]
-    *parents, last = parse_dotted_key(key)
+    *parents, last = split_key(key)
     for part in parents:
         annotations = [model.model_fields[part].annotation for model in models if part in model.model_fields]
         models = [section for annotation in annotations for section in _sections(annotation)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.training_monitor.documents import FREE_SECTIONS
-from trainwright.trainer.config import merge_changes, parse_config
+from trainwright.trainer.config import settle
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MEASURED_BY_THE_RUN = frozenset({"out_of_memory", "model_too_large"})
 """Diagnostics whose failed runs say by themselves what would fit."""
+
+
+OF_THE_UPDATE = ("optimizer.", "schedule.", "training.clip_")
 
 
 class Fix(BaseModel):
@@ -88,14 +91,19 @@ def _taken_out(rule: FixRule, values: dict[str, Any], keys: Sequence[str]) -> Fi
 
 def _is_valid(values: dict[str, Any], changes: dict[str, Any]) -> bool:
     try:
-        parse_config(merge_changes(values, changes))
+        settle(changes, values, argument="changes")
     except ConfigurationError:
         return False
     return True
 
 
 def _accepts(record: RunRecord, values: dict[str, Any], key: str) -> bool:
-    """Whether the key means something in this run: a free argument must be known to the callable it goes to."""
+    """Whether the key means something in this run: a free argument must be known to the callable it goes to.
+
+    The user's train_step updates by itself, whatever the configuration says of updates.
+    """
+    if record.evidence("resolved").get("objective") == "train_step" and key.startswith(OF_THE_UPDATE):
+        return False
     section, _, argument = key.rpartition(".")
     if section not in FREE_SECTIONS:
         return True

@@ -5,6 +5,7 @@ from trainwright.tools.training_orchestrator.follow import followed_next, refres
 from trainwright.tools.training_orchestrator.launch import replay_run, start_run
 from trainwright.tools.training_orchestrator.resume import resume_run
 from trainwright.tools.training_orchestrator.stop import stop_run
+from trainwright.tools.training_orchestrator.stopping import stop_and_follow
 from trainwright.tools.training_orchestrator.views import RunView
 from trainwright.tools.training_orchestrator.wait import refresh_run, wait_for_run
 
@@ -18,6 +19,7 @@ __all__ = [
     "replay_run",
     "resume_run",
     "start_run",
+    "stop_and_follow",
     "stop_run",
     "wait_for_run",
 ]

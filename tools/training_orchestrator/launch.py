@@ -122,7 +122,7 @@ def start_run(
         raise
     if written is not None:
         launch_worker(written, Launch(attempt=1), run_key)
-    view = view_run(workspace, run)
+    view = view_run(workspace, run).model_copy(update={"taken_as": list(what.notes) or None})
     if complete is None:
         return view
     is_other = run.kind != kind.value

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from trainwright.trainer.run import RunDirectory
 
+STOP_REASON = "stop_reason"
+"""File in a run directory: why it was asked to stop."""
 LAST_LINES = 12
 LAST_CHARACTERS = 1200
 
@@ -43,6 +45,8 @@ def observe(directory: RunDirectory) -> Observation:
     if status.attempt < launch.attempt:
         return _not_taken_up(directory, launch, status)
     settled = status.state.is_ended and not directory.is_locked()
+    if status.state is RunState.INTERRUPTED:
+        status = status.model_copy(update={"stop_reason": _asked_for(directory)})
     failure = _vanished(directory, status) if status.state is RunState.INTERRUPTED else status.failure
     return Observation(status.state, status, launch, failure, settled)
 
@@ -67,14 +71,25 @@ def resuming(directory: RunDirectory) -> str:
     return f"resume_training(project={project!r}, run_id={directory.run_id!r})"
 
 
+def _asked_for(directory: RunDirectory) -> str | None:
+    """Return why the run was asked to stop; None where it was not. Resuming takes the file away."""
+    try:
+        return (directory.path / STOP_REASON).read_text(errors="replace").strip()[:200] or None
+    except OSError:
+        return None
+
+
 def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) -> Observation:
     """The latest launch has not written a record yet: it is on its way, or it never will."""
     if directory.is_locked():
         return Observation(RunState.STARTING, status, launch)
     if launch.may_still_begin():
         return Observation(RunState.CREATED, status, launch)
-    reason = launch.error or (
-        "its process ended before it took up the run" if launch.process else "its server died before it could"
+    asked = _asked_for(directory)
+    reason = (
+        launch.error
+        or (f"it was asked to stop ({asked}) before that" if asked else None)
+        or ("its process ended before it took up the run" if launch.process else "its server died before it could")
     )
     failure = Failure(
         category="interrupted",
@@ -89,10 +104,13 @@ def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) ->
 
 def _vanished(directory: RunDirectory, status: RunStatus) -> Failure:
     where = f"at step {status.step}" + (f" while {status.stage}" if status.stage else "")
+    killed = (
+        "it was killed (by a person, the system, or for want of memory), or code of the project ended it with os._exit"
+    )
+    asked = f"it was asked to stop ({status.stop_reason}) and could not do so in order, so its processes were ended"
     return Failure(
         category="interrupted",
-        message=f"The worker process ended {where} without a last record: it was killed (by a person, the system, or "
-        "for want of memory), or code of the project ended it with os._exit.",
+        message=f"The worker process ended {where} without a last record: {asked if status.stop_reason else killed}.",
         remedy=f"{resuming(directory)} goes on from the newest whole checkpoint.",
         details={"last_lines": last_lines(directory.log)},
     )

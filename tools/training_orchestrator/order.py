@@ -15,9 +15,8 @@ from trainwright.trainer.config import (
     TrainingConfig,
     apply_changes,
     config_digest,
-    mended_call,
-    merge_changes,
     parse_config,
+    settle,
 )
 from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
@@ -43,6 +42,8 @@ class Order:
     max_steps: int | None
     overlay: dict[str, Any] = field(default_factory=dict)
     """What a final run lays over the accepted configuration."""
+    notes: tuple[str, ...] = ()
+    """What of the changes was taken in another form than it was written in."""
 
 
 def order(
@@ -78,19 +79,24 @@ def order(
     base_digest = config_digest(parse_config(latest_config(session, project.name).values))
     if kind not in REPEATING:
         values = base if base is not None else permits.base_values(session, workspace, project, kind)
-        _check_seed(project, kind, values, changes)
-        if kind is RunKind.FINAL:
+        if base is not None:  # a study's, whose parameters are kept as they are
+            _check_seed(project, kind, values, changes)
+            config, notes = (
+                parse_config(apply_changes(values, changes if seed is None else {**changes, "seed": seed})),
+                [],
+            )
+        else:
+            settled = settle(changes, values, argument="changes")
+            _check_seed(project, kind, values, settled.changes)
+            config, notes, changes = settled.config, settled.notes, settled.changes
+        if kind is RunKind.FINAL:  # the ledger keeps an overlay key by key
             searched = _searched(session, workspace, project)
             changes = overlay_of(values, project.name, template=template, changes=changes, searched=searched)
-        lay = apply_changes if kind is RunKind.FINAL else merge_changes  # the ledger keeps an overlay key by key
-        call = f"start_training(project={project.name!r}, kind={kind.value!r}"
-        config = parse_config(
-            lay(values, changes if seed is None else {**changes, "seed": seed}),
-            mend=lambda mended: mended_call(mended, call, changes),
-        )
+            config = parse_config(apply_changes(values, changes))
         _check_alone(project, kind, config)
         bound = SMOKE_STEPS if kind is RunKind.SMOKE and max_steps is None else max_steps
-        return Order(config, base_digest, None, bound, changes if kind is RunKind.FINAL else {})
+        overlay = changes if kind is RunKind.FINAL else {}
+        return Order(config, base_digest, None, bound, overlay, tuple(notes))
     if changes or seed is not None:
         changed = sorted({*changes, *(() if seed is None else ("seed",))})
         raise ConflictError(

@@ -12,8 +12,7 @@ from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import launch_worker, public_key, require_launcher
-from trainwright.tools.training_orchestrator.observation import Observation, observe
-from trainwright.tools.training_orchestrator.stop import STOP_REASON
+from trainwright.tools.training_orchestrator.observation import STOP_REASON, Observation, observe
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.trainer.errors import ConflictError, IntegrityError, TrainwrightError

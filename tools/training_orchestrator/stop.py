@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_orchestrator.detached import write_launch
-from trainwright.tools.training_orchestrator.observation import Observation, observe
+from trainwright.tools.training_orchestrator.observation import STOP_REASON, Observation, observe
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_run, get_run_of
 from trainwright.trainer.errors import ConflictError
@@ -14,9 +14,8 @@ from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run import ProcessIdentity, RunDirectory
 
-STOP_REASON = "stop_reason"
 WITHDRAWN = "it was withdrawn before an outer launcher had started it"
 
 
@@ -52,6 +51,12 @@ def stop_run(workspace: Workspace, run_id: str, *, project: str | None = None, r
     return view_run(workspace, run)
 
 
+def worker_of(seen: Observation) -> ProcessIdentity | None:
+    """Return the process that works on the run, or is about to; None while it is not known."""
+    is_recorded = seen.status.process is not None and seen.status.attempt >= seen.launch.attempt
+    return seen.status.process if is_recorded else seen.launch.process
+
+
 def signal_worker(directory: RunDirectory, seen: Observation, number: signal.Signals, *, reason: str) -> bool:
     """Signal the process that works on the run, if it is still the very same one; return whether it was.
 
@@ -60,8 +65,7 @@ def signal_worker(directory: RunDirectory, seen: Observation, number: signal.Sig
     if seen.launch.awaited and directory.is_locked():
         write_atomically(directory.path / STOP_REASON, reason.encode())
         return True
-    is_recorded = seen.status.process is not None and seen.status.attempt >= seen.launch.attempt
-    process = seen.status.process if is_recorded else seen.launch.process
+    process = worker_of(seen)
     if process is None or not process.is_alive():
         return False
     write_atomically(directory.path / STOP_REASON, reason.encode())

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 SHOWN = ("train/loss", "train/learning_rate", "train/gradient_norm")
+OF_A_STEP = ("train/learning_rate", "train/gradient_norm")
+"""Metrics that say little once a run has ended."""
 MOST_METRICS = 10
 MOST_KEYS = 10
 MOST_TRACEBACK_LINES = 12
@@ -114,6 +116,15 @@ class RunView(Answer):
         """Whether the run has ended and is filed: nothing about it changes any more unless it is resumed."""
         return self.state.is_ended and (self.sealed or self.state is RunState.INTERRUPTED)
 
+    def unsaid(self) -> dict[str, Any]:
+        """What is as usual, and what an alert's message and document say in words."""
+        gone = {"sealed": True, "stage": not self.stage, "attempt": self.attempt <= 1}
+        gone |= {"epoch": not self.epoch, "seconds": not self.seconds, "stop_reason": self.stop_reason == "completed"}
+        shown = {name: True for name in self.metrics if self.state.is_ended and name in OF_A_STEP}
+        in_words = dict.fromkeys(("title", "signal", "measured", "threshold", "unit", "step", "epoch"), True)
+        alerts = {"__all__": {**in_words, "requirement": True, "fixes": {"__all__": {"id"}}}}
+        return {name: True for name, is_gone in gone.items() if is_gone} | {"metrics": shown, "alerts": alerts}
+
 
 def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> RunView:
     """Describe a run from its row and its directory; damaged records show as the run's failure."""
@@ -132,7 +143,7 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
         step=status.step,
         total_steps=status.total_steps,
         attempt=max(status.attempt, seen.launch.attempt),
-        stop_reason=status.stop_reason if seen.state.is_terminal else None,
+        stop_reason=status.stop_reason if seen.state.is_ended else None,
         failure=failure_of(directory, seen),
         seconds=round(max(0.0, status.heartbeat_at - status.started_at), 1),
         sealed=run.sealed,

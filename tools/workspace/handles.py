@@ -6,7 +6,6 @@ ordinal is its place among the project's runs of its kind, and rows are never re
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sqlalchemy import literal, select
 
 from trainwright.tools.workspace.tables import Project, Run, Study
+from trainwright.trainer.config.near import near
 from trainwright.trainer.errors import ConflictError, NotFoundError
 from trainwright.trainer.run import RunKind
 
@@ -149,11 +149,12 @@ def _refuse(session: Session, table: Table, name: str | None, project: str | Non
     """Raise NotFoundError with the handles that are near, or else the newest."""
     place = project if project is not None and session.get(Project, project) is not None else None
     known = _counted(session, table, place)
-    near = difflib.get_close_matches(name or "", [*known, *known.values()], n=MOST_NEAR, cutoff=0.4)
-    listed = near or list(known)[-MOST_NEAR:]
+    alike = near(name or "", [*known, *known.values()], most=MOST_NEAR)
+    listed = alike or list(known)[-MOST_NEAR:]
     called = f" {name[:80]!r}" if name is not None else f" in project {place}" if place else " yet"
     way = "start_tuning(project=…) starts one." if table is Study else "project_status(project=…) lists the runs."
     raise NotFoundError(
         f"There is no {'study' if table is Study else 'run'}{called}.",
         remedy=f"Nearest: {', '.join(listed)}. {way}" if listed else way,
+        details={"instead": {name: alike[0]}} if name and alike else {},
     )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
+from trainwright.trainer.config.near import near
 from trainwright.trainer.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ def runs_of(session: Session, project: str, *kinds: str) -> list[Run]:
 
 
 def _not_found(what: str, name: str, known: list[str], remedy: str) -> NotFoundError:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
-    listed = near or known[-5:]
+    alike = near(name, known, most=3)
+    listed = alike or known[-5:]
     hint = f"Nearest: {', '.join(listed)}. " if listed else ""
-    return NotFoundError(f"There is no {what} {name[:80]!r}.", remedy=f"{hint}{remedy}")
+    details = {"instead": {name: alike[0]}} if alike else {}
+    return NotFoundError(f"There is no {what} {name[:80]!r}.", remedy=f"{hint}{remedy}", details=details)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import load_yaml
+from trainwright.trainer.config.near import near
 from trainwright.trainer.errors import ConfigurationError
 
 HEADER = """\
@@ -30,12 +30,20 @@ HEADER = """\
 """
 
 
+LEAST = frozenset({"gpu_utilisation_percent"})
+"""Limits from below: a project may ask for more, and only the owner lets it have less."""
+
+
+def _is_looser(name: str, wish: float, allowed: float) -> bool:
+    return wish < allowed if name in LEAST else wish > allowed
+
+
 class _Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     def exceeded_by(self, wishes: dict[str, float]) -> list[str]:
         """Return the names of the limits for which the wishes ask more than this allows."""
-        return [name for name, wish in wishes.items() if wish > getattr(self, name)]
+        return [name for name, wish in wishes.items() if _is_looser(name, wish, getattr(self, name))]
 
 
 class ProjectLimits(_Limits):
@@ -60,6 +68,8 @@ class ProjectLimits(_Limits):
     """Longest training of a baseline that its gate takes for the fast run."""
     user_code_seconds: float = Field(default=120.0, gt=0)
     """Longest that importing and building the user's code may take."""
+    gpu_utilisation_percent: float = Field(default=0.0, ge=0, le=100)
+    """Least mean GPU utilisation of a baseline on GPUs; 0: too little is a warning."""
 
 
 class WorkspaceLimits(_Limits):
@@ -169,5 +179,5 @@ def _told(problem: Any) -> str:
     if problem["type"] != "extra_forbidden":
         return f"`{key}` = {str(problem['input'])[:80]!r}: {problem['msg']}"
     section: Any = Settings.model_fields[parents[0]].annotation if parents else Settings
-    near = difflib.get_close_matches(last, section.model_fields, n=1, cutoff=0.5)
-    return f"unknown key `{key}`" + (f"; did you mean `{near[0]}`?" if near else "")
+    meant = near(last, section.model_fields)
+    return f"unknown key `{key}`" + (f"; did you mean `{meant[0]}`?" if meant else "")

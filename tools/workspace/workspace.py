@@ -174,8 +174,16 @@ def checked_name(name: str) -> str:
         raise ConfigurationError(
             f"{name[:80]!r} is not a valid name.",
             remedy="Use 1 to 63 of a-z, 0-9, '-' and '_', beginning with a letter or digit.",
+            details={"amend": {"name": meant}}
+            if "/" not in name and NAME.fullmatch(meant := _plain_name(name))
+            else {},
         )
     return name
+
+
+def _plain_name(name: str) -> str:
+    """Return the name nearest to one that is refused: `My Project` is my-project."""
+    return re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-_")[:63]
 
 
 def _prepare_connection(connection: Any, _: object) -> None:

@@ -13,6 +13,7 @@ from torch import nn
 from trainwright.trainer.assembly.own_optimizer import named_optimizers
 from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.losses import BUILT_IN as BUILT_IN_LOSSES
@@ -23,7 +24,6 @@ from trainwright.trainer.user_code.arguments import Arguments
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Context
 from trainwright.trainer.user_code.entries import resolve_entry
 from trainwright.trainer.user_code.guard import user_code
-from trainwright.trainer.user_code.paths import near_matches
 
 KEYS = (
     "model", "train", "validation", "test", "collate", "batch_size", "shuffle", "returns", "loss", "step",

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import check_fit, check_labels
 from trainwright.trainer.metrics import evaluate, evaluate_loss
@@ -17,7 +18,6 @@ from trainwright.trainer.objectives import Objective, Outcome
 from trainwright.trainer.objectives.supervised import Supervised, plain_output, split_batch
 from trainwright.trainer.session import Session, to_device
 from trainwright.trainer.totals import EpochTotals
-from trainwright.trainer.user_code.paths import near_matches
 
 
 def try_metrics(work: Work, outcome: Outcome, selected: str, added: Iterable[str] = ()) -> None:

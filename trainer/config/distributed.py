@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from trainwright.trainer.config.deepspeed import require_answerable
-from trainwright.trainer.config.section import Section
+from trainwright.trainer.config.section import ImpossibleError, Section
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
@@ -58,38 +58,59 @@ def require_divisible(config: TrainingConfig) -> None:
     """
     section = config.distributed
     if section.processes > config.loader.batch_size:
-        raise ValueError(
+        raise ImpossibleError(
             f"distributed.processes {section.processes} share each batch, and loader.batch_size is "
-            f"{config.loader.batch_size}: set a batch_size of at least {section.processes}"
+            f"{config.loader.batch_size}: set a batch_size of at least {section.processes}",
+            {"loader.batch_size": section.processes},
+            {"distributed.processes": config.loader.batch_size},
         )
     if section.processes > 1 and config.training.compile is not None:
-        raise ValueError("training.compile works with one process: set it to null, or distributed.processes 1")
+        raise ImpossibleError(
+            "training.compile works with one process: set it to null, or distributed.processes 1",
+            {"training.compile": None},
+            {"distributed.processes": 1},
+        )
     require_answerable(config)
     if section.strategy != "ddp":
         _require_shardable(config)
     if section.backend == "nccl" and config.training.device == "cpu":
-        raise ValueError("distributed.backend nccl connects GPUs, and training.device is cpu: set backend gloo or auto")
+        raise ImpossibleError(
+            "distributed.backend nccl connects GPUs, and training.device is cpu: set backend gloo or auto",
+            {"distributed.backend": "auto"},
+            {"training.device": "cuda"},
+        )
 
 
 def _require_shardable(config: TrainingConfig) -> None:
     strategy = config.distributed.strategy
     if config.optimizer.name not in SHARDED_OPTIMIZERS:
-        raise ValueError(
+        raise ImpossibleError(
             f"optimizer.name {config.optimizer.name} needs whole tensors, and distributed.strategy {strategy} divides "
-            f"them: set optimizer.name {', '.join(SHARDED_OPTIMIZERS)}, or distributed.strategy ddp"
+            f"them: set optimizer.name {', '.join(SHARDED_OPTIMIZERS)}, or distributed.strategy ddp",
+            {"distributed.strategy": "ddp"},
+            {"optimizer.name": "adamw"},
         )
     if config.weight_averaging is not None and strategy == "fsdp2":
-        raise ValueError("weight_averaging needs whole weights: take it out (null), or set distributed.strategy ddp")
+        raise ImpossibleError(
+            "weight_averaging needs whole weights: take it out (null), or set distributed.strategy ddp",
+            {"distributed.strategy": "ddp"},
+            {"weight_averaging": None},
+        )
     if config.training.precision == "fp16":
-        raise ValueError(
-            f"distributed.strategy {strategy} scales no loss: set training.precision bf16, or strategy ddp"
+        raise ImpossibleError(
+            f"distributed.strategy {strategy} scales no loss: set training.precision bf16, or strategy ddp",
+            {"distributed.strategy": "ddp"},
+            {"training.precision": "bf16"},
         )
     if config.training.channels_last:
-        raise ValueError(
-            f"distributed.strategy {strategy} divides contiguous tensors: set training.channels_last false"
+        raise ImpossibleError(
+            f"distributed.strategy {strategy} divides contiguous tensors: set training.channels_last false",
+            {"training.channels_last": False},
+            {"distributed.strategy": "ddp"},
         )
     if config.freezing is not None and config.freezing.unfreeze:
-        raise ValueError(
+        raise ImpossibleError(
             f"freezing.unfreeze changes what is trained on the way, and distributed.strategy {strategy} settles it at "
-            "the beginning: set distributed.strategy ddp"
+            "the beginning: set distributed.strategy ddp",
+            {"distributed.strategy": "ddp"},
         )

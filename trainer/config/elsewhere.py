@@ -1,48 +1,249 @@
-"""Where a key stands that was written in another place, or under the name that other libraries give it."""
+"""The one table of what other libraries and papers call our keys and names, and where a key stands in the schema.
+
+Left is ours, right is theirs. All are compared without case and separators (`folded`), so one spelling is enough.
+"""
 
 from __future__ import annotations
 
-from typing import get_args, get_origin
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+from trainwright.trainer.config.near import folded
 from trainwright.trainer.config.schema import TrainingConfig
 
-OTHER_NAMES = {
-    "optimizer.learning_rate": ("lr", "base_lr", "max_lr", "init_lr", "step_size"),
-    "optimizer.weight_decay": ("wd", "l2"),
+KEYS = {
+    "optimizer": ("optim", "opt", "optimiser", "optimizer_config"),
+    "optimizer.learning_rate": ("lr", "base_lr", "max_lr", "init_lr", "initial_lr", "learning_rate_init", "alpha_lr"),
+    "optimizer.weight_decay": ("wd", "l2", "l2_penalty", "weight_decay_rate"),
+    "optimizer.momentum": ("sgd_momentum",),
+    "optimizer.betas": ("adam_betas",),
+    "optimizer.eps": ("epsilon", "adam_epsilon"),
+    "optimizer.groups": ("param_groups", "parameter_groups"),
+    "optimizer.layer_decay": ("layerwise_lr_decay", "layer_lr_decay", "llrd"),
+    "loader": ("dataloader", "data_loader", "dataloaders"),
     "loader.batch_size": ("batch", "bs", "batchsize", "train_batch_size", "per_device_train_batch_size"),
-    "loader.num_workers": ("workers", "n_workers", "dataloader_num_workers"),
-    "training.epochs": ("epoch", "n_epochs", "num_epochs", "max_epochs", "num_train_epochs"),
-    "training.max_steps": ("steps", "num_steps", "iterations"),
-    "training.clip_norm": ("grad_clip", "gradient_clip", "gradient_clip_val", "clip_grad_norm", "max_grad_norm"),
-    "training.accumulation_steps": ("gradient_accumulation_steps", "grad_accumulation_steps"),
-    "early_stopping.patience_epochs": ("patience", "early_stopping_patience"),
-    "data.split.validation": ("val_split", "validation_split", "val_size"),
-    "data.split.test": ("test_split", "test_size"),
-    "seed": ("random_seed", "random_state"),
-    "schedule": ("scheduler", "lr_scheduler", "lr_schedule"),
-    "data": ("dataset",),
-    "model": ("network", "net", "architecture"),
-    "loss": ("criterion", "loss_fn", "loss_function"),
-    "metrics": ("metric",),
+    "loader.num_workers": ("workers", "n_workers", "num_worker", "dataloader_num_workers"),
+    "loader.pin_memory": ("dataloader_pin_memory",),
+    "loader.drop_last": ("dataloader_drop_last",),
+    "loader.prefetch_factor": ("dataloader_prefetch_factor",),
+    "loader.persistent_workers": ("dataloader_persistent_workers",),
+    "training": ("trainer", "train", "fit", "training_args", "training_arguments"),
+    "training.epochs": ("epoch", "n_epochs", "num_epochs", "max_epochs", "num_train_epochs", "nb_epochs", "max_epoch"),
+    "training.max_steps": ("steps", "num_steps", "iterations", "max_iters", "max_iterations", "num_training_steps"),
+    "training.clip_norm": (
+        "grad_clip", "gradient_clip", "gradient_clipping", "gradient_clip_val", "clip_grad_norm", "max_grad_norm",
+        "clip_grad", "grad_norm_clip", "gradient_clip_norm", "max_norm", "clip_gradients", "clipnorm",
+    ),
+    "training.clip_value": ("clip_grad_value", "gradient_clip_value", "clipvalue"),
+    "training.accumulation_steps": (
+        "gradient_accumulation_steps", "grad_accumulation_steps", "accumulate_grad_batches", "grad_accum",
+        "gradient_accumulation", "accumulation", "accum_steps",
+    ),
+    "training.precision": ("mixed_precision", "dtype", "torch_dtype"),
+    "training.compile": ("torch_compile",),
+    "training.device": ("accelerator",),
+    "training.validate_every_n_epochs": ("check_val_every_n_epoch", "eval_every_n_epochs", "val_every_n_epochs"),
+    "training.gradient_checkpointing": ("activation_checkpointing", "checkpoint_activations"),
+    "early_stopping": ("earlystopping", "early_stop", "early_stopping_callback"),
+    "early_stopping.enabled": ("use_early_stopping",),
+    "early_stopping.patience_epochs": ("patience", "early_stopping_patience", "early_stop_patience"),
+    "early_stopping.min_delta": ("early_stopping_threshold", "early_stopping_min_delta"),
+    "selection.metric": ("monitor", "metric_for_best_model", "best_metric", "monitor_metric"),
+    "selection.direction": ("mode",),
+    "checkpoints": ("checkpoint", "checkpointing", "model_checkpoint"),
+    "checkpoints.checkpoint_every_n_epochs": ("save_every_n_epochs", "every_n_epochs", "save_every", "save_freq"),
+    "checkpoints.checkpoint_every_n_steps": ("save_every_n_steps", "save_steps", "every_n_train_steps"),
+    "checkpoints.save_best": ("save_best_only", "load_best_model_at_end", "keep_best"),
+    "checkpoints.save_last": ("keep_last",),
+    "logging.every_n_steps": ("log_every_n_steps", "logging_steps", "log_interval", "log_every"),
+    "logging.tensorboard": ("use_tensorboard",),
+    "reproducibility.deterministic": ("use_deterministic_algorithms", "cudnn_deterministic"),
+    "reproducibility.threads": ("num_threads", "cpu_threads"),
+    "distributed.processes": ("world_size", "num_processes", "nproc_per_node", "num_gpus", "gpus", "n_gpus", "devices"),
+    "data": ("dataset", "datasource", "data_source", "datamodule"),
+    "data.split": ("splits",),
+    "data.split.validation": ("val_split", "validation_split", "val_size", "valid_size", "validation_size",
+                              "val_fraction", "validation_fraction", "val_ratio", "val", "valid", "validation_ratio"),
+    "data.split.test": ("test_split", "test_size", "test_fraction", "test_ratio"),
+    "data.split.seed": ("split_seed",),
+    "data.split.stratify": ("stratified",),
+    "data.args.target": ("target_column", "label_column", "label", "label_col", "y_col"),
+    "data.args.features": ("feature_columns", "feature_cols", "x_cols"),
+    "data.args.path": ("file", "filename", "data_path", "csv_path", "file_path", "filepath", "data_dir"),
+    "data.args.delimiter": ("sep", "separator_character"),
+    "data.args.standardize": ("normalize", "standardise", "scale_features", "normalise"),
+    "model": ("network", "net", "architecture", "arch"),
+    "model.args.hidden": ("hidden_size", "hidden_sizes", "hidden_dims", "hidden_dim", "hidden_layers", "hidden_units",
+                          "hidden_layer_sizes", "layer_sizes", "units"),
+    "model.args.dropout": ("dropout_rate", "dropout_prob", "drop_rate", "dropout_p"),
+    "model.args.activation": ("activation_function", "act", "nonlinearity"),
+    "model.args.norm": ("normalization", "norm_layer"),
+    "model.args.layers": ("n_layer", "num_layers", "n_layers", "num_hidden_layers"),
+    "model.args.heads": ("n_head", "num_heads", "n_heads", "num_attention_heads"),
+    "model.args.width": ("n_embd", "d_model", "embed_dim", "embedding_dim"),
+    "model.args.context": ("context_length", "max_seq_len", "n_ctx", "n_positions"),
+    "model.args.channels": ("filters", "num_filters", "conv_channels"),
+    "loss": ("criterion", "loss_fn", "loss_function", "objective_function"),
+    "loss.args.weights": ("class_weight", "class_weights", "weight"),
+    "loss.args.label_smoothing": ("label_smoothing_factor",),
+    "metrics": ("metric", "eval_metrics", "evaluation_metrics"),
+    "seed": ("random_seed", "random_state", "manual_seed", "rng_seed"),
+    "code_root": ("root", "project_root", "working_dir", "cwd"),
+    "schedule": ("scheduler", "lr_scheduler", "lr_schedule", "learning_rate_schedule", "lr_scheduler_type"),
+    "schedule.warmup_fraction": ("warmup_ratio", "pct_start"),
+    "schedule.warmup_steps": ("num_warmup_steps", "warmup_iters", "n_warmup_steps"),
+    "schedule.factor": ("gamma_lr",),
+    "schedule.patience_epochs": ("patience",),
+    "schedule.cycles": ("num_cycles",),
+    "weight_averaging": ("averaging", "ema_config"),
+    "weight_averaging.decay": ("ema_decay",),
+    "mixing": ("mixup_config",),
+    "mixing.alpha": ("mixup_alpha_value",),
+    "adapter": ("lora", "peft", "lora_config"),
+    "adapter.rank": ("r", "lora_r", "lora_rank"),
+    "adapter.alpha": ("lora_alpha",),
+    "adapter.dropout": ("lora_dropout",),
+    "adapter.targets": ("target_modules", "lora_target_modules"),
+    "adapter.train_also": ("modules_to_save",),
+    "freezing.patterns": ("freeze", "frozen", "freeze_layers", "frozen_layers"),
+    "deployment": ("export",),
+    "deployment.formats": ("export_formats", "format"),
+    "search": ("tuning", "hyperparameter_search", "hpo", "sweep", "tune"),
+    "search.trials": ("n_trials", "num_trials", "num_samples", "max_trials", "budget"),
+    "search.method": ("sampler", "algorithm", "search_alg", "strategy_search", "search_method"),
+    "search.space": ("search_space", "param_space", "parameters", "params", "hyperparameters", "param_distributions"),
+    "search.pruning": ("pruner",),
+    "search.confirmation_repeats": ("repeats", "confirmation_seeds", "n_repeats", "num_seeds"),
+}  # fmt: skip
+"""Our dotted key to what it is called elsewhere: at the top, or in the section itself."""
+
+NAMES = {
+    "adamw": ("adamw_torch", "adamw_torch_fused", "adamw_hf", "torch.optim.AdamW", "optim.AdamW"),
+    "adam": ("torch.optim.Adam", "optim.Adam"),
+    "sgd": ("torch.optim.SGD", "optim.SGD", "sgd_momentum", "momentum_sgd"),
+    "adam8bit": ("adamw_8bit", "adamw_bnb_8bit", "adam_8bit", "paged_adamw_8bit"),
+    "schedule_free_adamw": ("adamw_schedule_free", "schedulefree_adamw"),
+    "schedule_free_sgd": ("sgd_schedule_free",),
+    "constant": ("none", "constant_lr", "constant_with_warmup", "fixed", "flat", "off"),
+    "cosine": ("CosineAnnealingLR", "cosine_annealing", "cosine_decay", "cosine_with_warmup", "cosine_schedule"),
+    "linear": ("linear_decay", "linear_with_warmup", "linear_schedule"),
+    "polynomial": ("PolynomialLR", "poly", "polynomial_decay"),
+    "inverse_square_root": ("inverse_sqrt", "inv_sqrt", "rsqrt", "noam"),
+    "one_cycle": ("OneCycleLR", "1cycle"),
+    "cosine_restarts": ("CosineAnnealingWarmRestarts", "cosine_with_restarts", "cosine_warm_restarts", "sgdr"),
+    "plateau": ("ReduceLROnPlateau", "reduce_on_plateau", "reduce_lr_on_plateau"),
+    "warmup_stable_decay": ("wsd", "trapezoidal"),
+    "cross_entropy": ("CrossEntropyLoss", "ce", "ce_loss", "xent", "nn.CrossEntropyLoss", "torch.nn.CrossEntropyLoss",
+                      "categorical_crossentropy", "sparse_categorical_crossentropy", "softmax_cross_entropy"),
+    "focal": ("focal_loss",),
+    "bce_with_logits": ("BCEWithLogitsLoss", "nn.BCEWithLogitsLoss", "bce_logits", "binary_cross_entropy_with_logits"),
+    "mse": ("MSELoss", "nn.MSELoss", "mean_squared_error", "l2_loss"),
+    "mae": ("L1Loss", "nn.L1Loss", "mean_absolute_error", "l1", "l1_loss"),
+    "huber": ("HuberLoss", "nn.HuberLoss", "huber_loss"),
+    "dice": ("dice_loss",),
+    "next_token": ("causal_lm", "language_modeling", "lm_loss"),
+    "accuracy": ("acc", "top1", "top_1_accuracy", "categorical_accuracy", "sparse_categorical_accuracy"),
+    "balanced_accuracy": ("bal_acc", "balanced_acc"),
+    "f1": ("f1_score", "f1score", "macro_f1", "f1_macro"),
+    "auc": ("auroc", "roc_auc", "roc_auc_score", "rocauc"),
+    "mean_iou": ("miou", "jaccard", "iou"),
+    "r2": ("r2_score", "r_squared", "rsquared"),
+    "perplexity": ("ppl",),
+    "bits_per_byte": ("bpb",),
+    "mlp": ("multilayer_perceptron", "feedforward", "dense", "fully_connected"),
+    "cnn": ("convnet", "conv_net", "convolutional"),
+    "transformers": ("huggingface", "hf", "hf_transformers"),
+    "breast_cancer": ("load_breast_cancer", "breastcancer"),
+    "digits": ("load_digits",),
+    "iris": ("load_iris",),
+    "wine": ("load_wine",),
+    "diabetes": ("load_diabetes",),
+    "images": ("image_folder", "imagefolder", "image"),
+    "text": ("txt", "text_file", "text_files"),
+    "csv": ("csv_file",),
+    "fp32": ("float32", "float", "single", "full", "32", "32-true", "no"),
+    "fp16": ("float16", "half", "16", "16-mixed", "torch.float16"),
+    "bf16": ("bfloat16", "bf16-mixed", "torch.bfloat16", "bf16-true"),
+    "cuda": ("gpu", "cuda:0", "nvidia"),
+    "maximize": ("max", "maximise", "maximum", "up", "higher", "higher_is_better", "increase", "greater", "desc"),
+    "minimize": ("min", "minimise", "minimum", "down", "lower", "lower_is_better", "decrease", "less", "asc"),
+    "random": ("random_search", "random_sampler"),
+    "tpe": ("bayesian", "bayes", "optuna", "tpe_sampler"),
+    "hyperband": ("asha", "hyperband_pruner"),
+    "median": ("median_pruner", "median_stopping"),
+    "successive_halving": ("sha", "successive_halving_pruner"),
+    "categorical": ("choice", "choices", "enum", "grid", "values"),
+    "float": ("uniform", "double", "real", "continuous", "float_uniform"),
+    "int": ("integer", "int_uniform", "discrete_uniform"),
+    "ddp": ("distributed_data_parallel", "torch_ddp"),
+    "fsdp2": ("fsdp", "fully_sharded"),
+    "baseline": ("base", "default"),
+    "safetensors": ("safetensor",),
+}  # fmt: skip
+"""Our name (of a built-in part, a form, or one of a key's fixed values) to what it is called elsewhere."""
+
+SWITCHES: dict[str, tuple[str, dict[bool, Any]]] = {
+    "fp16": ("training.precision", {True: "fp16", False: "fp32"}),
+    "bf16": ("training.precision", {True: "bf16", False: "fp32"}),
+    "tf32": ("training.precision", {True: "tf32", False: "fp32"}),
+    "use_cuda": ("training.device", {True: "cuda", False: "cpu"}),
+    "no_cuda": ("training.device", {True: "cpu"}),
+    "use_cpu": ("training.device", {True: "cpu"}),
 }
-"""Our key to what the field's other libraries and papers call it."""
+"""A flag elsewhere to our key and its values."""
+
+SECTION_NAME = ("name", "use", "type", "class", "kind", "class_name", "_target_", "algorithm", "id")
+"""How a section names what it uses; ours is `name` for the forms of a section, `use` for parts."""
+WRAPPED = ("args", "params", "kwargs", "options", "arguments", "hyperparameters", "config", "configuration",
+           "parameters", "hparams", "init_args", "settings")  # fmt: skip
+"""Keys that only wrap what belongs into `args`, or into the section itself."""
+OF_VALIDATION = ("val_", "valid_", "validation_", "eval_", "val/", "validation/", "eval/", "dev_")
+"""Prefixes of a metric that is measured on validation, as all of ours are."""
+
+
+@cache
+def _by_other_name() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key, others in KEYS.items():
+        for other in others:
+            found.setdefault(folded(other), []).append(key)
+    return found
+
+
+def called_elsewhere(name: str) -> list[str]:
+    """Return our dotted keys that other libraries call `name`."""
+    return _by_other_name().get(folded(name), [])
+
+
+def our_name(given: str, known: Iterable[str]) -> str | None:
+    """Return the one of the known names that is meant: without case and separators, or by a name from elsewhere."""
+    wanted = folded(given)
+    found = [name for name in known if wanted and wanted in {folded(name), *map(folded, NAMES.get(name, ()))}]
+    exact = [name for name in found if folded(name) == wanted] or found
+    return exact[0] if len(exact) == 1 else None
 
 
 def known_elsewhere(name: str) -> list[str]:
     """Return the dotted keys that an unknown key's last part may mean: by that very name, or by another of theirs."""
-    places = [key for key in _keys(TrainingConfig) if key.rpartition(".")[2] == name]
-    return places + [key for key, others in OTHER_NAMES.items() if name in others]
+    places = [key for key in schema_keys() if folded(key.rpartition(".")[2]) == folded(name)]
+    return list(dict.fromkeys([*places, *called_elsewhere(name)]))
 
 
 def is_section(key: str) -> bool:
     """Return whether keys stand below this one."""
-    return any(other.startswith(f"{key}.") for other in _keys(TrainingConfig))
+    return any(other.startswith(f"{key}.") for other in schema_keys())
+
+
+@cache
+def schema_keys() -> tuple[str, ...]:
+    """Return every dotted key of the schema once; what lies in lists, and under free names, has no own place."""
+    return tuple(_keys(TrainingConfig))
 
 
 def _keys(model: type[BaseModel], path: str = "") -> list[str]:
-    """Return every key once; what lies in lists, and under free names, has no place of its own."""
     found: dict[str, None] = {}
     for name, about in model.model_fields.items():
         key = f"{path}{name}"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from trainwright.trainer.config.averaging import DEFAULT_AVERAGING
 from trainwright.trainer.config.mixing import DEFAULT_MIXING
-from trainwright.trainer.config.names import arguments_of
+from trainwright.trainer.config.names import BUILT_IN, arguments_of
 from trainwright.trainer.config.objectives import DEFAULT_OBJECTIVE
 from trainwright.trainer.config.optimizers import DEFAULT_OPTIMIZER
 from trainwright.trainer.config.schedules import DEFAULT_SCHEDULE
@@ -94,16 +94,62 @@ class Layout:
                 models = self._arguments_at(path[: place + 1]) if part == "args" else models
         return models
 
+    def rule_at(self, path: list[str]) -> Any:
+        """Return the annotation of a key with its rules; None where the key is free, or its forms differ."""
+        rules = [Annotated[about.annotation, *about.metadata] if about.metadata else about.annotation
+                 for about in self._fields_at(path) or self._fields_of_any_form(path)]  # fmt: skip
+        return Union[tuple(rules)] if rules else None  # noqa: UP007 - made of what the forms have
+
+    def names_at(self, path: list[str]) -> list[str]:
+        """Return the names of forms or built-in parts among which a key chooses; none for any other key."""
+        forms = self.forms(path[:-1])
+        if not path:
+            return []
+        if path[-1] == "name" and forms:
+            return list(forms)
+        part = next((part for part in reversed(path) if part in _BUILT_IN_UNDER), "")
+        whole = path[-1] == part == "loss" or (part == "metrics" and path[-2:-1] == ["metrics"] and path[-1].isdigit())
+        is_name = whole or (path[-1] == "use" and path[-2:-1] != ["optimizer"])
+        return list(BUILT_IN[_BUILT_IN_UNDER[part]]) if part and is_name else []
+
+    def is_taken(self, path: list[str]) -> bool:
+        """Return whether the form that is chosen for the key's section has the key."""
+        return bool(self._fields_at(path))
+
+    def is_unknown(self, path: list[str]) -> bool:
+        """Return whether the section that a key stands in is closed, and does not know it."""
+        known = self.known_keys(path[:-1])
+        return bool(known) and path[-1] not in known and not self.is_mapping(path[:-1]) and not path[-1].isdigit()
+
+    def is_present(self, path: list[str]) -> bool:
+        """Return whether the section at a path is in use: it cannot be null, or is not."""
+        return not path or not self.may_be_null(path) or isinstance(self.value_at(path), dict)
+
+    def value_at(self, path: list[str]) -> Any:
+        """Return the value at a path; None where there is none."""
+        return _value_at(self.values, path)
+
     def _fields_at(self, path: list[str]) -> list[FieldInfo]:
+        if not path:
+            return []
         owners, forms = self.models_at(path[:-1]), self.forms(path[:-1])
         if forms:
-            named = _value_at(self.values, [*path[:-1], "name"])
+            named = "own" if self._is_own(path[:-1]) else _value_at(self.values, [*path[:-1], "name"])
             owners = [forms[named if named in forms else DEFAULT_FORMS[path[-2]]]] if path[-2] in DEFAULT_FORMS else []
         return [model.model_fields[path[-1]] for model in owners if path[-1] in model.model_fields]
+
+    def _is_own(self, path: list[str]) -> bool:
+        """Return whether the section is made by the user's own part, whatever name stands beside its `use`."""
+        return "own" in self.forms(path) and self.value_at([*path, "use"]) is not None
+
+    def _fields_of_any_form(self, path: list[str]) -> list[FieldInfo]:
+        models = self.models_at(path[:-1]) if path else []
+        return [model.model_fields[path[-1]] for model in models if path[-1] in model.model_fields]
 
     def _arguments_at(self, path: list[str]) -> list[type[BaseModel]]:
         key = next((_BUILT_IN_UNDER[part] for part in reversed(path) if part in _BUILT_IN_UNDER), None)
         entry = _value_at(self.values, path[:-1])
+        entry = {"use": entry} if isinstance(entry, str) else entry
         if key is None or not isinstance(entry, dict) or not isinstance(entry.get("use"), str):
             return []
         args = entry.get("args")

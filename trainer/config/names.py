@@ -5,12 +5,12 @@ The parts themselves need torch; these tables do not, and a test holds them to t
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 from trainwright.trainer.config.arguments.data import DATA, WITH_TEXT
 from trainwright.trainer.config.arguments.losses import LOSSES, NoArgs
 from trainwright.trainer.config.arguments.models import MODELS
+from trainwright.trainer.config.near import near
 from trainwright.trainer.config.section import Section
 
 BUILT_IN: dict[str, dict[str, type[Section]]] = {
@@ -47,14 +47,14 @@ def require_known(key: str, given: Any, place: str | None = None) -> None:
     known = BUILT_IN[key]
     if ":" in name or name in known:
         return
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean `{near[0]}`?" if near else f"built in: {', '.join(known)}."
+    meant = near(name, known)
+    hint = f"did you mean `{meant[0]}`?" if meant else f"built in: {', '.join(known)}."
     raise UnknownNameError(
         f'`{place or key}` = {name[:60]!r} is no built-in name; {hint} Your own is written "module:callable" or '
         '"path/file.py:callable"',
         key=place or key,
         name=name,
-        near=near[0] if near else None,
+        near=meant[0] if meant else None,
     )
 
 

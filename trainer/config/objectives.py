@@ -15,6 +15,7 @@ from trainwright.trainer.config.multi_task import MultiTaskSection
 from trainwright.trainer.config.names import require_known
 from trainwright.trainer.config.section import (
     Fraction,
+    ImpossibleError,
     NonNegativeFloat,
     PositiveFloat,
     Section,
@@ -114,9 +115,16 @@ class AdversarialSection(Section):
     @model_validator(mode="after")
     def _a_range_from_low_to_high(self) -> Self:
         if self.clip_range is not None and not self.clip_range[0] < self.clip_range[1]:
-            raise ValueError(f"objective.clip_range must be [low, high] with low < high, got {list(self.clip_range)}")
+            raise ImpossibleError(
+                f"objective.clip_range must be [low, high] with low < high, got {list(self.clip_range)}",
+                {"objective.clip_range": sorted(self.clip_range)},
+                {"objective.clip_range": None},
+            )
         if self.clean_weight == 1.0:
-            raise ValueError("objective.clean_weight 1 leaves the attack no part: set objective.name supervised")
+            raise ImpossibleError(
+                "objective.clean_weight 1 leaves the attack no part: set objective.name supervised",
+                {"objective": {"name": "supervised"}},
+            )
         return self
 
 
@@ -144,15 +152,18 @@ def check_objective(objective: Any, metrics: list[Any]) -> None:
         ValueError: metrics of predictions under an objective that makes none, or none that they would fit.
     """
     if isinstance(objective, ContrastiveSection) and metrics:
-        raise ValueError(
+        raise ImpossibleError(
             "objective contrastive makes features, not predictions: leave `metrics` out; linear_probe_accuracy is "
-            "measured without it"
+            "measured without it",
+            {"metrics": None},
         )
     built_in = [metric for metric in metrics if isinstance(metric, str) and ":" not in metric]
     if isinstance(objective, MultiTaskSection) and built_in:
-        raise ValueError(
+        own = [metric for metric in metrics if metric not in built_in]
+        raise ImpossibleError(
             f"`metrics` {built_in} fit no single task: write them under the task they belong to, "
-            "objective.tasks.<name>.metrics"
+            "objective.tasks.<name>.metrics",
+            {"metrics": own or None, f"objective.tasks.{next(iter(objective.tasks))}.metrics": built_in},
         )
 
 

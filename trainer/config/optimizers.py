@@ -12,6 +12,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from trainwright.trainer.config.parameters import DivisionSection
 from trainwright.trainer.config.section import (
+    ImpossibleError,
     LearningRate,
     NonNegativeFloat,
     Patterns,
@@ -46,7 +47,11 @@ class SgdSection(OptimizerBase):
     @model_validator(mode="after")
     def _nesterov_needs_momentum(self) -> Self:
         if self.nesterov and self.momentum == 0.0:
-            raise ValueError("optimizer.nesterov needs optimizer.momentum above 0")
+            raise ImpossibleError(
+                "optimizer.nesterov needs optimizer.momentum above 0",
+                {"optimizer.momentum": 0.9},
+                {"optimizer.nesterov": False},
+            )
         return self
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from trainwright.trainer.config.section import (
+    ImpossibleError,
     LearningRate,
     NonNegativeFloat,
     Patterns,
@@ -49,7 +50,11 @@ class DivisionSection(Section):
     @model_validator(mode="after")
     def _layers_are_for_layer_decay(self) -> Self:
         if self.layers is not None and self.layer_decay is None:
-            raise ValueError("optimizer.layers has a meaning only with optimizer.layer_decay")
+            raise ImpossibleError(
+                "optimizer.layers has a meaning only with optimizer.layer_decay",
+                {"optimizer.layer_decay": 0.9},
+                {"optimizer.layers": None},
+            )
         return self
 
 

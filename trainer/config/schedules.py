@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag, model_validator
 
 from trainwright.trainer.config.section import (
     Fraction,
+    ImpossibleError,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
@@ -86,7 +87,8 @@ class OneCycleSection(ScheduleBase):
     @model_validator(mode="after")
     def _range_in_order(self) -> Self:
         if self.momentum_range is not None and self.momentum_range[0] > self.momentum_range[1]:
-            raise ValueError("schedule.momentum_range is (lowest, highest)")
+            in_order = sorted(self.momentum_range)
+            raise ImpossibleError("schedule.momentum_range is (lowest, highest)", {"schedule.momentum_range": in_order})
         return self
 
 

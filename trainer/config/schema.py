@@ -26,6 +26,7 @@ from trainwright.trainer.config.schedules import CosineSection, ScheduleSection
 from trainwright.trainer.config.search import SearchSection
 from trainwright.trainer.config.section import (
     Entry,
+    ImpossibleError,
     NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
@@ -46,8 +47,20 @@ class SplitSection(Section):
     @model_validator(mode="after")
     def _leave_something_to_train_on(self) -> Self:
         if self.validation + self.test >= 1.0:
-            raise ValueError("split.validation + split.test must leave data to train on (sum below 1)")
+            raise ImpossibleError(
+                "split.validation + split.test must leave data to train on (sum below 1)", *self._smaller()
+            )
         return self
+
+    def _smaller(self) -> tuple[dict[str, float], ...]:
+        """Ways to leave a part to train on: the other share smaller, or both in their proportion."""
+        ways = [
+            {f"data.split.{name}": round(max((1.0 - kept) / 2, 0.0), 6)}
+            for name, kept in (("validation", self.test), ("test", self.validation))
+        ]
+        both = 0.3 / (self.validation + self.test)
+        shares = {"data.split.validation": self.validation * both, "data.split.test": self.test * both}
+        return ({key: round(share, 6) for key, share in shares.items()}, *ways)
 
 
 class DataSection(Entry):
@@ -103,7 +116,11 @@ class TrainingSection(Section):
     @model_validator(mode="after")
     def _one_way_to_clip(self) -> Self:
         if self.clip_norm is not None and self.clip_value is not None:
-            raise ValueError("clip by training.clip_norm or by training.clip_value, not both")
+            raise ImpossibleError(
+                "clip by training.clip_norm or by training.clip_value, not both",
+                {"training.clip_norm": None},
+                {"training.clip_value": None},
+            )
         return self
 
 
@@ -134,7 +151,11 @@ class CheckpointsSection(Section):
     @model_validator(mode="after")
     def _steps_renew_the_last(self) -> Self:
         if self.checkpoint_every_n_steps is not None and not self.save_last:
-            raise ValueError("checkpoints.checkpoint_every_n_steps renews the last checkpoint: set save_last true")
+            raise ImpossibleError(
+                "checkpoints.checkpoint_every_n_steps renews the last checkpoint: set save_last true",
+                {"checkpoints.save_last": True},
+                {"checkpoints.checkpoint_every_n_steps": None},
+            )
         return self
 
 
@@ -215,7 +236,11 @@ class TrainingConfig(Section):
     @model_validator(mode="after")
     def _one_way_to_name_the_work(self) -> Self:
         if self.task is not None and (self.model is not None or self.data is not None):
-            raise ValueError("`task` hands over the model and the data itself: give `task`, or `model` and `data`")
+            raise ImpossibleError(
+                "`task` hands over the model and the data itself: give `task`, or `model` and `data`",
+                {"model": None, "data": None},
+                {"task": None},
+            )
         if self.task is None and (self.model is None or self.data is None):
             raise ValueError(
                 "give `model` and `data`, or one `task`: {model: {use: mlp}, data: {use: digits}}, "

@@ -27,6 +27,14 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
+class ImpossibleError(ValueError):
+    """Keys that cannot be together, with the changes that would each mend it, by dotted key from the top."""
+
+    def __init__(self, message: str, *ways: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.ways = ways
+
+
 class Entry(Section):
     """A built-in name, or an entry `module:callable` / `path/file.py:callable`, with its arguments."""
 

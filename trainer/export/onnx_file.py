@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,10 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.errors import ConfigurationError, IntegrityError
-from trainwright.trainer.export.serving import Serving
+from trainwright.trainer.export.serving import WITHOUT_ONNX, Serving
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+"""What torch puts into its messages for terminals."""
 
 
 def write_onnx(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance: float) -> dict[str, Any]:
@@ -43,8 +47,9 @@ def write_onnx(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance:
             program.save(str(path), external_data=False)
     except Exception as error:
         raise ConfigurationError(
-            f"The model cannot be written as ONNX: {type(error).__name__}: {str(error)[:300]}",
+            f"The model cannot be written as ONNX: {type(error).__name__}: {COLOUR.sub('', str(error))[:300]}",
             remedy='Leave "onnx" out of deployment.formats; model.safetensors holds the same weights.',
+            details=WITHOUT_ONNX,
         ) from error
     evidence = _compare(serving, rows, path, tolerance)
     if not evidence["passed"]:
@@ -52,7 +57,7 @@ def write_onnx(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance:
             f"The ONNX file differs from the model by {evidence['max_abs_difference']:g}, more than {tolerance:g} of "
             f"outputs up to {evidence['largest_output']:g}.",
             remedy="Leave onnx out, or raise deployment.onnx_tolerance if that is acceptable.",
-            details={**evidence, "changes": {"deployment.formats": ["safetensors"]}},
+            details={**evidence, **WITHOUT_ONNX},
         )
     return evidence
 

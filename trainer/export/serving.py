@@ -15,6 +15,9 @@ from trainwright.trainer.session import Session
 
 ROWS = 64
 
+WITHOUT_ONNX: dict[str, Any] = {"changes": {"deployment.formats": ["safetensors"]}}
+"""Details of an error that a model meets which cannot be written as ONNX: what mends it."""
+
 
 class Serving(nn.Module):
     """The trained model behind its preprocessing, called with positional tensors, returning the prediction alone."""
@@ -83,6 +86,7 @@ def _inputs(session: Session, count: int) -> dict[str, Tensor]:
         raise ConfigurationError(
             "The model's inputs are no plain tensors, so they cannot be exported by example.",
             remedy="Return `example_input` (a tuple of tensors, batch first) from the task, or leave onnx out.",
+            details=WITHOUT_ONNX,
         )
     if example is None or real is None:
         return real or example or {}

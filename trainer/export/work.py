@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainwright.trainer.assembly.pace import make_loader
 from trainwright.trainer.canonical import digest_file
@@ -134,13 +134,14 @@ def _write(session: Session, checkpoint: LoadedCheckpoint, folder: Path, measure
     config, splits = session.config, session.work.splits
     evidence: dict[str, Any] = {"safetensors": _write_weights(checkpoint, folder / "model.safetensors")}
     session.model.cpu()
-    rows = example_rows(session)
-    serving = serving_model(session)
-    evidence["library"] = write_library_folder(session, rows, folder / "transformers")
-    evidence["onnx"] = None
-    if "onnx" in config.deployment.formats:
-        evidence["onnx"] = write_onnx(serving, rows, folder / "model.onnx", config.deployment.onnx_tolerance)
-    evidence["latency_ms"] = _latency_ms(serving, rows)
+    rows = _rows_to_call_with(session)
+    evidence |= {"library": None, "onnx": None, "latency_ms": None}
+    if rows:
+        serving = serving_model(session)
+        evidence["library"] = write_library_folder(session, rows, folder / "transformers")
+        if "onnx" in config.deployment.formats:
+            evidence["onnx"] = write_onnx(serving, rows, folder / "model.onnx", config.deployment.onnx_tolerance)
+        evidence["latency_ms"] = _latency_ms(serving, rows)
     resolved = session.run.evidence("resolved") or {}
     described = {
         **resolved,
@@ -156,6 +157,19 @@ def _write(session: Session, checkpoint: LoadedCheckpoint, folder: Path, measure
         write_atomically(folder / name, json.dumps(value, indent=2, sort_keys=True).encode())
     write_atomically(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")).encode())
     return evidence
+
+
+def _rows_to_call_with(session: Session) -> dict[str, Tensor]:
+    """Return raw inputs for the model; none where only its task's step knows how to call it, and no ONNX is wanted."""
+    is_needed = "onnx" in session.config.deployment.formats
+    if not is_needed and type(session.model).forward is nn.Module.forward:
+        return {}
+    try:
+        return example_rows(session)
+    except ConfigurationError:
+        if is_needed:
+            raise
+        return {}
 
 
 def _write_weights(checkpoint: LoadedCheckpoint, path: Path) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 from torch import nn
 
 from trainwright.trainer.config.arguments.models import TimmArgs
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.user_code.paths import near_matches
 
 
 def build_timm(args: dict[str, Any], channels: int, outputs: int) -> nn.Module:

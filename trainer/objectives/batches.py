@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.objectives.supervised import describe, split_batch
-from trainwright.trainer.user_code.paths import near_matches
 
 
 def input_of(batch: Any, key: str | None) -> Tensor:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.observers.observer import EpochResult, Observer
 from trainwright.trainer.progress import Best
 from trainwright.trainer.session import Session
-from trainwright.trainer.user_code.paths import near_matches
 
 
 class Selection(Observer):

@@ -11,10 +11,10 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.config.optimizers import OptimizerBase, OwnSection
 from trainwright.trainer.config.parameters import DivisionSection, GroupSection
 from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.user_code.paths import near_matches
 
 
 @dataclass(frozen=True)

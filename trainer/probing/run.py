@@ -61,7 +61,7 @@ def probe(session: Session, heartbeat: Heartbeat) -> str:
 
 
 def _profiled(session: Session, steps: int) -> dict[str, Any]:
-    recorder = Recorder(session.run.metrics(writer=True), None, SystemSampler())
+    recorder = Recorder(session.run.metrics(writer=True), None, SystemSampler(gpus=int(session.device.type == "cuda")))
     try:
         recorder.start(session)
         return profile(session, recorder, steps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -49,6 +50,23 @@ class ProcessIdentity(BaseModel):
         except (ProcessLookupError, PermissionError):
             return False
         return True
+
+    def kill_tree(self) -> None:
+        """Kill the process, all that descend from it, and the group that it leads: ranks, loader workers, and theirs.
+
+        Called by one of them, it does not return.
+        """
+        if not self.is_alive():
+            return
+        with suppress(psutil.Error):
+            for child in psutil.Process(self.pid).children(recursive=True):
+                if child.pid != os.getpid():
+                    with suppress(psutil.Error):
+                        child.kill()
+        with suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(self.pid) == self.pid:
+                os.killpg(self.pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)
 
 
 def boot_id() -> str:

@@ -20,6 +20,10 @@ from trainwright.trainer.user_code.guard import exit_now, innermost_of_user, use
 INTERVAL_SECONDS = 0.5
 GRACE_SECONDS = 10.0
 DISK_CHECK_SECONDS = 5.0
+PATIENCE_SECONDS = 3.0
+"""So long after a stop was requested the main thread may take to end in order; then its processes are ended."""
+SAVING_SECONDS = 60.0
+"""And so long where it writes the checkpoint that the stop is to leave, or takes steps that are slow themselves."""
 
 
 class Heartbeat:
@@ -33,13 +37,10 @@ class Heartbeat:
         stop: StopRequest,
         *,
         process: ProcessIdentity | None = None,
-        is_far: bool = False,
     ) -> None:
         worked_seconds = run.seconds_worked()  # by earlier attempts: the limit is the run's, not the attempt's
         self.run, self.limits, self.stop_request = run, run.limits(), stop
         self.code_root = Path(specification.code_root)
-        self.is_far = is_far
-        """Whether those who may ask for the end can be on another machine, where they can send no signal."""
         self.gpus = 0
         """Devices that the run works on, set once they are known: what GPU hours count."""
         self.step = 0
@@ -55,8 +56,12 @@ class Heartbeat:
         self._main = threading.main_thread().ident
         self._holds_user_code = False
         self._asked_at: float | None = None
+        """When a limit was reached."""
+        self._requested_at: float | None = None
+        self._slowest_step_seconds = 0.0
         self._disk_at = time.monotonic()
         self._began = self._disk_at - worked_seconds
+        self._stepped = 0, self._disk_at
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
 
     @property
@@ -125,6 +130,7 @@ class Heartbeat:
             self._enforce(time.monotonic())
 
     def _enforce(self, now: float) -> None:
+        self._time_steps(now)
         limits = self.limits
         if self._holds_user_code and (overrun := clock.overrun(limits.user_code_seconds)) is not None:
             self._kill(
@@ -135,8 +141,7 @@ class Heartbeat:
                     details={"limit": "user_code_seconds", "limit_seconds": limits.user_code_seconds},
                 )
             )
-        if self.is_far and self.stop_request.is_written:
-            self.stop_request.ask("requested")
+        self._hear_stop(now)
         reached = limits.reached(now - self._began, self.gpus)
         if reached is not None:
             self._ask(reached, now)
@@ -153,6 +158,36 @@ class Heartbeat:
                     details={"limit": self.stop_request.reason, "limits": limits.model_dump()},
                 )
             )
+
+    def _hear_stop(self, now: float) -> None:
+        """See a requested stop through: remind the main thread, and end all processes of the run where it is deaf.
+
+        Nothing is lost by that but what no checkpoint holds; the run is then interrupted, and its reason is written.
+        """
+        if self.stop_request.is_written:  # the signal was taken over, or came from another machine as a file alone
+            self.stop_request.ask("requested")
+        if not self.stop_request.is_requested:
+            return
+        self._requested_at = self._requested_at or now
+        if now - self._requested_at > self._patience_seconds():
+            sys.stderr.write(f"heartbeat: asked to stop, and not heard while {self._status.stage}: ending the group\n")
+            assert self._status.process is not None  # noqa: S101 - set when this was made
+            self._status.process.kill_tree()
+        self.stop_request.remind()
+
+    def _patience_seconds(self) -> float:
+        """Return how long the main thread has for an orderly end: longer where it saves, or takes slow steps."""
+        if self._status.stage == "saving":
+            return SAVING_SECONDS
+        steps = 2 * self._slowest_step_seconds if self._status.stage == "training" else 0.0
+        return min(max(PATIENCE_SECONDS, steps), SAVING_SECONDS)
+
+    def _time_steps(self, now: float) -> None:
+        step, since = self._stepped
+        if self.step != step:
+            seconds = (now - since) / max(self.step - step, 1)
+            self._slowest_step_seconds = max(self._slowest_step_seconds, seconds if step else 0.0)
+            self._stepped = self.step, now
 
     def _ask(self, reason: str, now: float) -> None:
         if self._asked_at is None:

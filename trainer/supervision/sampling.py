@@ -16,18 +16,27 @@ INTERVAL_SECONDS = 1.0
 class SystemSampler:
     """A thread that samples once a second; `take` gives the means since it was last asked."""
 
-    def __init__(self, root: int | None = None) -> None:
-        """Prepare to sample the tree of processes under `root`: by default this process."""
+    def __init__(self, root: int | None = None, *, gpus: int = 0) -> None:
+        """Prepare to sample the tree of processes under `root` (by default this process) and its GPUs.
+
+        Args:
+            gpus: devices that the run works on: the first that this process may use. None are sampled of a CPU run.
+        """
         self._values: dict[str, list[float]] = {}
         self._sums: dict[str, tuple[float, int]] = {}
         self._lock, self._measuring = threading.Lock(), threading.Lock()
         self._done = threading.Event()
         self._root = psutil.Process(root)
         self._cores = allowed_cores()
-        self._gpu = _open_gpu()
+        self._gpus = open_gpus(gpus)
         self._last = self._cpu_seconds(), _now()
         """Seconds that the processors had worked at the last sample, and its moment."""
         self._thread = threading.Thread(target=self._run, name="system-sampler", daemon=True)
+
+    @property
+    def gpus(self) -> int:
+        """Devices that are sampled."""
+        return len(self._gpus)
 
     def start(self) -> None:
         """Begin to sample."""
@@ -41,7 +50,8 @@ class SystemSampler:
             self._thread.join()
 
     def take(self) -> dict[str, float]:
-        """Return cpu_percent (of all allowed cores), memory_bytes, gpu_percent, gpu_memory_bytes, as far as known."""
+        """Return cpu_percent (of all allowed cores), memory_bytes, gpu_percent (mean over the run's devices), their
+        lowest, and gpu_memory_bytes (of all together), as far as known."""
         with self._lock:
             values, self._values = self._values, {}
         return {name: sum(numbers) / len(numbers) for name, numbers in values.items()}
@@ -58,7 +68,8 @@ class SystemSampler:
             (used_before, clock_before), (used, clock) = self._last, (self._cpu_seconds(), _now())
             self._last = used, clock
         share = max(used - used_before, 0.0) / max(clock - clock_before, 1e-9) / self._cores
-        sample = {"cpu_percent": min(100.0 * share, 100.0), "memory_bytes": self._memory_bytes(), **_gpu(self._gpu)}
+        sample = {"cpu_percent": min(100.0 * share, 100.0), "memory_bytes": self._memory_bytes()}
+        sample |= of_gpus([_reading(gpu) for gpu in self._gpus])
         with self._lock:
             for name, value in sample.items():
                 self._values.setdefault(name, []).append(value)
@@ -107,24 +118,49 @@ def _now() -> float:
     return time.monotonic()
 
 
-def _open_gpu() -> Any | None:
-    """Return NVML's handle of the first GPU that this process may use, or None."""
+def open_gpus(wanted: int) -> list[Any]:
+    """Return NVML's handles of the first GPUs that this process may use; fewer, or none, where there are no more."""
+    if not wanted:
+        return []
     try:
         import pynvml
 
         pynvml.nvmlInit()
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-        if visible in {"", "-1"}:
-            return None
-        by_name = visible.startswith(("GPU-", "MIG-"))
-        return pynvml.nvmlDeviceGetHandleByUUID(visible) if by_name else pynvml.nvmlDeviceGetHandleByIndex(int(visible))
+        return [_handle(name) for name in visible_gpus(pynvml.nvmlDeviceGetCount())[:wanted]]
     except Exception:  # noqa: BLE001 - no driver, no library, no GPU: all the same here
-        return None
+        return []
 
 
-def _gpu(handle: Any | None) -> dict[str, float]:
-    if handle is None:
-        return {}
+def visible_gpus(count: int) -> list[str]:
+    """Return the names (places or UUIDs) of the GPUs that CUDA shows this process, in its order.
+
+    Args:
+        count: GPUs of the machine.
+    """
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return [str(place) for place in range(count)]
+    names = [name.strip() for name in named.split(",")]
+    hidden = next((place for place, name in enumerate(names) if name in {"", "-1"}), len(names))
+    return names[:hidden]  # as CUDA reads it, nothing counts after the first that is no device
+
+
+def of_gpus(readings: list[dict[str, float]]) -> dict[str, float]:
+    """Return one sample of all devices: mean and lowest use, memory of all together; empty without a reading."""
+    percents = [reading["gpu_percent"] for reading in readings if "gpu_percent" in reading]
+    memory = [reading["gpu_memory_bytes"] for reading in readings if "gpu_memory_bytes" in reading]
+    used = {"gpu_percent": sum(percents) / len(percents), "gpu_percent_lowest": min(percents)} if percents else {}
+    return used | ({"gpu_memory_bytes": sum(memory)} if memory else {})
+
+
+def _handle(name: str) -> Any:
+    import pynvml
+
+    by_name = name.startswith(("GPU-", "MIG-"))
+    return pynvml.nvmlDeviceGetHandleByUUID(name) if by_name else pynvml.nvmlDeviceGetHandleByIndex(int(name))
+
+
+def _reading(handle: Any) -> dict[str, float]:
     import pynvml
 
     values: dict[str, float] = {}

@@ -10,9 +10,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trainwright.trainer.config.near import near, near_matches
 from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.user_code.entry_files import entry_file
 from trainwright.trainer.user_code.guard import user_code
-from trainwright.trainer.user_code.paths import confine, files_under, near_matches, nearest
 
 PRIVATE = "_user_"
 """Begins the names of modules whose own names belong to libraries, or are none."""
@@ -31,15 +32,11 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
         UserCodeError: the import raised or left the process.
     """
     place, _, name = use.partition(":")
-    if not place or not name or not all(part.isidentifier() for part in name.split(".")):
-        raise ConfigurationError(
-            f"`{key}` = {use!r} is not an entry.",
-            remedy='Write "module:callable" or "path/file.py:callable".',
-        )
     try:
-        file = _file_of(place, code_root, key=key)
+        file = entry_file(use, code_root, key=key)
     except ConfigurationError as error:
-        error.details |= _mended(key, error.details.get("near"), name)
+        meant = str(error.details.get("near") or "").partition(":")[0]
+        error.details |= _mended(key, meant, name)
         raise
     with user_code(f"Importing {place}", code_root):
         module = _import(file, code_root)
@@ -50,7 +47,7 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
             raise ConfigurationError(
                 f"`{key}` = {use!r}: {file.name} has no {name!r}.{near_matches(name, known)}",
                 remedy=f"Name one of: {', '.join(known[:20]) or 'no public names'}.",
-                details=_mended(key, place, nearest(name, known)),
+                details=_mended(key, place, next(iter(near(name, known)), None)),
             )
         value = getattr(value, part)
     _require_own(value, use, code_root, key=key)
@@ -85,24 +82,6 @@ def call_entry(function: Any, args: dict[str, Any], what: str, code_root: Path, 
         pass  # no signature to check (a callable written in C)
     with user_code(what, code_root):
         return function(*given, **args)
-
-
-def _file_of(place: str, code_root: Path, *, key: str) -> Path:
-    if place.endswith(".py"):
-        return confine(place, code_root, key=key)
-    stem = place.replace(".", "/")
-    for candidate in (f"{stem}.py", f"{stem}/__init__.py"):
-        if (code_root / candidate).is_file():
-            return confine(candidate, code_root, key=key)
-    modules = [
-        name[:-3].removesuffix("/__init__").replace("/", ".") for name in files_under(code_root) if name.endswith(".py")
-    ]
-    raise ConfigurationError(
-        f"`{key}`: no module {place!r} at {code_root / stem}.py or {code_root / stem}/__init__.py."
-        f"{near_matches(place, modules)}",
-        remedy="Entries are looked up under code_root only; correct the name or code_root.",
-        details={"near": nearest(place, modules)},
-    )
 
 
 def _mended(key: str, place: str | None, name: str | None) -> dict[str, Any]:

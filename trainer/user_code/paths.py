@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from pathlib import Path
 
+from trainwright.trainer.config.near import near, near_matches
 from trainwright.trainer.errors import ConfigurationError
 
 _SKIPPED = {".git", ".venv", "venv", "node_modules", "__pycache__", ".trainwright"}
@@ -31,7 +31,7 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
         raise ConfigurationError(
             f"`{key}` = {path!r}: no file at {tried}.{near_matches(path, names)}",
             remedy="Paths are relative to code_root; correct the path or code_root.",
-            details={"near": nearest(path, names)},
+            details={"near": next(iter(near(path, names)), None)},
         )
     return resolved
 
@@ -54,6 +54,7 @@ def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
         raise ConfigurationError(
             f"`{key}` = {path!r}: no folder at {tried}.{near_matches(path, names)}",
             remedy="Paths are relative to code_root; correct the path or code_root.",
+            details={"near": next(iter(near(path, names)), None)},
         )
     return resolved
 
@@ -67,17 +68,6 @@ def files_under(code_root: Path, limit: int = 2000) -> list[str]:
         if len(found) > limit:
             break
     return found[:limit]
-
-
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is most like `name`, if any is."""
-    return next(iter(difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)), None)
-
-
-def near_matches(name: str, known: Iterable[str]) -> str:
-    """Return ` Near: a, b.`, or nothing when no known name is like it."""
-    near = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    return f" Near: {', '.join(near)}." if near else ""
 
 
 def _walk(root: Path) -> Iterable[tuple[Path, list[str], list[str]]]:

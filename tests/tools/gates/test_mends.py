@@ -74,13 +74,19 @@ def test_a_baseline_that_took_too_long_is_made_as_short_as_it_must_be(
 
 
 @pytest.mark.requirement("GATE-2", "PHASE-6")
-@pytest.mark.parametrize(("onnx_passed", "tool"), [(False, "configure"), (True, "export_model")])
+@pytest.mark.parametrize(("onnx_passed", "tool"), [(False, "start_training"), (True, "export_model")])
 def test_an_export_whose_onnx_differs_is_not_simply_repeated(
     onnx_passed: bool, tool: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     onnx = {"passed": onnx_passed, "max_abs_difference": 0.5, "rows_compared": 8}
     record = {"checkpoint_digest": "best", "safetensors": {"reloaded_identical": True}, "onnx": onnx}
-    export = SimpleNamespace(is_complete=True, part=lambda name: record, differences=["edited"] if onnx_passed else [])
+    export = SimpleNamespace(
+        is_complete=True,
+        part=lambda name: record,
+        differences=["edited"] if onnx_passed else [],
+        row=SimpleNamespace(project="p", source_run="final-1"),
+        facts=SimpleNamespace(started={"final-1": {"overlay": {"training.epochs": 9}}}),
+    )
     best = [SimpleNamespace(tags=["best"], digest="best")]
     monkeypatch.setattr("trainwright.tools.gates.checks.finalization.list_checkpoints", lambda directory: best)
     evidence = evidence_of(export=export, final=SimpleNamespace(directory=None))
@@ -88,4 +94,5 @@ def test_an_export_whose_onnx_differs_is_not_simply_repeated(
     assert found.status == "failed"
     assert found.next is not None
     assert found.next.tool == tool
-    assert tool == "configure" or "another look" in found.next.why
+    laid = {"training.epochs": 9, "deployment.formats": ["safetensors"]}
+    assert found.next.arguments.get("changes") == laid if tool == "start_training" else "another look" in found.next.why

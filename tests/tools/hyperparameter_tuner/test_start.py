@@ -40,7 +40,6 @@ def no_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
     ("key", "range_", "told"),
     [
         ("optimizer.learning_rte", RATE, "Search over `optimizer.learning_rate` instead of `optimizer.learning_rte`."),
-        ("optimizer.lr", RATE, "Search over `optimizer.learning_rate` instead of `optimizer.lr`."),
         ("optimizer.learning_rate", {"type": "float", "low": -1.0, "high": 0.1}, "= -1.0"),
         ("loader.batch_size", {"type": "float", "low": 8.0, "high": 64.0}, "loader.batch_size"),
         ("schedule.name", {"type": "categorical", "choices": ["cosine", "sideways"]}, "'sideways'"),
@@ -64,7 +63,7 @@ def test_a_space_that_does_not_fit_is_refused_by_key(
 @pytest.mark.requirement("TUNE-1", "GATE-5")
 @pytest.mark.parametrize(
     "key",
-    ["data", "data.args", "data.args.size", "data.split.validation", "loss", "loss.args.weight", "metrics", "task",
+    ["data", "data.args", "data.args.size", "data.split.validation", "loss", "loss.args.weights", "metrics", "task",
      "task.use", "training", "training.device", "returns", "selection", "deployment.formats", "checkpoints", "logging",
      "reproducibility.threads", "search.trials", "code_root", "objective", "objective.epsilon",
      "objective.evaluation_steps", "objective.clip_range", "objective.tasks.a.weight", "objective.probe_samples"],
@@ -82,6 +81,7 @@ def test_what_decides_the_judgement_is_not_searched_nor_its_parents_or_children(
 def test_arguments_of_the_model_and_of_the_task_are_searched(
     workspace: Workspace, make_project: Callable[..., str]
 ) -> None:
+    (workspace.path.parent / "own.py").write_text("def build(config, context): ...\n")
     make_project(workspace, "task", task={"use": "own.py:build"}, model=None, data=None)
     width = {"task.args.width": {"type": "int", "low": 4, "high": 8}}
     assert start_study(workspace, "task", search=SEARCH | {"space": width}).state == "running"

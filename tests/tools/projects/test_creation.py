@@ -92,10 +92,10 @@ def test_the_goal_may_be_what_the_objective_measures(
         ({"name": ""}, "not a valid name"),
         ({"goal": {"metric": "accuracy"}}, "not complete"),
         ({"goal": GOAL | {"target": float("nan")}}, "not complete"),
-        ({"goal": GOAL | {"direction": "up"}}, "not complete"),
+        ({"goal": GOAL | {"direction": "sideways"}}, "not complete"),
         ({"template": "best"}, "no template 'best'"),
         ({"config": {"model": {"use": "mlp"}}}, "give `model` and `data`"),
-        ({"config": CONFIG | {"optimiser": {"lr": 1}}}, "did you mean `optimizer`"),
+        ({"config": CONFIG | {"optimzer": {"lr": 1}}}, "did you mean `optimizer`"),
         ({"config": CONFIG | {"code_root": "missing"}}, "not a folder"),
         ({"goal": GOAL | {"metric": "top 5\n# Injected"}}, "not the name of a metric"),
         ({"goal": GOAL | {"metric": "m" * 65}}, "not the name of a metric"),
@@ -106,8 +106,8 @@ def test_the_goal_may_be_what_the_objective_measures(
         ({"limits": {"trails": 3}}, "unknown limit `trails` Near: trials"),
         ({"limits": {"trials": -1}}, "`trials` = -1"),
         ({"limits": {"trials": True}}, "`trials` = True"),
-        ({"limits": {"trials": "5"}}, "`trials` = '5'"),
-        ({"limits": {"run_wall_clock_seconds": "60"}}, "`run_wall_clock_seconds` = '60'"),
+        ({"limits": {"trials": "five"}}, "`trials` = 'five'"),
+        ({"limits": {"run_wall_clock_seconds": "an hour"}}, "`run_wall_clock_seconds` = 'an hour'"),
     ],
 )
 def test_a_bad_project_is_refused_and_leaves_nothing(workspace: Workspace, changes: dict[str, Any], says: str) -> None:
@@ -122,8 +122,8 @@ def test_a_bad_project_is_refused_and_leaves_nothing(workspace: Workspace, chang
 def test_the_remedy_is_a_call_on_what_exists(workspace: Workspace) -> None:
     """`configure` needs a project, and there is none yet."""
     with pytest.raises(ConfigurationError) as caught:
-        create(workspace, config=CONFIG | {"optimiser": {}})
-    assert "create_project(" in caught.value.remedy
+        create(workspace, config=CONFIG | {"optimzer": {"lr": 0.1}})
+    assert caught.value.details["amend"] == {"config": CONFIG | {"optimizer": {"learning_rate": 0.1}}}
     assert "configure(" not in caught.value.remedy
     assert caught.value.message.endswith("`optimizer`?")
     with pytest.raises(ConfigurationError) as caught:

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.owner.deciding import Grantor, decide
+from trainwright.tools.reports.model_card import _open_alerts
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.errors import GateRefusedError
@@ -21,6 +24,15 @@ CONFIG = {
     "logging": {"tensorboard": False},
 }
 GOAL = {"metric": "loss", "direction": "minimize", "target": 3000.0}
+
+
+def reach(workspace: Workspace, *steps: tuple[RunKind, str]) -> None:
+    for kind, phase in steps:
+        run_id = start_run(workspace, "sugar", kind).run_id
+        while not (view := wait_for_run(workspace, run_id)).is_ended:
+            pass
+        assert view.state == "completed", view.failure
+        projects.pass_gate(workspace, "sugar", phase)
 
 
 @pytest.mark.requirement("PHASE-2", "DIAG-1", "GATE-2")
@@ -46,13 +58,7 @@ def test_exploding_gradients_close_the_diagnostics_gate_and_the_remedy_is_a_chan
 ) -> None:
     workspace = Workspace.open(tmp_path / "workspace")
     projects.create_project(workspace, "sugar", intent="", goal=GOAL, config=CONFIG)
-    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
-        run_id = start_run(workspace, "sugar", kind).run_id
-        while not (view := wait_for_run(workspace, run_id)).is_ended:
-            pass
-        assert view.state == "completed", view.failure
-        projects.pass_gate(workspace, "sugar", phase)
-
+    reach(workspace, (RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline"))
     diagnosis = projects.diagnose(workspace, "sugar")
     assert diagnosis.recommendation == "debug"
     assert [alert.id for alert in diagnosis.alerts if alert.severity == "critical"] == ["exploding_gradients"]
@@ -64,4 +70,74 @@ def test_exploding_gradients_close_the_diagnostics_gate_and_the_remedy_is_a_chan
     answer = projects.configure(workspace, "sugar", changes=remedy["arguments"]["changes"], reason="the gate's remedy")
     assert answer.changed["training.clip_norm"] == [None, 1.0]
     assert answer.phase == "planning"
+    workspace.close()
+
+
+@pytest.mark.requirement("DIAG-3", "PHASE-10", "GATE-7")
+def test_unscaled_targets_with_the_goal_met_pass_diagnostics_with_a_warning(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "workspace")
+    config = CONFIG | {"optimizer": {"learning_rate": 0.01}, "metrics": ["r2"]}
+    goal = {"metric": "r2", "direction": "maximize", "target": 0.3}
+    projects.create_project(workspace, "sugar", intent="", goal=goal, config=config)
+    reach(workspace, (RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline"))
+    diagnosis = projects.diagnose(workspace, "sugar")
+    assert next((alert.id, alert.severity) for alert in diagnosis.alerts) == ("exploding_gradients", "warning")
+    assert (diagnosis.recommendation, diagnosis.next.tool) == ("deploy", "pass_gate")
+    assert projects.pass_gate(workspace, "sugar", "diagnostics").outcome == "passed"
+    workspace.close()
+
+
+DIVERGING = """
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+def build(config, context):
+    x = torch.randn(96, 4, generator=torch.Generator().manual_seed(0))
+    train, validation, test = (TensorDataset(part, 1e4 * part[:, :1]) for part in x.split([64, 16, 16]))
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+
+    def loss_of(batch):
+        return nn.functional.mse_loss(model(batch[0]), batch[1])
+
+    def train_step(model, batch, context):
+        optimizer.zero_grad()
+        loss = loss_of(batch)
+        loss.backward()
+        optimizer.step()
+        return {"loss": loss}
+
+    def validation_step(model, batch, context):
+        return {"loss": loss_of(batch)}
+
+    return {"model": model, "train": train, "validation": validation, "test": test, "optimizers": {"adam": optimizer},
+            "train_step": train_step, "validation_step": validation_step, "batch_size": 8}
+"""
+
+
+@pytest.mark.requirement("DIAG-3", "PHASE-10")
+def test_an_alert_that_no_key_can_cure_is_the_owners_to_accept(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "workspace")
+    (tmp_path / "task.py").write_text(DIVERGING)
+    config = {"code_root": str(tmp_path), "task": {"use": "task.py:build"}, "training": {"epochs": 4}}
+    projects.create_project(workspace, "sugar", intent="", goal=GOAL, config=config)
+    reach(workspace, (RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline"))
+    diagnosis = projects.diagnose(workspace, "sugar")
+    (alert,) = [alert for alert in diagnosis.alerts if alert.severity == "critical"]
+    assert alert.id == "exploding_gradients", alert
+    assert not [fix for fix in alert.fixes if "configure(" in fix], "train_step makes the updates"
+    assert (diagnosis.next.tool, diagnosis.next.arguments["ask_owner"]) == ("configure", {"alert": alert.id})
+
+    waiting = projects.configure(workspace, "sugar", ask_owner={"alert": alert.id})
+    assert "the owner is asked to accept exploding_gradients: `trainwright approve`" in waiting.next.why
+    grantor = Grantor(way="terminal", user="ada")
+    assert decide(workspace, waiting.requests[0].request, granted=True, by=grantor).state == "granted"
+    passed = {check.id: check for check in projects.pass_gate(workspace, "sugar", "diagnostics").checks}
+    assert passed["diagnostics.no_critical_alert"].status == "passed_with_exemption"
+    assert passed["diagnostics.no_critical_alert"].measured == "the owner accepts: exploding_gradients"
+    assert passed["diagnostics.recommendation_made"].status == "passed_with_exemption"
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, "sugar")
+        assert _open_alerts(evidence) == ["**Open alert, accepted by the owner: exploding_gradients.**"]
     workspace.close()

@@ -48,6 +48,10 @@ def test_next_changes_what_made_the_export_fail(tmp_path: Path) -> None:
     changes = {"deployment.formats": ["safetensors"]}
     for answer in (projects.project_status(workspace, "p"), projects.diagnose(workspace, "p", export.run_id)):
         assert answer.next is not None  # type: ignore[union-attr]
-        assert (answer.next.tool, answer.next.arguments["changes"]) == ("configure", changes)  # type: ignore[union-attr]
-    assert projects.configure(workspace, "p", changes=changes).phase == "planning"
+        arguments = {"project": "p", "kind": "final", "changes": changes}
+        assert (answer.next.tool, answer.next.arguments) == ("start_training", arguments)  # type: ignore[union-attr]
+    finish(workspace, start_run(workspace, "p", RunKind.FINAL, changes=changes).run_id)
+    after = projects.project_status(workspace, "p")
+    assert isinstance(after, projects.ProjectStatus)
+    assert (after.phase, after.next and after.next.tool) == ("finalization", "verify_reproducibility")
     workspace.close()

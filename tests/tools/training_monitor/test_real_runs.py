@@ -148,6 +148,10 @@ def test_unscaled_targets_are_a_warning_and_a_goal_that_is_met_is_deployed(train
     assert found.recommendation == "deploy", found.reasons
     (alert,) = [alert for alert in found.alerts if alert.id == "exploding_gradients"]
     assert (alert.severity, alert.measured > 100) == ("warning", True)
+    scaling = next(fix for fix in alert.fixes if fix.id == "scale_targets").changes
+    assert scaling == {"target_scaling": "standardize"}
+    scaled = train("scaled", {**SUGAR, **scaling, "optimizer": {"learning_rate": 1e-2}})
+    assert "exploding_gradients" not in ids(scaled), "in units of their own the gradients are small"
 
 
 @pytest.mark.requirement("DIAG-3", "DIAG-8", "PHASE-10")

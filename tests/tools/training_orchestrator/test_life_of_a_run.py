@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from trainwright.tools.training_orchestrator import RunView, resume_run, start_run, stop_run, wait_for_run
+from trainwright.tools.training_orchestrator import (
+    RunView,
+    resume_run,
+    start_run,
+    stop_and_follow,
+    stop_run,
+    wait_for_run,
+)
 from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
@@ -116,7 +123,9 @@ def test_a_run_that_was_stopped_then_killed_goes_on_to_its_end(workspace: Worksp
 def test_code_that_kills_its_own_process_is_told_with_what_it_printed_last(
     workspace: Workspace, make_user_project: Callable[[str, str], None]
 ) -> None:
-    source = "import os, signal\nprint('last words', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    source = (
+        "import os, signal\nprint('last words', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\ndef build(): ...\n"
+    )
     make_user_project("selfkiller", source)
     view = until_ended(workspace, start_run(workspace, "selfkiller", RunKind.SMOKE).run_id)
     assert view.state is RunState.INTERRUPTED
@@ -140,3 +149,20 @@ def test_code_that_raises_is_told_with_its_line(
     assert view.next.tool == "diagnose_run"
     with pytest.raises(ConflictError, match="would fail again"):
         resume_run(workspace, view.run_id)
+
+
+@pytest.mark.requirement("TRAIN-10")
+def test_code_that_holds_the_interpreter_is_ended_by_the_server_and_the_answer_says_so(
+    workspace: Workspace, make_user_project: Callable[[str, str], None]
+) -> None:
+    make_user_project("deaf", "def build(**args):\n    print('here', flush=True)\n    return sum(range(10**15))\n")
+    run_id = start_run(workspace, "deaf", RunKind.SMOKE).run_id
+    directory = workspace.run_directory("deaf", run_id)
+    while "here" not in (directory.log.read_text() if directory.log.exists() else ""):
+        assert not wait_for_run(workspace, run_id, 0.05).is_ended
+    worker = psutil.Process(worker_of(directory))
+    view = stop_and_follow(workspace, run_id, project="deaf")
+    assert (view.state, view.stop_reason) == (RunState.INTERRUPTED, "requested")
+    assert view.failure is not None
+    assert "asked to stop (requested)" in view.failure.message
+    assert not worker.is_running() or worker.status() == psutil.STATUS_ZOMBIE

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
 
 LOSS_KEYS = ("train/loss", "validation/loss")
+MUCH_WAITING = 0.3
+SHORT_SECONDS = 60.0
+SMALL_PARAMETERS = 10_000_000
 STANDARD_MINUTES = ProjectLimits().baseline_minutes
 ROOM = 0.9
 """Share of a time limit that a shortened run is planned to take."""
@@ -109,18 +112,37 @@ def baseline_checkpoints_verified(evidence: Evidence, line: CheckLine) -> Outcom
 
 @check("baseline.gpu_utilisation")
 def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The GPU was used; without one, processor use and waiting for data are recorded instead."""
+    """The GPUs of a run on GPUs were used; of one on the CPU, processor use and waiting for data are recorded instead.
+
+    Too little use is a warning with its reason; it closes the gate below the least that the project's limits ask for.
+    """
     required = f"mean GPU utilisation > {line.threshold:.0f} %"
     run = evidence.baseline
     if run is None:
         return failed("no run", required, evidence.start(RunKind.BASELINE))
-    gpu = run.summary.get("gpu_percent_mean")
+    gpu = run.summary.get("gpu_percent_mean") if run.part("resolved").get("device") != "cpu" else None
     if gpu is None:
         cpu, wait = run.summary.get("cpu_percent_mean"), run.summary.get("data_wait_fraction")
         shown = ("not sampled" if cpu is None else f"{cpu:.0f} %", "unknown" if wait is None else f"{100 * wait:.1f} %")
         return not_applicable(f"no GPU; CPU {shown[0]} of the allowed cores, waiting for data {shown[1]}", required)
-    remedy = evidence.call("diagnose_run", "see what keeps the GPU waiting", run_id=run.id)
-    return judged(gpu > (line.threshold or 0), f"{gpu:.0f} %", required, remedy)
+    used = f"{gpu:.0f} % over {run.summary.get('gpus_sampled', 1)} GPU(s)"
+    least = evidence.limits.gpu_utilisation_percent
+    if gpu < least:
+        remedy = evidence.call("diagnose_run", "see what keeps the GPU waiting", run_id=run.id)
+        return failed(used, f"at least {least:.0f} %, by the project's limits", remedy)
+    return passed(used if gpu > (line.threshold or 0) else f"{used}: a warning, {_idle_because(run)}", required)
+
+
+def _idle_because(run: RunEvidence) -> str:
+    """Say why a GPU had little to do: that is a fine answer for a small model or a short run."""
+    parameters, seconds = run.part("resolved").get("parameters", 0), float(run.summary.get("train_seconds", 0.0))
+    if (waited := float(run.summary.get("data_wait_fraction", 0.0))) > MUCH_WAITING:
+        return f"{100 * waited:.0f} % of the time went by waiting for data (diagnostics/slow_data_loading.md)"
+    if seconds < SHORT_SECONDS:
+        return f"the run took {seconds:.0f} s, too short to fill a GPU"
+    if parameters < SMALL_PARAMETERS:
+        return f"the model is small ({parameters:,} parameters); the CPU or a smaller GPU is cheaper, and that is fine"
+    return "diagnostics/resource_inefficiency.md says what may help"
 
 
 @check("baseline.within_budget")

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable
+from trainwright.tools.gates import cures
+from trainwright.tools.gates.outcomes import (
+    Outcome,
+    check,
+    failed,
+    judged,
+    not_applicable,
+    passed,
+    passed_with_exemption,
+)
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
+    from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
 
@@ -67,7 +76,7 @@ def gradients_recorded(evidence: Evidence, line: CheckLine) -> Outcome:
     run = evidence.baseline
     if run is None:
         return _missing(evidence, "no baseline run", required)
-    recorded = len(run.directory.metrics().series("train/gradient_norm"))
+    recorded = run.directory.metrics().count("train/gradient_norm")
     steps = int(run.summary.get("steps", 0))
     enough = steps > 0 and recorded >= share_required * steps
     if not enough and steps > 0 and run.part("resolved").get("objective") == "train_step":
@@ -81,9 +90,13 @@ def no_critical_alert(evidence: Evidence, line: CheckLine) -> Outcome:
     found = diagnosis(evidence)
     if found is None:
         return _missing(evidence, "no diagnosis", "no critical alert")
-    critical = [alert for alert in found["alerts"] if alert["severity"] == "critical"]
-    names = ", ".join(alert["id"] for alert in critical)
-    return judged(not critical, names or "none", "no critical alert", _first_fix(evidence, critical))
+    still_open, accepted = cures.open_alerts(evidence, found["alerts"])
+    if still_open:
+        names = ", ".join(cures.told(evidence, alert) for alert in still_open)
+        return failed(names, "no critical alert", cures.cure(evidence, still_open[0]))
+    if accepted:
+        return passed_with_exemption(f"the owner accepts: {', '.join(accepted)}", "no critical alert")
+    return passed("none", "no critical alert")
 
 
 @check("diagnostics.recommendation_made")
@@ -92,19 +105,15 @@ def recommendation_made(evidence: Evidence, line: CheckLine) -> Outcome:
     found = diagnosis(evidence)
     if found is None:
         return _missing(evidence, "no diagnosis", "deploy or optimize")
-    recommendation = found["assessment"].get("recommendation")
-    remedy = _first_fix(evidence, found["alerts"])
-    return judged(recommendation in {"deploy", "optimize"}, recommendation, "deploy or optimize", remedy)
-
-
-def _first_fix(evidence: Evidence, alerts: list[dict[str, Any]]) -> NextCall:
-    """Name the change that the first alert's document gives; without one, the report that lists advice."""
-    for alert in alerts:
-        for fix in alert["fixes"]:
-            if fix["changes"]:
-                why = f"{alert['id']}: {fix['text']} Then train the baseline again."
-                return evidence.call("configure", why, changes=fix["changes"])
-    return _diagnose(evidence)
+    recommendation, required = found["assessment"].get("recommendation"), "deploy or optimize"
+    if recommendation in {"deploy", "optimize"}:
+        return passed(recommendation, required)
+    still_open, accepted = cures.open_alerts(evidence, found["alerts"])
+    if still_open:
+        return failed(recommendation, required, cures.cure(evidence, still_open[0]))
+    if accepted and found["assessment"].get("best_value") is not None:  # nothing else was to be debugged
+        return passed_with_exemption(f"{recommendation}, for {', '.join(accepted)}, which the owner accepts", required)
+    return failed(recommendation, required, _diagnose(evidence))
 
 
 def _missing(evidence: Evidence, measured: str, required: str) -> Outcome:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checks.baseline import checkpoints_verified, losses_finite, run_completed, same_evidence
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
+from trainwright.tools.gates.onward import without_gates_anew
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed_with_exemption
 from trainwright.tools.gates.replays import after_a_difference, compared, others_that_differed
 from trainwright.tools.owner.grants import operations
@@ -191,8 +192,9 @@ def _export_missing(evidence: Evidence, required: str) -> Outcome | None:
 
 def _without_onnx(evidence: Evidence) -> NextCall:
     """The same export would differ alike, and be another look at the test split."""
-    why = "checkpointing/export.md: or mend what ONNX computes otherwise; every gate anew"
-    return evidence.call("configure", why, changes={"deployment.formats": ["safetensors"]})
+    assert evidence.export is not None, "what differs was exported"  # noqa: S101
+    why = "checkpointing/export.md: or mend what ONNX computes otherwise, which is every gate anew"
+    return without_gates_anew(evidence.export, {"deployment.formats": ["safetensors"]}, why)
 
 
 def _export_again(evidence: Evidence) -> NextCall:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from trainwright.trainer.assembly.work import Splits
+from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.text.documents import read_documents
 from trainwright.trainer.data.text.language import language_splits
 from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.user_code.paths import confine, confine_folder, near_matches
+from trainwright.trainer.user_code.paths import confine, confine_folder
 
 BUILT_IN_TOKENIZERS = ("bytes", "characters")
 

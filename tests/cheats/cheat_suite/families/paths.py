@@ -117,8 +117,8 @@ def metric_name(scene: Scene) -> None:
 )
 def data_path(scene: Scene) -> None:
     (scene.world.folder / "other.csv").write_text((scene.world.code / "iris.csv").read_text())
-    scene.project({"data": CONFIG["data"] | {"args": {"path": "../other.csv", "target": "species"}}})
-    scene.train()
+    data = CONFIG["data"] | {"args": {"path": "../other.csv", "target": "species"}}
+    scene.attempt("create_project", name=NAME, intent="x", goal=GOAL, config=CONFIG | {"data": data})
 
 
 @cheat(
@@ -131,8 +131,10 @@ def data_path(scene: Scene) -> None:
 )
 def data_link(scene: Scene) -> None:
     (scene.world.folder / "other.csv").write_text((scene.world.code / "iris.csv").read_text())
-    (scene.world.code / "link.csv").symlink_to(scene.world.folder / "other.csv")
+    (scene.world.code / "link.csv").symlink_to(scene.world.code / "iris.csv")
     scene.project({"data": CONFIG["data"] | {"args": {"path": "link.csv", "target": "species"}}})
+    (scene.world.code / "link.csv").unlink()
+    (scene.world.code / "link.csv").symlink_to(scene.world.folder / "other.csv")
     scene.train()
 
 
@@ -147,8 +149,8 @@ def data_link(scene: Scene) -> None:
 )
 def code_path(scene: Scene) -> None:
     (scene.world.folder / "other.py").write_text((scene.world.code / "flower_model.py").read_text())
-    scene.project({"model": {"use": "../other.py:Net"}})
-    scene.train()
+    model = {"use": "../other.py:Net", "args": {"width": 16}}
+    scene.attempt("create_project", name=NAME, intent="x", goal=GOAL, config=CONFIG | {"model": model})
 
 
 @cheat(

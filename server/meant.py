@@ -1,0 +1,230 @@
+"""What the arguments of a call mean: names and values in another form, where only one reading fits, and the next call.
+
+The configuration's own keys are read below this, by `trainer/config`; here are the tools' arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+
+from trainwright.trainer.config.elsewhere import known_elsewhere
+from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
+from trainwright.trainer.config.goal import goal_as_meant, nearest_goal
+from trainwright.trainer.config.meant_values import as_meant, fits, fixed_values, from_text, number_in
+from trainwright.trainer.config.near import folded, near, same
+from trainwright.trainer.config.overlay import equal, shown
+
+OTHER_NAMES = {
+    "project": ("project_name", "project_id", "name"),
+    "name": ("project", "project_name"),
+    "intent": ("description", "purpose", "about", "goal_description"),
+    "run_id": ("run", "id", "run_name", "runid"),
+    "run_ids": ("runs", "ids", "run_id", "run"),
+    "study_id": ("study", "id", "search_id"),
+    "kind": ("type", "run_kind", "run_type", "mode"),
+    "phase": ("gate", "phase_name", "gate_name"),
+    "changes": ("config", "configuration", "overrides", "values", "settings", "updates", "params"),
+    "config": ("configuration", "changes", "settings", "overrides", "training_config"),
+    "template": ("base", "preset", "base_template"),
+    "limits": ("budget", "quotas"),
+    "search": ("config", "search_space", "study", "search_config"),
+    "wait_seconds": ("wait", "timeout", "timeout_seconds", "seconds", "wait_s"),
+    "after_step": ("since_step", "step"),
+    "max_steps": ("steps", "n_steps", "num_steps"),
+    "metric": ("metrics", "key"),
+    "path": ("document", "file", "name", "doc"),
+    "ask_owner": ("ask", "owner", "request"),
+    "verify": ("check",),
+    "idempotency_key": ("key", "request_id"),
+}
+"""Argument to what agents call it by mistake."""
+KINDS = {
+    "final": ("final_run", "finalrun", "production", "finalize"),
+    "baseline": ("train", "training", "base", "baseline_run", "full"),
+    "smoke": ("smoke_test", "test", "dry_run", "quick", "smoketest"),
+    "probe": ("profile", "lr_find", "lr_finder", "benchmark"),
+    "ablation": ("ablate", "ablation_study"),
+}
+ASIDE = {"wait_seconds", "after_step", "max_steps", "idempotency_key", "detail", "verify", "offset"}
+"""Arguments of which a value that cannot be read is best left out; all others are the matter of the call."""
+FREE_TEXT = {"intent", "reason"}
+INTO = ("changes", "config", "search")
+"""Arguments that hold parts of a configuration, in the order in which a stray key belongs into them."""
+
+
+def arguments_as_meant(model: type[BaseModel], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments in the schema's own words, and a sentence for each one that was written otherwise."""
+    rules = {name: _rule(about) for name, about in model.model_fields.items()}
+    placed, notes = _placed(rules, given)
+    arguments: dict[str, Any] = {}
+    for name, value in placed.items():
+        meant, said = _value(name, value, rules.get(name))
+        arguments[name] = meant
+        notes += said
+    return arguments, notes
+
+
+def mended_arguments(model: type[BaseModel], given: Mapping[str, Any], error: ValidationError) -> dict[str, Any] | None:
+    """Return the arguments of a refused call put right, checked to be taken; None where something is missing."""
+    mended = dict(given)
+    for problem in error.errors(include_url=False):
+        _mend(mended, model, problem)
+    mended, _ = arguments_as_meant(model, mended)
+    try:
+        model.model_validate(mended)
+    except ValidationError:
+        return None
+    return mended
+
+
+def instead(value: Any, others: Mapping[str, str]) -> Any:
+    """Return a value with names in it replaced by the ones that were meant."""
+    if isinstance(value, dict):
+        return {key: instead(item, others) for key, item in value.items()}
+    if isinstance(value, list):
+        return [instead(item, others) for item in value]
+    return others.get(value, value) if isinstance(value, str) else value
+
+
+def _rule(about: Any) -> Any:
+    return Annotated[about.annotation, *about.metadata] if about.metadata else about.annotation
+
+
+def _placed(rules: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Put arguments under the name that they have here; those that belong into another one, into that."""
+    placed: dict[str, Any] = {name: value for name, value in given.items() if name in rules}
+    notes: list[str] = []
+    for name, value in given.items():
+        if name in rules:
+            continue
+        free = [known for known in rules if known not in placed]
+        called = (one for one in free if folded(name) in map(folded, OTHER_NAMES.get(one, ())))
+        ours = same(name, free) or next(called, None)
+        if ours is not None:
+            placed[ours] = value
+            notes.append(f"{name} taken as {ours}")
+            continue
+        into = _into(rules, name, placed)
+        if into is None:
+            placed[name] = value
+        else:
+            holder, key = into
+            held = placed.get(holder)
+            held = from_text(held) if isinstance(held, str) else held
+            placed[holder] = {**(held if isinstance(held, dict) else {}), key: value}
+            notes.append(f"{name} {shown(value)} taken as {key} of {holder}")
+    return placed, notes
+
+
+def _into(rules: Mapping[str, Any], name: str, placed: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return the argument that a stray key of a goal or of a configuration belongs into, and its key there."""
+    if "goal" in rules:
+        of_goal = next((key for key, others in GOAL_KEYS.items() if folded(name) in {key, *map(folded, others)}), None)
+        if of_goal is not None and isinstance(placed.get("goal", {}), dict):
+            return "goal", of_goal
+    holder = next((one for one in INTO if one in rules), None)
+    known = known_elsewhere(name.rsplit(".", maxsplit=1)[-1])
+    if holder is None or not known or not (isinstance(placed.get(holder), dict | str) or placed.get(holder) is None):
+        return None
+    key = name
+    if holder == "search":
+        inner = [one.removeprefix("search.") for one in known if one.startswith("search.")]
+        return (holder, inner[0]) if inner else None
+    return holder, key
+
+
+def _value(name: str, given: Any, rule: Any) -> tuple[Any, list[str]]:
+    """Return the value of one argument as it is meant."""
+    if rule is None or given is None:
+        return given, []
+    sections = list(_sections(rule))
+    if name == "goal" and sections:
+        return goal_as_meant(given)
+    value = from_text(given) if isinstance(given, str) and (sections or fits(rule, {})) else given
+    if sections and isinstance(value, dict):
+        value = _section(sections[0], value)
+    elif isinstance(value, str) and not sections:
+        value = _text(name, value, rule)
+    elif not fits(rule, value):
+        value = as_meant(rule, value)
+    if name == "wait_seconds":
+        value = _clamped(value)
+    if name == "limits" and isinstance(value, dict):
+        value = _limits(value)
+    is_same = equal(value, given) or (isinstance(given, str) and from_text(given) == value)
+    return value, [] if is_same else [f"{name} {shown(given)} taken as {shown(value)}"]
+
+
+def _text(name: str, given: str, rule: Any) -> Any:
+    value: Any = given if name in FREE_TEXT else given.strip()
+    if fits(rule, value):
+        return value
+    other = next((kind for kind, names in KINDS.items() if folded(value) in map(folded, names)), None)
+    return other if name == "kind" and other is not None else as_meant(rule, value)
+
+
+def _clamped(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return min(max(value, 0), 50) if is_number else value
+
+
+def _section(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        ours = same(key, model.model_fields) or key
+        rule = _rule(model.model_fields[ours]) if ours in model.model_fields else None
+        meant = value if rule is None else as_meant(rule, from_text(value) if isinstance(value, str) else value)
+        if ours == "limits" and isinstance(meant, dict):
+            meant = _limits(meant)
+        if ours == "goal" and not isinstance(meant, dict):
+            meant = {"target": _number(meant)}
+        found[ours] = meant
+    return found
+
+
+def _limits(given: dict[str, Any]) -> dict[str, Any]:
+    """Return limits with names as ours are written, and numbers for texts that are numbers."""
+    return {re.sub(r"[\s-]+", "_", str(name).strip().lower()): _number(value) for name, value in given.items()}
+
+
+def _number(given: Any) -> Any:
+    number = number_in(given) if isinstance(given, str) else None
+    return given if number is None else number
+
+
+def _sections(rule: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(rule, type) and issubclass(rule, BaseModel):
+        yield rule
+    elif get_origin(rule) is not None:
+        for part in get_args(rule)[:1] if get_origin(rule) is Annotated else get_args(rule):
+            yield from _sections(part)
+
+
+def _mend(mended: dict[str, Any], model: type[BaseModel], problem: Mapping[str, Any]) -> None:
+    """Put one broken argument right, as near as can be to what was given."""
+    name, *inner = [str(part) for part in problem["loc"]] or [""]
+    kind, context = problem["type"], problem.get("ctx", {})
+    about = model.model_fields.get(name)
+    rule = _rule(about) if about is not None else None
+    if name == "goal":
+        goal = nearest_goal(mended.get("goal"))
+        mended |= {"goal": goal} if goal is not None else {}
+    elif kind == "extra_forbidden" and not inner:
+        value = mended.pop(name, None)
+        meant = near(name, [known for known in model.model_fields if known not in mended])
+        mended |= {meant[0]: value} if meant else {}
+    elif kind == "extra_forbidden" and isinstance(mended.get(name), dict):
+        mended[name] = {key: value for key, value in mended[name].items() if key != inner[-1]}
+    elif kind in {"greater_than_equal", "less_than_equal"} and not inner:
+        mended[name] = context["ge" if kind == "greater_than_equal" else "le"]
+    elif kind == "literal_error" and isinstance(mended.get(name), str):
+        meant = near(mended[name], fixed_values(rule), cutoff=0.75)
+        mended |= {name: meant[0]} if meant else {}
+    elif kind in {"too_long", "string_too_long"} and not inner and name in mended:
+        mended[name] = mended[name][: context["max_length"]]
+    elif name in ASIDE and not inner:
+        mended.pop(name, None)

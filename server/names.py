@@ -1,0 +1,50 @@
+"""Unknown tools and prompts: a protocol error with the nearest name, and nothing on stderr.
+
+The SDK answers an unknown tool as a failed call, and logs an unknown prompt with its traceback.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
+
+from trainwright.server.desk import Desk
+from trainwright.trainer.config.near import near
+
+SHOWN_CHARACTERS = 80
+
+
+class NamingServer(MCPServer[Desk]):
+    """The SDK's server, which says what was perhaps meant."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Desk, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool. Raises MCPError (invalid parameters) where there is none of this name."""
+        known = [tool.name for tool in await self.list_tools()]
+        if name not in known:
+            _refuse("tool", name, known)
+        return await super().call_tool(name, arguments, context)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Desk, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """Fill in a prompt. Raises MCPError (invalid parameters) where there is none of this name."""
+        known = [prompt.name for prompt in await self.list_prompts()]
+        if name not in known:
+            _refuse("prompt", name, known)
+        return await super().get_prompt(name, arguments, context)
+
+
+def _refuse(what: str, name: str, known: list[str]) -> NoReturn:
+    shown, nearest = name[:SHOWN_CHARACTERS], next(iter(near(name, known)), None)
+    hint = f"did you mean `{nearest}`? " if nearest else ""
+    raise MCPError(
+        code=INVALID_PARAMS,
+        message=f"There is no {what} `{shown}`; {hint}The {what}s are: {', '.join(known)}.",
+        data={what: shown, "nearest": nearest, "known": known},
+    )

@@ -1,0 +1,50 @@
+"""A study says how long it takes by measured runs, and can be stopped: the project goes on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study
+from trainwright.tools.ledger import entries
+from trainwright.tools.training_orchestrator import wait_for_run
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.records import runs_of
+from trainwright.trainer.errors import ConflictError
+
+NAME = "flowers"
+SEARCH = {
+    "trials": 4,
+    "confirmation_repeats": 3,
+    "pruning": {"name": "none"},
+    "space": {"optimizer.learning_rate": {"type": "float", "low": 0.001, "high": 0.1, "log": True}},
+}
+
+
+@pytest.mark.requirement("TUNE-5", "PHASE-10")
+def test_a_study_is_estimated_by_measured_seconds_and_stopped_and_the_project_goes_on(
+    at: Callable[[str], Workspace],
+) -> None:
+    workspace = at("diagnosed")
+    with workspace.session() as session:
+        baseline = Evidence(session, workspace, NAME).baseline
+    assert baseline is not None
+    seconds = float(baseline.summary["train_seconds"])
+    begun = start_study(workspace, NAME, search=SEARCH)
+    assert begun.estimated_seconds == round(seconds * (4 + 2 * 3), 1), "trials, and two repetitions for each seed"
+
+    with pytest.raises(ConflictError, match="belongs to project 'flowers', not to 'other'"):
+        stop_study(workspace, begun.study_id, project="other")
+    stopped = stop_study(workspace, begun.study_id, project=NAME)
+    assert (stopped.state, stopped.estimated_seconds) == ("stopped", None)
+    assert stopped.next is not None
+    assert stopped.next.tool == "pass_gate", "the baseline meets the goal: the search is no longer needed"
+    with workspace.session() as session:
+        assert entries(session, NAME, "study")[-1][1] == {"study_id": begun.study_id, "state": "stopped"}
+        left = [run.id for run in runs_of(session, NAME) if run.study == begun.study_id]
+    for run_id in left:
+        while not (view := wait_for_run(workspace, run_id)).is_ended:
+            pass
+        assert view.stop_reason in {"study_stopped", "completed"}, view

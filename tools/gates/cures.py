@@ -1,0 +1,158 @@
+"""What was tried against an alert, and what it came to: read from the ledger's diagnoses and configurations.
+
+A fix that was tried and did not clear its alert is not proposed again; what is left then is the owner's to accept.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.owner.grants import DECISION, accepted_alerts
+from trainwright.tools.owner.requests import REQUEST
+from trainwright.trainer.config import flatten, parse_config
+from trainwright.trainer.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+
+RANK = {"critical": 0, "warning": 1, "info": 2}
+
+
+class Tried(BaseModel):
+    """One fix of an alert that a later baseline was trained with."""
+
+    model_config = ConfigDict(frozen=True)
+
+    fix: str
+    changes: dict[str, Any]
+    before: float | None
+    """What the alert measured without the fix; None where that was not finite."""
+    after: float | None
+    """What it measured with the fix; None where that was not finite, or the alert was gone."""
+    value_before: float | None
+    """The metric that the run was judged by, at its best epoch."""
+    value_after: float | None
+    cleared: bool
+    """Whether the alert was gone, or less severe."""
+
+    def __str__(self) -> str:
+        """In a few words: `clip_gradients (100 -> 90, r2 0.3 -> 0.2)`."""
+        measured = "cleared" if self.cleared else f"{_number(self.before)} -> {_number(self.after)}"
+        return f"{self.fix} ({measured}; best value {_number(self.value_before)} -> {_number(self.value_after)})"
+
+
+def tried(evidence: Evidence, alert: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
+    """Return the alert's fixes that were tried on this project's baselines, in order, each with its latest outcome.
+
+    Args:
+        new: body of a diagnosis that does not stand in the ledger yet.
+    """
+    bodies = [body for _, body in evidence.entries("diagnosis")] + ([new] if new else [])
+    diagnosed = list({body["run_id"]: body for body in bodies}.values())
+    values = {body["run_id"]: _values(evidence, body["run_id"]) for body in diagnosed}
+    found: dict[str, Tried] = {}
+    for place, before in enumerate(diagnosed):
+        raised = _alert(before, alert)
+        for fix in raised["fixes"] if raised else []:
+            later = (body for body in diagnosed[place + 1 :] if _holds(fix["changes"], values[body["run_id"]]))
+            if fix["changes"] and (after := next(later, None)) is not None:
+                found[fix["id"]] = _outcome(fix, alert, before, after)
+    return list(found.values())
+
+
+def untried(alert: dict[str, Any], done: list[Tried]) -> list[dict[str, Any]]:
+    """Return the alert's fixes with changes, without those that were tried and did not clear it."""
+    in_vain = {one.fix for one in done if not one.cleared}
+    return [fix for fix in alert["fixes"] if fix["changes"] and fix["id"] not in in_vain]
+
+
+def open_alerts(evidence: Evidence, alerts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the critical alerts that the owner has not accepted, and the ids of those that the owner has."""
+    critical = [alert for alert in alerts if alert["severity"] == "critical"]
+    accepted = accepted_alerts(evidence.grants)
+    return [one for one in critical if one["id"] not in accepted], [
+        one["id"] for one in critical if one["id"] in accepted
+    ]
+
+
+def accepted_open(evidence: Evidence) -> list[str]:
+    """Return the ids of the critical alerts that are open on the baseline and that the owner accepts."""
+    run_id = evidence.baseline.id if evidence.baseline is not None else None
+    own = [body for _, body in evidence.entries("diagnosis") if body["run_id"] == run_id]
+    return open_alerts(evidence, own[-1]["alerts"])[1] if own else []
+
+
+def told(evidence: Evidence, alert: dict[str, Any]) -> str:
+    """Return the alert's id, with what was tried against it in vain."""
+    done = [str(one) for one in tried(evidence, alert["id"]) if not one.cleared]
+    return f"{alert['id']} (tried without clearing it: {', '.join(done)})" if done else str(alert["id"])
+
+
+def cure(evidence: Evidence, alert: dict[str, Any]) -> NextCall:
+    """Name the first fix that was not tried in vain; without one, what the owner may accept and the agent may read."""
+    fixes = untried(alert, tried(evidence, alert["id"]))
+    if fixes:
+        why = f"{alert['id']}: {fixes[0]['text']} Then train the baseline again."
+        return evidence.call("configure", why, changes=fixes[0]["changes"])
+    advice = " ".join(fix["text"] for fix in alert["fixes"] if not fix["changes"])
+    state = _request(evidence, alert["id"])
+    if state is None:
+        why = (
+            f"no fix is left to try that a key can make; the owner may accept the alert. Advice for your code: {advice}"
+        )
+        return evidence.call("configure", why.strip(), ask_owner={"alert": alert["id"]})
+    if state == "pending":
+        return evidence.call("project_status", f"the owner is asked to accept {alert['id']}: `trainwright approve`")
+    why = f"the owner does not accept {alert['id']}; the code has to change: {advice}"
+    return NextCall(tool="read_document", arguments={"path": alert["document"]}, why=why)
+
+
+def _request(evidence: Evidence, alert: str) -> str | None:
+    """Return whether the owner was asked to accept an alert: pending, answered (not granted, or lapsed), or None."""
+
+    def named(body: dict[str, Any]) -> bool:
+        wish = body.get("wish") or {}
+        return wish.get("kind") == "alert" and wish.get("name") == alert
+
+    if any(named(body) for _, body in evidence.entries(DECISION)):
+        return "answered"
+    return "pending" if any(named(body) for _, body in evidence.entries(REQUEST)) else None
+
+
+def _alert(body: dict[str, Any], alert: str) -> dict[str, Any] | None:
+    return next((one for one in body["alerts"] if one["id"] == alert), None)
+
+
+def _values(evidence: Evidence, run_id: str) -> dict[str, Any]:
+    """Return the dotted values of the configuration that a run was trained with, by the ledger."""
+    digest = evidence.facts.started.get(run_id, {}).get("config_digest")
+    kept = next((body for body in evidence.facts.configurations.values() if body["digest"] == digest), None)
+    try:
+        return flatten(parse_config(kept["values"]).model_dump(mode="json")) if kept is not None else {}
+    except ConfigurationError:  # an earlier release's, which does not fit the schema any more
+        return {}
+
+
+def _holds(changes: dict[str, Any], values: dict[str, Any]) -> bool:
+    return all(key in values and values[key] == value for key, value in changes.items())
+
+
+def _outcome(fix: dict[str, Any], alert: str, before: dict[str, Any], after: dict[str, Any]) -> Tried:
+    first, then = _alert(before, alert), _alert(after, alert)
+    assert first is not None, "the fix is one of this alert's"  # noqa: S101
+    return Tried(
+        fix=fix["id"],
+        changes=fix["changes"],
+        before=first["measured"],
+        after=then["measured"] if then else None,
+        value_before=before["assessment"].get("best_value"),
+        value_after=after["assessment"].get("best_value"),
+        cleared=then is None or RANK[then["severity"]] > RANK[first["severity"]],
+    )
+
+
+def _number(value: float | None) -> str:
+    return "not finite" if value is None else f"{value:.4g}"

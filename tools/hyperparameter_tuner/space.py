@@ -1,0 +1,164 @@
+"""The search that is asked for: read as it is meant, and checked as a whole before anything is started."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, parse_config, settle
+from trainwright.trainer.config.meant import SPACE, meant_by
+from trainwright.trainer.config.objectives import MEASURING
+from trainwright.trainer.config.search import Choices, Range
+from trainwright.trainer.errors import ConfigurationError
+
+OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
+UNSEARCHABLE = (
+    "seed", "code_root", "data", "task.use", "loss", "target_scaling", "metrics", "returns", "training.device",
+    "selection", "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging",
+    *OBJECTIVE_MEASURES,
+)  # fmt: skip
+"""Keys that decide what is learned and how a result is judged, or that change nothing about it."""
+DOCUMENT = "phases/optimization/workflow.md"
+RATIO = 1000
+"""Of a range's ends, where the lower one must be above 0 and was not."""
+ALMOST = 0.99
+"""Share of a range that is left where its upper end is just not allowed."""
+EXAMPLE: dict[str, Any] = {
+    "trials": 20,
+    "space": {"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 1e-2, "log": True}},
+}
+
+
+def with_search(
+    values: dict[str, Any], search: dict[str, Any] | None
+) -> tuple[dict[str, Any], TrainingConfig, list[str]]:
+    """Return the configuration with the search that is asked for, and how that was read.
+
+    One with a space of its own takes the place of the configuration's; one without is laid over it.
+
+    Raises:
+        ConfigurationError: the search breaks the schema; the remedy gives it whole.
+    """
+    if search is None:
+        return values, parse_config(values), []
+    base = {name: value for name, value in values.items() if name != "search"}
+    leaves = meant_by({"search": search}, base).leaves
+    asked = {"search": search}
+    if not any(path[: len(SPACE)] == SPACE for path in leaves) and "search" in values:
+        base = values
+    try:
+        settled = settle(asked, base, argument="search", nested=True)
+    except ConfigurationError as error:
+        _amend(error, asked, base)
+        raise
+    return settled.values, settled.config, settled.notes
+
+
+def checked_search(search: SearchSection | None, values: dict[str, Any], project: str, *, given: bool) -> SearchSection:
+    """Return the search, every key and end of its space held against the configuration.
+
+    Args:
+        given: whether the call gave it; otherwise it is the configuration's.
+
+    Raises:
+        ConfigurationError: there is none, or it cannot be searched; the remedy is the same search without what is
+            wrong, or with it put right.
+    """
+    if search is None:
+        raise ConfigurationError(
+            "The configuration has no `search` section, and none was given.",
+            remedy=f"start_tuning(project='{project}', search={json.dumps(EXAMPLE)})",
+            document=DOCUMENT,
+            details={"amend": {"search": EXAMPLE}},
+        )
+    _check_comparable(values)
+    problems: list[str] = []
+    space: dict[str, Any] = {}
+    for key, range_ in search.space.items():
+        text, mended = _checked_range(key, range_, values)
+        problems += [text] if text else []
+        space |= mended
+    if problems:
+        raise _refusal(problems, space, values, project, given=given)
+    return search
+
+
+def _checked_range(key: str, range_: Range, values: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
+    """Return what is wrong with a range, and what to search over instead: nothing, another key, or other ends."""
+    whole = range_.model_dump(mode="json")
+    held = next((name for name in UNSEARCHABLE if f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.")), None)
+    if held is not None:
+        return f"`{key}` cannot be searched over: `{held}` decides how results are judged, or has no part in them.", {}
+    ends = range_.choices if isinstance(range_, Choices) else [range_.low, range_.high]
+    for end in ends:
+        try:
+            parse_config(apply_changes(values, {key: end}))
+        except ConfigurationError as error:
+            mended = _mended_range(key, whole, end, error.details.get("changes", {}))
+            hint = "".join(f" Search over `{name}` instead of `{key}`." for name in mended if name != key)
+            return f"The search space is not valid at `{key}` = {end!r}: {error.message}{hint}", mended
+    return None, {key: whole}
+
+
+def _mended_range(key: str, whole: dict[str, Any], end: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the range for the key that was meant, or with the end that is allowed; nothing where neither is known."""
+    meant = [name for name, value in changes.items() if value == end and name != key]
+    if meant:
+        return {meant[0]: whole}
+    if "choices" in whole:
+        kept = [choice for choice in whole["choices"] if choice != end]
+        return {key: {**whole, "choices": kept}} if len(kept) > 1 else {}
+    low, high = whole["low"], whole["high"]
+    nearest = changes.get(key)
+    if end == low:
+        low = nearest if nearest is not None else high / RATIO
+    else:
+        high = nearest if nearest is not None else low + (high - low) * ALMOST
+    return {key: {**whole, "low": low, "high": high}} if low < high else {}
+
+
+def _refusal(
+    problems: list[str], space: dict[str, Any], values: dict[str, Any], project: str, *, given: bool
+) -> ConfigurationError:
+    """Return the error with the search put right, as the argument or as the configuration's own."""
+    rest = values.get("search", {})
+    whole = {**rest, "space": space or EXAMPLE["space"]}
+    if given:
+        details: dict[str, Any] = {"amend": {"search": whole}}
+    else:
+        arguments = {"project": project, "changes": {"search": None} if not space else {"search.space": space}}
+        details = {"next": {"tool": "configure", "arguments": arguments}}
+    return ConfigurationError(
+        "; ".join(problems),
+        remedy=f"start_tuning(project={project!r}, search={json.dumps(whole)}): single keys of the model, task.args, "
+        "optimizer, schedule, loader or training sections, of which both ends (or every choice) are valid.",
+        document=DOCUMENT,
+        details=details,
+    )
+
+
+def _amend(error: ConfigurationError, asked: dict[str, Any], base: dict[str, Any]) -> None:
+    """Let the remedy give the search alone; one that lacks a space gets an example of one."""
+    amend = error.details.get("amend")
+    if amend is not None:
+        error.details["amend"] = {"search": amend["search"].get("search")}
+        return
+    leaves = meant_by(asked, base).leaves
+    has_space = any(path[: len(SPACE)] == SPACE for path in leaves)
+    rest = {
+        path[1]: value for path, value in leaves.items() if path[:1] == ("search",) and len(path) == 2 and path != SPACE
+    }
+    if not has_space:
+        error.details["amend"] = {"search": {**rest, "space": EXAMPLE["space"]}}
+
+
+def _check_comparable(values: dict[str, Any]) -> None:
+    """Refuse to search by the contrastive loss: batch, temperature and views decide how large it is."""
+    config = parse_config(values)
+    if config.objective.name == "contrastive" and config.selection.metric == "loss":
+        raise ConfigurationError(
+            "The contrastive loss cannot be searched by: it compares the samples of a batch, so loader.batch_size, "
+            "objective.temperature and objective.augmentation decide how large it is, whatever was learned.",
+            remedy="Make a project whose goal is linear_probe_accuracy, on data with labels.",
+            document=DOCUMENT,
+        )

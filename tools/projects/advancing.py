@@ -1,0 +1,260 @@
+"""Going on with a project by its own `next`, until something is to be decided.
+
+It starts what the phases ask for, waits, passes gates and diagnoses. It never chooses: no configuration, no search, no
+conclusion, no question to the owner. Each step is the operation that the call of the same name is, with the same
+permits and checks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.hyperparameter_tuner import study_status
+from trainwright.tools.projects.diagnosis import diagnose
+from trainwright.tools.projects.passing import pass_gate
+from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_status
+from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.training_orchestrator.views import FailureView
+from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_orchestrator import RunView
+    from trainwright.tools.workspace import Workspace
+
+LONGEST_SECONDS = 50.0
+MOST_STEPS = 20
+Ended = Literal["finished", "decision", "failure", "refusal", "alert", "wait"]
+FOLLOWED = {
+    "start_training": {"project", "kind"},
+    "run_status": {"run_id", "wait_seconds"},
+    "tuning_status": {"study_id", "wait_seconds"},
+    "pass_gate": {"project", "phase"},
+    "diagnose_run": {"project", "run_id"},
+    "verify_reproducibility": {"project", "run_id"},
+    "export_model": {"project", "run_id"},
+}
+"""Calls that leave nothing to decide, with the arguments that they may have."""
+
+
+class Advance(Answer):
+    """What was done for a project without anybody's decision."""
+
+    project: str
+    steps: list[str]
+    """What was done, in order."""
+    ended: Ended
+    """Why it went no further: finished, a decision, failure or refusal, a new alert, or the wait was over."""
+    phase: str
+    final_model: str | None = None
+    """Its folder, once the project is finished."""
+    reason: str | None = None
+    """Of a refusal: what was refused, and what is required."""
+    failure: FailureView | None = None
+    alerts: list[AlertLine] = Field(default_factory=list)
+    """That were raised meanwhile."""
+
+
+@dataclass
+class _Way:
+    """What has been done so far, and what that leads to."""
+
+    workspace: Workspace
+    project: str
+    until: float
+    should_stop: Callable[[], bool]
+    said: Callable[[str], None]
+    known: set[str]
+    """Alerts that were open before."""
+    steps: list[str] = field(default_factory=list)
+    ended: Ended | None = None
+    reason: str | None = None
+    failure: FailureView | None = None
+    alerts: list[AlertLine] = field(default_factory=list)
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self.until - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        return self.seconds_left == 0 or self.should_stop() or len(self.steps) >= MOST_STEPS
+
+    def note(self, line: str) -> None:
+        self.steps.append(line)
+        self.said(line)
+
+
+def advance(
+    workspace: Workspace,
+    project: str,
+    wait_seconds: float = LONGEST_SECONDS,
+    *,
+    should_stop: Callable[[], bool] = lambda: False,
+    said: Callable[[str], None] = lambda _: None,
+) -> Advance:
+    """Follow the project's `next` until something is to be decided, at the latest when the wait is over (50 s).
+
+    Args:
+        should_stop: asked before each step and while waiting; what was started goes on.
+        said: hears each step when it is done.
+
+    Raises:
+        NotFoundError: no such project.
+        TrainwrightError: the first step was refused; nothing was done.
+    """
+    status = _status(workspace, project)
+    until = time.monotonic() + min(max(wait_seconds, 0.0), LONGEST_SECONDS)
+    way = _Way(workspace, project, until, should_stop, said, known={alert.id for alert in status.alerts})
+    call = _followed(way, status.next)
+    return _answer(way, call)
+
+
+def _followed(way: _Way, call: NextCall | None) -> NextCall | None:
+    """Make the calls one after another; return the one that is next when it goes no further."""
+    made: list[NextCall] = []
+    while call is not None and way.ended is None:
+        if not _is_followed(call) or call in made:
+            way.ended = "decision"
+        elif way.is_over:
+            way.ended = "wait"
+        else:
+            made.append(call)
+            call = _made(way, call)
+    return call
+
+
+def _is_followed(call: NextCall) -> bool:
+    """Whether the call leaves nothing to decide: of these tools, with no argument of choice, and no missed goal."""
+    return call.tool in FOLLOWED and set(call.arguments) <= FOLLOWED[call.tool]
+
+
+def _made(way: _Way, call: NextCall) -> NextCall | None:
+    try:
+        return STEPS[call.tool](way, call.arguments)
+    except TrainwrightError as error:
+        if not way.steps:
+            raise
+        way.ended, way.reason = "refusal", f"{error.message} Remedy: {error.remedy}"
+        following = error.details.get("next")
+        return NextCall.model_validate(following) if following else _status(way.workspace, way.project).next
+
+
+def _run(way: _Way, view: RunView) -> NextCall | None:
+    """Wait for a run's end, and say what it came to."""
+    while not view.is_ended and not way.is_over and not _new_alerts(way, view):
+        view = wait_for_run(way.workspace, view.run_id, way.seconds_left, should_stop=way.should_stop)
+    way.note(f"{view.run_id}: {', '.join(_came_to(view))}")
+    way.alerts += [line for line in _lines(view) if line.id not in way.known]
+    way.failure = view.failure
+    if view.is_ended and view.state is not RunState.COMPLETED:
+        way.ended = "failure"
+    elif way.alerts:
+        way.ended = "alert"
+    elif not view.is_ended:
+        way.ended = "wait"
+    return view.next
+
+
+def _came_to(view: RunView) -> list[str]:
+    """Return state, best value and result of a run, in few words."""
+    told = [view.state.value] if view.is_ended else [view.state.value, f"step {view.step}"]
+    if view.best and isinstance(view.best.get("value"), int | float):
+        told.append(f"best {view.best['metric']} {view.best['value']:.4g}")
+    for name, value in (view.result or {}).items():
+        inner = value if isinstance(value, dict) else {"": value}
+        figures = {key: one for key, one in inner.items() if isinstance(one, bool | int | float)}
+        told += [f"{name} {key} {_figure(one)}".replace("  ", " ") for key, one in figures.items()]
+    return told
+
+
+def _figure(value: bool | float) -> str:
+    return str(value).lower() if isinstance(value, bool) else f"{value:.4g}"
+
+
+def _new_alerts(way: _Way, view: RunView) -> bool:
+    return any(line.id not in way.known for line in _lines(view))
+
+
+def _lines(view: RunView) -> list[AlertLine]:
+    told = [alert for alert in view.alerts if alert.severity != "info"]
+    return [AlertLine(run_id=view.run_id, **alert.model_dump(include=set(AlertLine.model_fields))) for alert in told]
+
+
+def _start(way: _Way, arguments: dict[str, Any], kind: RunKind | None = None) -> NextCall | None:
+    """Start a run of the kind, by default the one that the call names, and wait for its end."""
+    chosen = kind or RunKind(arguments["kind"])
+    return _run(way, start_run(way.workspace, way.project, chosen, source_run=arguments.get("run_id")))
+
+
+def _watch(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
+    view = wait_for_run(way.workspace, arguments["run_id"], way.seconds_left, should_stop=way.should_stop)
+    return _run(way, view)
+
+
+def _study(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
+    view = study_status(way.workspace, arguments["study_id"], way.seconds_left, should_stop=way.should_stop)
+    way.note(f"{view.study_id}: {view.state}, {view.trials_done}/{view.trials_total} trials")
+    if not view.is_ended:
+        way.ended = "wait"
+    elif view.state != "completed":
+        way.ended = "failure"
+        way.reason = (view.failure or {}).get("message")
+    return view.next
+
+
+def _pass(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
+    answer = pass_gate(way.workspace, way.project, arguments.get("phase"))
+    way.note(f"{answer.phase} {answer.outcome}; {answer.checks_met} of {len(answer.checks)} checks met")
+    if answer.now_in == "finished":
+        way.ended = "finished"
+    return answer.next
+
+
+def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
+    answer = diagnose(way.workspace, way.project, arguments.get("run_id"))
+    way.note(f"{answer.run_id} diagnosed: {answer.fit} fit, recommendation {answer.recommendation}; {answer.report}")
+    return answer.next
+
+
+STEPS: dict[str, Callable[[_Way, dict[str, Any]], NextCall | None]] = {
+    "start_training": _start,
+    "run_status": _watch,
+    "tuning_status": _study,
+    "pass_gate": _pass,
+    "diagnose_run": _diagnose,
+    "verify_reproducibility": partial(_start, kind=RunKind.REPLAY),
+    "export_model": partial(_start, kind=RunKind.EXPORT),
+}
+
+
+def _status(workspace: Workspace, project: str) -> ProjectStatus:
+    status = project_status(workspace, project)
+    assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
+    return status
+
+
+def _answer(way: _Way, call: NextCall | None) -> Advance:
+    status = _status(way.workspace, way.project)
+    ended = way.ended or ("finished" if status.finished else "decision")
+    if ended == "wait":
+        arguments = {"project": way.project, "wait_seconds": int(LONGEST_SECONDS)}
+        call = NextCall(tool="advance", arguments=arguments, why="what was started goes on")
+    return Advance(
+        project=way.project,
+        steps=way.steps,
+        ended=ended,
+        phase=status.phase,
+        final_model=f"{status.folder}/final_model" if status.finished else None,
+        reason=way.reason,
+        failure=way.failure,
+        alerts=way.alerts,
+        next=call,
+    )

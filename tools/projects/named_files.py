@@ -1,0 +1,100 @@
+"""Files that a configuration names: there, inside the code root, and with the callable in them. Nothing is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.config.near import near, near_matches
+from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.user_code.entry_files import entry_file
+from trainwright.trainer.user_code.paths import confine, confine_folder
+
+if TYPE_CHECKING:
+    from trainwright.trainer.config import TrainingConfig
+
+FOLDERS = ("images",)
+PATTERN = "*?["
+MAKING_NAMES = {"globals", "setattr", "exec", "vars"}
+"""Calls by which a module may define what its text does not show."""
+
+
+def require_files(changes: dict[str, Any], config: TrainingConfig, code_root: Path) -> None:
+    """Check the files that a call names; those that it leaves as they were are for the runs to find.
+
+    Args:
+        changes: what the call asks for, by dotted key.
+
+    Raises:
+        ConfigurationError: a file that is not there or lies outside the code root, or a callable that its file lacks;
+            with near matches.
+    """
+    for key, value in _texts("", changes):
+        try:
+            _check(key, value, config, code_root)
+        except ConfigurationError as error:
+            meant = error.details.get("near")
+            if meant:
+                error.details["instead"] = {value: meant}  # the server words the same call with it
+            raise
+
+
+def _texts(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield every text with its dotted key."""
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _texts(f"{key}.{place}", item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from _texts(f"{key}.{name}" if key else name, item)
+
+
+def _check(key: str, value: str, config: TrainingConfig, code_root: Path) -> None:
+    parts = key.split(".")
+    is_part = parts[-1] == "use" or parts[0] in {"loss", "metrics"}
+    if is_part and "args" not in parts and ":" in value:
+        _check_entry(value, code_root, key)
+    elif parts[:3] == ["data", "args", "path"] and config.data is not None and ":" not in config.data.use:
+        if not any(sign in value for sign in PATTERN):
+            (confine_folder if config.data.use in FOLDERS else confine)(value, code_root, key=key)
+    elif key == "model.args.path" and config.model is not None and config.model.use == "transformers":
+        confine_folder(value, code_root, key=key)
+
+
+def _check_entry(use: str, code_root: Path, key: str) -> None:
+    """Check that the entry's file lies under the code root and has the callable."""
+    place, _, name = use.partition(":")
+    file = entry_file(use, code_root, key=key)
+    known = _top_names(file)
+    first = name.split(".")[0]
+    if known is None or first in known:
+        return
+    meant = near(first, known)
+    raise ConfigurationError(
+        f"`{key}` = {use!r}: {file.name} has no {first!r}.{near_matches(first, known)}",
+        remedy=f"Name one of: {', '.join(sorted(known)[:20]) or 'no public names'}.",
+        document="configs/your_code.md",
+        details={"near": f"{place}:{meant[0]}"} if meant else {},
+    )
+
+
+def _top_names(file: Path) -> set[str] | None:
+    """Return the names that a module defines at its top; None where only running it could tell."""
+    try:
+        tree = ast.parse(file.read_bytes(), filename=str(file))
+    except (SyntaxError, ValueError, RecursionError, OSError):  # the smoke run tells it with the line
+        return None
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(alias.asname or alias.name).split(".")[0] for alias in node.names}
+    makes_names = any(isinstance(node, ast.Name) and node.id in MAKING_NAMES for node in ast.walk(tree))
+    return None if "*" in names or makes_names or "__getattr__" in names else names

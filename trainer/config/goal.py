@@ -1,0 +1,132 @@
+"""What a project's goal means: a metric, its direction, and a target that can be reached."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from trainwright.trainer.config.elsewhere import OF_VALIDATION, our_name
+from trainwright.trainer.config.meant_values import from_text, number_in
+from trainwright.trainer.config.near import folded, near
+from trainwright.trainer.config.overlay import equal, shown
+
+MAXIMIZE, MINIMIZE = "maximize", "minimize"
+DIRECTIONS = (MAXIMIZE, MINIMIZE)
+MEASURED = {
+    **dict.fromkeys(("accuracy", "balanced_accuracy", "f1", "auc", "mean_iou"), (MAXIMIZE, 0.0, 1.0)),
+    **dict.fromkeys(("linear_probe_accuracy", "robust_accuracy"), (MAXIMIZE, 0.0, 1.0)),
+    "r2": (MAXIMIZE, -math.inf, 1.0),
+    "mae": (MINIMIZE, 0.0, math.inf),
+    "perplexity": (MINIMIZE, 1.0, math.inf),
+    "bits_per_byte": (MINIMIZE, 0.0, math.inf),
+    "loss": (MINIMIZE, -math.inf, math.inf),
+    "robust_loss": (MINIMIZE, -math.inf, math.inf),
+}
+"""Each metric that Trainwright measures itself, with its better direction, lowest and highest value."""
+KEYS = {
+    "metric": ("name", "measure", "metric_name", "monitor", "key", "score_name"),
+    "direction": ("mode", "optimize", "objective", "aim", "dir", "goal_direction"),
+    "target": ("value", "threshold", "target_value", "at_least", "score", "goal", "min_value", "level"),
+}
+EXAMPLE = {"metric": "accuracy", "direction": MAXIMIZE, "target": 0.95}
+IN_WORDS = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\s*%?)")
+
+
+def goal_as_meant(given: Any) -> tuple[Any, list[str]]:
+    """Return the goal that is meant, and a sentence for each thing taken in another form; what is unclear stays."""
+    read = from_text(given) if isinstance(given, str) else given
+    if not isinstance(read, dict):
+        return given, []
+    goal = _our_keys(read)
+    if isinstance(goal.get("metric"), str):
+        goal["metric"] = metric_as_meant(goal["metric"])
+    if isinstance(goal.get("direction"), str):
+        goal["direction"] = our_name(goal["direction"], DIRECTIONS) or goal["direction"]
+    if isinstance(goal.get("target"), str):
+        number = number_in(goal["target"])
+        goal["target"] = goal["target"] if number is None else number
+    known = MEASURED.get(str(goal.get("metric")))
+    if "direction" not in goal and known is not None:
+        goal["direction"] = known[0]
+    goal = {key: goal[key] for key in (*(k for k in KEYS if k in goal), *(k for k in goal if k not in KEYS))}
+    return goal, [] if equal(goal, _sorted(read)) else [f"goal {shown(given)} taken as {shown(goal)}"]
+
+
+def metric_as_meant(given: str) -> str:
+    """Return our name of a metric, without the prefix that says that it is measured on validation."""
+    bare = given.strip()
+    stripped = next((bare[len(prefix) :] for prefix in OF_VALIDATION if bare.lower().startswith(prefix)), bare)
+    return our_name(bare, MEASURED) or our_name(stripped, MEASURED) or stripped
+
+
+def nearest_goal(given: Any) -> dict[str, Any] | None:
+    """Return a whole goal for one that cannot be meant, as near to it as can be: for a remedy, never taken silently."""
+    read = _from_words(given) if isinstance(given, str) else given
+    if not isinstance(read, dict):
+        return None
+    goal, _ = goal_as_meant(read)
+    goal = {next(iter(near(key, KEYS)), key) if key not in KEYS else key: value for key, value in goal.items()}
+    goal, _ = goal_as_meant(goal)
+    metric = goal.get("metric")
+    if not isinstance(metric, str) or not metric:
+        return None
+    known = MEASURED.get(metric) or MEASURED.get(metric.rpartition("_")[2])
+    direction = known[0] if known else goal.get("direction")
+    target = goal.get("target")
+    if direction not in DIRECTIONS or isinstance(target, bool) or not isinstance(target, int | float):
+        return None
+    return {"metric": metric, "direction": direction, "target": _reachable(target, known)}
+
+
+def why_not_meant(goal: dict[str, Any]) -> str | None:
+    """Return why a whole goal cannot be meant; None where it can."""
+    known, target = MEASURED.get(goal["metric"]), goal["target"]
+    if not math.isfinite(target):
+        return f"goal.target {target} is not a finite number"
+    if known is None:
+        return None
+    better = "more" if known[0] == MAXIMIZE else "less"
+    if goal["direction"] != known[0]:
+        return f"the goal is to {goal['direction']} {goal['metric']}, of which {better} is better"
+    if not known[1] <= target <= known[2]:
+        reach = f"lies in {known[1]:g} to {known[2]:g}".replace("-inf to", "any to").replace("to inf", "and above")
+        return f"the goal is to {goal['direction']} {goal['metric']} to {target:g}; {goal['metric']} {reach}"
+    return None
+
+
+def _reachable(target: float, known: tuple[str, float, float] | None) -> float:
+    if known is None or not math.isfinite(target) or known[1] <= target <= known[2]:
+        return target
+    if known[2] == 1.0 and 1.0 < target <= 100.0:  # in percent
+        return round(target / 100, 12)
+    return min(max(target, known[1]), known[2])
+
+
+def _from_words(given: str) -> Any:
+    """Read `97 % accuracy` and `loss below 0.1`."""
+    number = IN_WORDS.search(given)
+    words = re.findall(r"[A-Za-z][A-Za-z0-9_/]*", given)
+    named = [metric for word in words if (metric := metric_as_meant(word)) in MEASURED]
+    if number is None or not named:
+        return from_text(given)
+    return {"metric": named[0], "target": number["number"].replace(" ", "")}
+
+
+def _our_keys(given: dict[str, Any]) -> dict[str, Any]:
+    if len(given) == 1:
+        (name, value), *_ = given.items()
+        if metric_as_meant(name) in MEASURED:
+            return {"metric": name, "target": value}
+    goal: dict[str, Any] = {}
+    for key, value in given.items():
+        ours = next((ours for ours, theirs in KEYS.items() if folded(key) in {ours, *map(folded, theirs)}), key)
+        goal[key if ours in goal or (ours != key and ours in given) else ours] = value
+    metric = goal.get("metric")
+    if isinstance(metric, list) and len(metric) == 1:
+        goal["metric"] = metric[0]
+    return goal
+
+
+def _sorted(given: dict[str, Any]) -> dict[str, Any]:
+    return {key: given[key] for key in (*(k for k in KEYS if k in given), *(k for k in given if k not in KEYS))}
