@@ -14,7 +14,7 @@ import anyio
 from agent import Call, named_call, text_of
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult
-from world import ENDED, World
+from surroundings import ENDED, World
 
 MOST_CALLS = 45
 RUN_ID = re.compile(r"\b[a-z]+-[\w-]*\d{8}-\d{6}-[0-9a-f]{6}\b|/[a-z]+-\d+\b|(?<=seconds: )[\d.]+")
