@@ -31,13 +31,13 @@ def offered(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Return the value with every measured number at six significant digits; what someone set stays as it is."""
+    """Return the value without what is null, and with measured numbers at six digits; what someone set stays."""
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
     if isinstance(value, list):
         return [rounded(item) for item in value]
     if isinstance(value, dict):
-        return {key: item if key in AS_SET else rounded(item) for key, item in value.items()}
+        return {key: item if key in AS_SET else rounded(item) for key, item in value.items() if item is not None}
     return value
 
 

@@ -42,7 +42,7 @@ def create_project(
     ] = None,
     limits: Annotated[
         dict[str, Any] | None,
-        Field(description="Own limits, e.g. run_wall_clock_seconds; above the owner's they are asked for"),
+        Field(description="Own limits, e.g. run_wall_clock_seconds"),
     ] = None,
 ) -> CallToolResult:
     """Begin here: one project for one problem. The goal is fixed from now on. Refuses a configuration that breaks the

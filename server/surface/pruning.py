@@ -19,8 +19,8 @@ def prune_checkpoints(
     context: Context[Any, Any],
     project: Project,
     *,
-    keep_last: Annotated[int, Field(ge=0, description="Newest checkpoints of each run to keep")] = 0,
-    keep_best: Annotated[int, Field(ge=0, description="Best checkpoints of each run to keep")] = 0,
+    keep_last: Annotated[int, Field(ge=0, description="Of each run")] = 0,
+    keep_best: Annotated[int, Field(ge=0)] = 0,
     keep_every_n_epochs: Annotated[int | None, Field(ge=1)] = None,
     budget_bytes: Annotated[int | None, Field(ge=0, description="Delete no further than down to this")] = None,
     confirm: Annotated[str | None, Field(description="The plan to carry out, as the call without it showed")] = None,
@@ -36,5 +36,9 @@ def prune_checkpoints(
     )
     policy = wanted.at_least(workspace.settings.retention)
     answer = checkpoint_manager.prune(workspace, project, policy, confirm=confirm)
-    what = f"weights of {counted(answer.checkpoints, 'checkpoint')}, {answer.freed_bytes / 2**20:.1f} MiB"
-    return reply(answer, f"{'Deleted' if answer.deleted else 'Dry run, nothing is deleted yet'}: {what}.")
+    what = f"weights of {counted(answer.checkpoints, 'checkpoint')}, {answer.freed_bytes} bytes"
+    return reply(
+        answer,
+        f"{'Deleted' if answer.deleted else 'Dry run, nothing is deleted yet'}: {what}.",
+        said={"checkpoints", "freed_bytes"},
+    )

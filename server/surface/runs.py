@@ -33,9 +33,7 @@ async def start_training(
     template: Annotated[
         Literal["production"] | None, Field(description="For a final run: train longer, by this template")
     ] = None,
-    max_steps: Annotated[
-        int | None, Field(ge=1, description="For a smoke run: stop after so many steps; for a probe: measure so many")
-    ] = None,
+    max_steps: Annotated[int | None, Field(ge=1, description="Of a smoke run or a probe")] = None,
     idempotency_key: IdempotencyKey = None,
     wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:
@@ -103,7 +101,7 @@ async def resume_training(
     context: Context[Any, Any], project: Project, run_id: NewestRun = None, wait_seconds: WaitSeconds = 0.0
 ) -> CallToolResult:
     """Go on with a stopped or interrupted run from its newest whole checkpoint; it ends with the same weights as if
-    it had never been interrupted. Refuses completed runs, closed phases, and runs of other projects."""
+    it had never been interrupted."""
     from trainwright.tools import training_orchestrator
 
     def order(workspace: Workspace) -> RunView:

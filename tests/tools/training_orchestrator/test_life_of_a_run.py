@@ -123,7 +123,9 @@ def test_a_run_that_was_stopped_then_killed_goes_on_to_its_end(workspace: Worksp
 def test_code_that_kills_its_own_process_is_told_with_what_it_printed_last(
     workspace: Workspace, make_user_project: Callable[[str, str], None]
 ) -> None:
-    source = "import os, signal\nprint('last words', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    source = (
+        "import os, signal\nprint('last words', flush=True)\nos.kill(os.getpid(), signal.SIGKILL)\ndef build(): ...\n"
+    )
     make_user_project("selfkiller", source)
     view = until_ended(workspace, start_run(workspace, "selfkiller", RunKind.SMOKE).run_id)
     assert view.state is RunState.INTERRUPTED
