@@ -19,9 +19,10 @@ from trainwright.server.surface import TOOLS
 INSTRUCTIONS = """\
 Trainwright trains PyTorch models through five gated phases: planning, baseline, diagnostics, optimization, \
 finalization. Begin with create_project, or project_status if one exists, then follow the `next` call that every \
-answer carries. Gates open on evidence that the server measured, never on what is said; a refusal names each failed \
-check, what was measured and what to do. Training runs in the background: start calls return a run_id at once, \
-run_status waits for it. The documents are at read_document(path='SKILL.md')."""
+answer carries; advance makes those calls for you until something is to be decided. Gates open on evidence that the \
+server measured, never on what is said; a refusal names each failed check, what was measured and what to do. \
+Training runs in the background: start calls and run_status wait for it with wait_seconds. Runs are named as \
+digits/baseline-2; detail="full" shows all of an answer. The documents are at read_document(path='SKILL.md')."""
 
 
 def build_server(workspace_path: Path) -> MCPServer[Desk]:

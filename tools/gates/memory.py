@@ -18,7 +18,7 @@ from trainwright.tools.gates.replays import compared
 from trainwright.tools.gates.staleness import exemption_changes
 from trainwright.tools.owner.grants import operations
 from trainwright.tools.workspace.tables import Study
-from trainwright.trainer.config import SearchSection, config_digest, merge_changes, parse_config
+from trainwright.trainer.config import SearchSection, config_digest, parse_config, settle
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -127,7 +127,7 @@ def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
         return ""
     if unused := ignored(evidence, list(changes)):
         return f"the run makes no use of {', '.join(unused)}" if len(unused) == len(changes) else ""
-    digest = config_digest(parse_config(merge_changes(evidence.version.values, changes)))
+    digest = config_digest(settle(changes, evidence.version.values, argument="changes").config)
     if digest == evidence.config_digest:
         return "the configuration has these values already"
     held = [number for number, body in evidence.facts.configurations.items() if body["digest"] == digest]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.training_monitor.documents import FREE_SECTIONS
-from trainwright.trainer.config import merge_changes, parse_config
+from trainwright.trainer.config import settle
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _taken_out(rule: FixRule, values: dict[str, Any], keys: Sequence[str]) -> Fi
 
 def _is_valid(values: dict[str, Any], changes: dict[str, Any]) -> bool:
     try:
-        parse_config(merge_changes(values, changes))
+        settle(changes, values, argument="changes")
     except ConfigurationError:
         return False
     return True

@@ -1,6 +1,5 @@
 """The training configuration: schema, reading, changing. Free of torch, so that the server may import it."""
 
-from trainwright.trainer.config.merging import merge_changes
 from trainwright.trainer.config.overlay import flatten, split_key
 from trainwright.trainer.config.reading import (
     apply_changes,
@@ -19,7 +18,6 @@ __all__ = [
     "dump_yaml",
     "flatten",
     "load_yaml",
-    "merge_changes",
     "parse_config",
     "settle",
     "split_key",
