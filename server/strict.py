@@ -80,7 +80,7 @@ def noted(result: CallToolResult, notes: list[str]) -> CallToolResult:
     if facts is not None:
         facts = {**facts, "taken_as": [*notes, *facts.get("taken_as", [])]}
     said = TextContent(type="text", text="\n".join(f"taken_as: {note}" for note in notes))
-    return result.model_copy(update={"content": [*result.content, said], "structured_content": facts})
+    return result.model_copy(update={"content": [said, *result.content], "structured_content": facts})
 
 
 async def _named(context: Context[Any, Any], result: CallToolResult) -> CallToolResult:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.assembly.pace import steps_per_epoch
+from trainwright.trainer.assembly.told import told_of_model
 from trainwright.trainer.canonical import digest_file, digest_json
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.deepspeed import deepspeed_configuration
@@ -38,6 +39,7 @@ def resolved_evidence(session: Session) -> dict[str, Any]:
         "objective_rests_on": session.own.record,
         "judged_by": "validation_step" if session.work.validation_step else "step" if session.work.step else None,
         "inputs": "keywords" if _by_keywords(sample) else "positional",
+        "told": told_of_model(session.work),
         "parameters": sum(size for size, _ in sizes),
         "trainable_parameters": sum(size for size, trainable in sizes if trainable),
         "model_class": _class_name(type(model), session),

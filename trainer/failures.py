@@ -8,6 +8,7 @@ import sqlite3
 import zipfile
 
 from trainwright.trainer.errors import ConfigurationError, DataError, OutOfMemoryError, StorageError, TrainwrightError
+from trainwright.trainer.out_of_range import outside_range
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
 _NO_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory|bad alloc", re.IGNORECASE)
@@ -23,6 +24,7 @@ def known_failure(error: BaseException) -> TrainwrightError | None:
         _memory(error)
         or _storage(error)
         or _determinism(error)
+        or outside_range(error)
         or _label(error)
         or _loader(error)
         or _lone_sample(error)

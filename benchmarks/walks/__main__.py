@@ -13,9 +13,9 @@ import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from agent import FORMS
-from playing import figures, play
 from projects import walks
 from walk import Played
+from walking import figures, play
 
 
 def main() -> int:

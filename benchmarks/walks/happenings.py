@@ -17,8 +17,8 @@ from typing import Any
 import own_code
 from agent import Call, text_of
 from mcp.types import CallToolResult
+from surroundings import ENDED, World
 from walk import Happening
-from world import ENDED, World
 
 Moment = Callable[[World, Call, CallToolResult | None], bool]
 DISK_BYTES = 12 * 1024**2

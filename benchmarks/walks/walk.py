@@ -14,7 +14,7 @@ import anyio
 from agent import Call, named_call, text_of
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult
-from world import ENDED, World
+from surroundings import ENDED, World
 
 MOST_CALLS = 45
 RUN_ID = re.compile(r"\b[a-z]+-[\w-]*\d{8}-\d{6}-[0-9a-f]{6}\b|/[a-z]+-\d+\b|(?<=seconds: )[\d.]+")
@@ -221,5 +221,6 @@ def ended(world: World) -> str:
     finally:
         workspace.close()
     assert isinstance(status, projects.ProjectStatus)
-    way = status.gates["optimization"]
-    return "" if not status.finished else way if way in {"accepted", "concluded"} else "released"
+    told = status.reached or ""
+    below = next((way for way in ("concluded", "accepted") if f"; {way}" in told), "released")
+    return below if status.finished else ""

@@ -44,6 +44,7 @@ async def test_a_smoke_run_brings_the_evidence_that_opens_planning(in_memory, ir
         done = await agent.ended(view["run_id"])
         assert done["state"] == "completed"
         assert done["ignored_keys"] == ["loader.prefetch_factor"], "workers prefetch, and there is none"
+        assert any("MLP.forward(x): inputs by their order" in line for line in done["model"]), done["model"]
         assert len(json.dumps(done)) / 4 < 2000
         assert done["next"]["tool"] == "pass_gate"
         gate = await agent.get("pass_gate", **done["next"]["arguments"])

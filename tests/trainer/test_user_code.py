@@ -4,14 +4,12 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from trainwright.trainer.run import Limits, RunState
-from trainwright.trainer.user_code.clock import Clock
 
 PARTS: dict[str, Any] = {
     "model": {"use": "mine:Net"},
@@ -83,56 +81,6 @@ def test_bad_user_code_is_a_classified_failure_with_its_own_traceback(fault: str
     assert len(status.failure.message) <= 500
     assert status.failure.remedy
     assert [event.kind for event in run.events()][-2:] == ["failed", "ended"]
-
-
-WAITS = "import threading\ndef hang():\n    while True: threading.Event().wait(0.05)\n"
-COMPUTES = "def hang():\n    while True: pass\n"
-HANGS = {
-    "import": (WAITS + "hang()", "Importing mine", "hang"),
-    "build": (WAITS + "class Net(Net):\n    def __init__(self): hang()", "model `mine:Net`", "hang"),
-    "computes": (COMPUTES + "class Net(Net):\n    def __init__(self): hang()", "model `mine:Net`", "hang"),
-    "forward": (COMPUTES + "class Net(Net):\n    def forward(self, x): hang()", "a first batch", "hang"),
-}
-
-
-@pytest.mark.requirement("GATE-4")
-@pytest.mark.parametrize("where", HANGS)
-def test_code_that_hangs_is_ended_at_its_limit_and_shown_where(where: str, ended: Any) -> None:
-    """What computes is held to its processor time; what waits uses none and has five times as long."""
-    code, what, function = HANGS[where]
-    run = ended(code, limits=Limits(user_code_seconds=0.5))
-    failure = run.status().failure
-    assert run.status().state is RunState.FAILED
-    assert failure.category == "user_code"
-    assert what in failure.message
-    assert f", in {function} (mine.py, line " in failure.message
-    assert ("0.5 s of processor time" if code.startswith(COMPUTES) else "longer than 2.5 s") in failure.message
-    assert "mine.py" in failure.traceback
-
-
-@pytest.mark.requirement("GATE-4", "TRAIN-10")
-def test_our_own_work_is_on_no_clock_and_samples_are_held_one_by_one() -> None:
-    watched = Clock()
-
-    def work(seconds: float) -> None:
-        end = time.thread_time() + seconds
-        while time.thread_time() < end:
-            pass
-
-    with watched.of("Reading samples"):
-        with watched.each_call_alone():
-            for _ in range(5):
-                watched.next_call()
-                work(0.02)
-                with watched.paused():
-                    work(0.1)
-                assert watched.overrun(0.08) is None
-            assert watched.overrun(0.01) is not None
-        assert watched.overrun(0.01) is None, "the sum of all samples is no hang"
-        work(0.03)
-        assert "Reading samples took longer than 0.01 s" in (watched.overrun(0.01) or "")
-    assert watched.overrun(0.01) is None, "nothing of the user's runs"
-    assert watched.spent().processor < 0.1
 
 
 @pytest.mark.requirement("GATE-4")
@@ -447,3 +395,122 @@ def test_gradients_that_a_train_step_has_cleared_are_not_measured_and_not_zero(e
     recorded = set(run.metrics().keys())
     assert "train/loss" in recorded
     assert "train/gradient_norm" not in recorded
+
+
+@pytest.mark.requirement("TRAIN-1", "GATE-2")
+def test_a_parameter_that_no_name_explains_is_refused_and_not_filled_with_the_target(ended: Any) -> None:
+    run = ended("class Masked(Net):\n    def forward(self, x, mask): return self.layers(x) * mask[:, None]\n",
+                {**PARTS, "model": {"use": "mine:Masked"}})  # fmt: skip
+    failure = run.status().failure
+    assert failure.category == "configuration"
+    assert "Masked.forward(x, mask) requires `mask`, and a sample has 1 input and a target" in failure.message
+    assert '{"x": ..., "mask": ..., "labels": ...}' in failure.remedy
+
+
+CALLED = {
+    "the inputs alone": (
+        "",
+        "mine:Net",
+        ["Net.forward(x): inputs by their order, no target", "goes to loss cross_entropy", "input: float32 (batch, 4)"],
+    ),
+    "the target by its name": (
+        "class Both(Net):\n    def forward(self, x, targets=None):\n        out = self.layers(x)\n        return (out, None) if targets is None else (out, nn.functional.cross_entropy(out, targets))\n",
+        "mine:Both",
+        [
+            "Both.forward(x, targets): the target by the name `targets`",
+            "a tensor (8, 2) torch.float32, is (logits, loss)",
+        ],
+    ),
+}
+
+
+@pytest.mark.requirement("TRAIN-1")
+@pytest.mark.parametrize("what", CALLED)
+def test_a_run_says_how_the_model_is_called_and_why(what: str, ended: Any) -> None:
+    code, use, told = CALLED[what]
+    run = ended(code, {**PARTS, "model": {"use": use}}, max_steps=1)
+    lines = (run.evidence("resolved") or {})["told"]
+    assert all(any(part in line for line in lines) for part in told), lines
+    assert sum(map(len, lines)) <= 300
+
+
+@pytest.mark.requirement("TRAIN-1")
+def test_the_vocabulary_of_a_text_goes_to_the_argument_that_is_named_for_it(ended: Any, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "a.txt").write_text(" ".join(map(str, range(3000))))
+    run = ended(
+        "class Words(nn.Module):\n    def __init__(self, vocab_size):\n        super().__init__()\n        self.body = nn.Sequential(nn.Embedding(vocab_size, 8), nn.Linear(8, vocab_size))\n    def forward(self, idx): return self.body(idx)\n",
+        {
+            "model": {"use": "mine:Words"}, "loss": "next_token", "logging": {"tensorboard": False},
+            "data": {"use": "text", "args": {"path": "a.txt", "tokenizer": "characters", "block_size": 16}},
+        },
+        max_steps=2,
+    )  # fmt: skip
+    assert run.status().state is RunState.COMPLETED, run.log.read_text()
+    size = run.evidence("data")["text"]["vocabulary_size"]
+    assert f"vocabulary: {size} tokens, passed as `vocab_size`" in run.evidence("resolved")["told"]
+
+
+EXPLAINED = {
+    "an index outside a vocabulary": (
+        "class Words(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.body = nn.Sequential(nn.EmbeddingBag(5, 4), nn.Linear(4, 2))\n    def forward(self, x): return self.body(x)\ndef words(): return torch.arange(80).reshape(40, 2) % 7, torch.arange(40) % 2\n",
+        {"model": {"use": "mine:Words"}, "data": {"use": "mine:words"}},
+        ("is outside an embedding of 5 rows (0 to 4)", "at least 7 rows"),
+    ),
+    "a class outside the outputs": (
+        "def build(config, context):\n    def step(model, batch, context): return {'loss': nn.functional.cross_entropy(model(batch[0]), batch[1] + 1)}\n    return {'model': Net(), 'train': data(), 'validation': data(16), 'step': step}\n",
+        None,
+        ("Target 2 is outside the output's 2 classes (0 to 1)", "3 outputs"),
+    ),
+    "an estimator of scikit-learn": (
+        "def model():\n    from sklearn.linear_model import LogisticRegression\n    return LogisticRegression()\n",
+        {"model": {"use": "mine:model"}},
+        ("an estimator of scikit-learn (LogisticRegression)", "train it in a script of yours"),
+    ),
+    "a Trainer of transformers": (
+        "class Trainer: pass\nTrainer.__module__ = 'transformers.trainer'\ndef build(config, context): return Trainer()\n",
+        None,
+        ("a Trainer of transformers", "trainer.train_dataset"),
+    ),
+    "a model of xgboost": (
+        "class XGBClassifier: pass\nXGBClassifier.__module__ = 'xgboost.sklearn'\ndef build(config, context): return {'model': XGBClassifier(), 'train': data(), 'validation': data(16)}\n",
+        None,
+        ("a model of xgboost (XGBClassifier)", "as the goal"),
+    ),
+}
+
+
+@pytest.mark.requirement("TRAIN-1", "GATE-2")
+@pytest.mark.parametrize("what", EXPLAINED)
+def test_what_does_not_fit_is_explained_with_its_value_and_what_to_do(what: str, ended: Any) -> None:
+    code, changed, (message, remedy) = EXPLAINED[what]
+    run = ended(code, TASK if changed is None else {**PARTS, **changed})
+    failure = run.status().failure
+    assert message in failure.message, failure
+    assert remedy in failure.remedy
+
+
+@pytest.mark.requirement("TRAIN-1", "GATE-2")
+def test_a_long_message_does_not_push_the_innermost_frames_out(ended: Any) -> None:
+    code = (
+        "def deep(n):\n    if n % 2: return deep(n - 1)\n    if n: return deep(n-1)\n"
+        "    raise ValueError('\\n'.join(map(str, range(100))))  # innermost\n"
+        "def model():\n    return deep(40)\n"
+    )
+    traceback = ended(code, {**PARTS, "model": {"use": "mine:model"}}).status().failure.traceback
+    assert "# innermost" in traceback
+    assert "ValueError: 0" in traceback
+    assert len(traceback.splitlines()) <= 40
+
+
+@pytest.mark.requirement("TRAIN-1")
+def test_a_folder_of_the_code_root_is_a_path_too(tmp_path: Path) -> None:
+    from trainwright.trainer.errors import ConfigurationError
+    from trainwright.trainer.user_code.context import Context
+
+    (tmp_path / "pictures").mkdir()
+    context = Context(1, tmp_path, "cpu")
+    assert context.path("pictures") == (tmp_path / "pictures").resolve()
+    for wrong in ("picture", ".."):
+        with pytest.raises(ConfigurationError):
+            context.path(wrong)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.looks import Look
 
 MOST_ROWS = 30
+ONNX_NUMBERS = {"float": "float32", "double": "float64"}
+"""The file's names of types to NumPy's, where they differ."""
 
 
 def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files: dict[str, tuple[int, str]]) -> str:
@@ -154,14 +156,17 @@ def _use(evidence: Evidence, found: dict[str, Any], files: dict[str, tuple[int, 
     rows = [(name, *file) for name, file in files.items()]
     parts = ["## Files and use", table(("file", "bytes", "digest"), rows)]
     if found.get("onnx"):
-        parts.append(_onnx_use(evidence))
+        parts.append(_onnx_use(evidence, found["onnx"]))
     return "\n\n".join(parts)
 
 
-def _onnx_use(evidence: Evidence) -> str:
+def _onnx_use(evidence: Evidence, onnx: dict[str, Any]) -> str:
     record = json.loads((_served(evidence) / "resolved.json").read_text(encoding="utf-8"))
-    shape = ", ".join(map(str, (record.get("input_shapes") or [["…"]])[0]))
-    lines = [f"Input: float32, shape (batch, {shape})."]
+    inputs, shapes = onnx.get("inputs") or {}, onnx.get("shapes") or {}
+    lines = [f"Input {_signature(name, kind, shapes)}." for name, kind in inputs.items()]
+    lines += [f"Output `{name}`: shape {_shape(shapes[name])}." for name in shapes if name not in inputs]
+    if record.get("target_scaling"):
+        lines.append("The output is in the target's own units: its scaling is inside model.onnx.")
     if record.get("feature_names"):
         lines.append(f"Columns, in this order: {', '.join(record['feature_names'])}.")
     if record.get("onnx_includes_preprocessing"):
@@ -173,9 +178,20 @@ def _onnx_use(evidence: Evidence) -> str:
     code = (
         "```python\nimport onnxruntime\n\n"
         'session = onnxruntime.InferenceSession("model.onnx")\n'
-        "scores = session.run(None, {session.get_inputs()[0].name: rows})[0]\n```"
+        f"output = session.run(None, {{{', '.join(f'{json.dumps(name)}: {name}' for name in inputs)}}})[0]\n```"
     )
     return "\n\n".join(["\n".join(lines), code])
+
+
+def _signature(name: str, kind: str, shapes: dict[str, list[Any]]) -> str:
+    """Return an input as the exported file has it: name, type of number, shape."""
+    number = kind.removeprefix("tensor(").removesuffix(")")
+    shape = f", shape {_shape(shapes[name])}" if name in shapes else ""
+    return f"`{name}`: {ONNX_NUMBERS.get(number, number)}{shape}"
+
+
+def _shape(shape: list[Any]) -> str:
+    return f"({', '.join(map(str, shape))})"
 
 
 def _served(evidence: Evidence) -> Path:

@@ -96,6 +96,8 @@ class RunView(Answer):
     """Latest values; 'nan' and 'inf' as text."""
     ignored_keys: list[str] | None = None
     """Keys that the configuration sets and this run makes no use of; absent where there are none."""
+    model: list[str] | None = None
+    """Of a smoke run: how the model is called and why, what its output is, what goes in."""
     best: dict[str, Any] | None = None
     """{epoch, step, metric, value} of the best epoch by the selection metric."""
     result: dict[str, Any] | None = None
@@ -263,7 +265,9 @@ def _add_measurements(view: RunView, directory: RunDirectory) -> None:
     speed = store.last("throughput/samples_per_second")
     view.samples_per_second = round(speed.value, 1) if speed else None
     view.best = best_epoch(directory)
-    view.ignored_keys = (directory.evidence("resolved") or {}).get("ignored_keys", [])[:MOST_KEYS] or None
+    resolved = directory.evidence("resolved") or {}
+    view.ignored_keys = resolved.get("ignored_keys", [])[:MOST_KEYS] or None
+    view.model = resolved.get("told") if view.kind == RunKind.SMOKE else None
 
 
 def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:

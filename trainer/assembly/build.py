@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.assembly.data import build_data
-from trainwright.trainer.assembly.model import build_model, files_of_model
+from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
 from trainwright.trainer.assembly.room import explained_build
 from trainwright.trainer.assembly.task import build_task
 from trainwright.trainer.assembly.work import Splits, Work
@@ -41,6 +41,7 @@ def build_work(config: TrainingConfig, code_root: Path, context: Context, looks:
         with explained_build("model"):
             model = build_model(config, code_root, splits, loss)
         work = Work(model, splits, loss, metrics, config.loader.batch_size, returns=config.returns)
+        work.vocabulary_goes = place_of_vocabulary(config, code_root, splits)
         work.model_files = files_of_model(config, code_root)
         splits.files += work.model_files
     if config.target_scaling is not None:

@@ -11,6 +11,7 @@ from torch.utils.data import IterableDataset
 
 from trainwright.trainer import models
 from trainwright.trainer.assembly.room import require_room
+from trainwright.trainer.assembly.told import vocabulary_argument, vocabulary_place
 from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config import Entry, TrainingConfig
 from trainwright.trainer.config.arguments.models import MODELS as ARGUMENTS
@@ -22,6 +23,7 @@ from trainwright.trainer.models.image_library import build_timm
 from trainwright.trainer.models.transformer import build_transformer, model_files
 from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
+from trainwright.trainer.user_code.libraries import require_network
 
 # The names are those of config/names.py; the schema has refused every other one.
 MODELS: dict[str, Any] = {"mlp": models.MLP, "cnn": models.CNN, "resnet": models.ResNet, "gpt": models.GPT}
@@ -39,7 +41,8 @@ def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: L
     assert entry is not None, "the schema requires it"  # noqa: S101
     if is_entry(entry.use):
         function = resolve_entry(entry.use, code_root, key="model.use")
-        model = call_entry(function, entry.args, f"model `{entry.use}`", code_root)
+        args = {**entry.args, **vocabulary_argument(function, entry.args, splits)}
+        model = call_entry(function, args, f"model `{entry.use}`", code_root)
     elif entry.use == "timm":
         shape, target = _image_sample(entry, splits)
         outputs = model_outputs(config.objective) or outputs_of(splits, loss, target)
@@ -48,12 +51,23 @@ def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: L
         model = build_transformer(entry.args, splits, loss, outputs_of(splits, loss, _target(splits)), code_root)
     else:
         model = _built_in(entry, splits, loss, model_outputs(config.objective))
+    require_network(model, f"model `{entry.use}`")
     if not isinstance(model, nn.Module):
         raise ConfigurationError(
             f"model `{entry.use}` gave a {type(model).__name__}; it must be a torch.nn.Module.",
             remedy="Name the class of the model, or a function that returns an instance.",
         )
     return model
+
+
+def place_of_vocabulary(config: TrainingConfig, code_root: Path, splits: Splits) -> str | None:
+    """Return where the size of a text source's vocabulary is passed, in words; None where it is not, or is none."""
+    entry = config.model
+    if entry is None or splits.text is None:
+        return None
+    if not is_entry(entry.use):
+        return "as the built-in model's outputs"
+    return vocabulary_place(resolve_entry(entry.use, code_root, key="model.use"), entry.args)
 
 
 def files_of_model(config: TrainingConfig, code_root: Path) -> list[Path]:

@@ -24,6 +24,7 @@ from trainwright.trainer.user_code.arguments import Arguments
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Context
 from trainwright.trainer.user_code.entries import resolve_entry
 from trainwright.trainer.user_code.guard import user_code
+from trainwright.trainer.user_code.libraries import require_network
 
 KEYS = (
     "model", "train", "validation", "test", "collate", "batch_size", "shuffle", "returns", "loss", "step",
@@ -68,6 +69,7 @@ def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: 
 
 
 def _check_keys(given: Any, what: str) -> None:
+    require_network(given, what)
     if not isinstance(given, Mapping):
         raise UserCodeError(
             f"{what} returned a {type(given).__name__}; build(config, context) must return a dict.",
@@ -82,6 +84,8 @@ def _check_keys(given: Any, what: str) -> None:
     missing = [key for key in ("model", "train") if given.get(key) is None]
     if missing:
         raise ConfigurationError(f"{what} returned no {missing[0]!r}.", remedy="`model` and `train` are required.")
+    if given.get("step") is None and given.get("train_step") is None:
+        require_network(given["model"], what)
     if not isinstance(given["model"], nn.Module):
         raise ConfigurationError(
             f"{what}: `model` is a {type(given['model']).__name__}; it must be a torch.nn.Module.",

@@ -15,7 +15,7 @@ from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import check_fit, check_labels
 from trainwright.trainer.metrics import evaluate, evaluate_loss
 from trainwright.trainer.objectives import Objective, Outcome
-from trainwright.trainer.objectives.supervised import Supervised, plain_output, split_batch
+from trainwright.trainer.objectives.supervised import Supervised, describe, plain_output, split_batch
 from trainwright.trainer.session import Session, to_device
 from trainwright.trainer.totals import EpochTotals
 
@@ -91,6 +91,7 @@ def try_batch(session: Session, plain: Objective | None) -> None:
         _check_output(session, batch)
     with session.autocast():
         outcome: Outcome = objective(session.model, batch)
+    session.work.found = describe(outcome.output) if outcome.output is not None else None
     if not outcome.loss.requires_grad:
         raise ConfigurationError(
             "The loss does not depend on any trainable parameter.",

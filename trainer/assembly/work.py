@@ -76,6 +76,10 @@ class Work:
     param_groups: list[dict[str, Any]] | None = None
     example_input: Any = None
     """A tensor, a tuple of tensors, or tensors by name; batch first."""
+    found: str | None = None
+    """What the first batch's output was, in words."""
+    vocabulary_goes: str | None = None
+    """Where the size of a text source's vocabulary is passed, in words."""
     target_scaling: TargetScaling | None = None
     """Between the targets' units and what the model puts out, where the configuration scales them."""
     arguments: Arguments | None = None

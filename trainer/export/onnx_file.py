@@ -85,6 +85,7 @@ def _compare(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance: f
     return {
         "opset": model.opset_import[0].version,
         "inputs": {item.name: item.type for item in session.get_inputs()},
+        "shapes": {item.name: list(item.shape) for item in (*session.get_inputs(), *session.get_outputs())},
         "batch_sizes": sizes,
         "rows_compared": compared,
         "max_abs_difference": largest,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.user_code.paths import confine
+from trainwright.trainer.user_code.paths import confine, confine_folder
 
 TASK_DATA_SEED = 0
 """The seed of the data of every task. Data of `data.use` has one of its own, `data.split.seed`."""
@@ -34,5 +34,6 @@ class Context:
     """False while validating."""
 
     def path(self, relative: str) -> Path:
-        """Return a file under the code root. Raises ConfigurationError when it is missing or leads outside."""
-        return confine(relative, self.code_root, key="context.path")
+        """Return a file or folder under the code root. Raises ConfigurationError where there is none inside it."""
+        find = confine_folder if (self.code_root / relative).is_dir() else confine
+        return find(relative, self.code_root, key="context.path")

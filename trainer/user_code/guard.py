@@ -18,6 +18,7 @@ from trainwright.trainer.errors import TrainwrightError, UserCodeError
 from trainwright.trainer.user_code.clock import clock
 
 MAX_TRACEBACK_LINES = 40
+MAX_TOLD_LINES = 4
 MAX_MESSAGE = 500
 _OURS = str(Path(__file__).resolve().parents[1]) + os.sep
 _real_exit = os._exit
@@ -116,7 +117,7 @@ def user_frames(frames: list[traceback.FrameSummary], code_root: Path, told: str
     root = _prefix(code_root)
     frames = [frame for frame in frames if not frame.filename.startswith("<frozen") and not _is_ours(frame.filename)]
     first = next((place for place, frame in enumerate(frames) if _is_under(frame.filename, root)), None)
-    return None if first is None else _shortened("".join(traceback.format_list(frames[first:])) + told)
+    return None if first is None else _shortened("".join(traceback.format_list(frames[first:])), told)
 
 
 def innermost_of_user(frames: list[traceback.FrameSummary], code_root: Path) -> traceback.FrameSummary | None:
@@ -142,9 +143,12 @@ def _is_under(filename: str, root: str) -> bool:
     return os.path.realpath(filename).startswith(root) and f"{os.sep}site-packages{os.sep}" not in filename
 
 
-def _shortened(text: str) -> str:
-    """Return the first frame and the tail, each line cut."""
-    lines = [cut(line) for line in text.rstrip().splitlines()]
-    if len(lines) > MAX_TRACEBACK_LINES:
-        lines = [*lines[:2], "...", *lines[3 - MAX_TRACEBACK_LINES :]]
-    return "\n".join(lines)
+def _shortened(text: str, told: str = "") -> str:
+    """Return the first frame, the innermost ones and the beginning of what is told of the error, each line cut."""
+    lines, ends = ([cut(line) for line in part.rstrip().splitlines()] for part in (text, told))
+    if len(ends) > MAX_TOLD_LINES:  # a message of many lines must not push the frames out
+        ends = [*ends[: MAX_TOLD_LINES - 1], "..."]
+    room = MAX_TRACEBACK_LINES - len(ends)
+    if len(lines) > room:
+        lines = [*lines[:2], "...", *lines[3 - room :]]
+    return "\n".join([*lines, *ends])

@@ -38,7 +38,7 @@ def test_an_edited_added_or_removed_image_is_a_change_and_a_hidden_file_is_none(
     run = make_run(tmp_path / "run-1", VALUES, code_root=str(tmp_path))
     assert work(run) == 0
     record = json.loads((run.path / "artifacts" / "data.json").read_text())
-    seen: Any = SimpleNamespace(part=lambda name: record if name == "data" else {})
+    seen: Any = SimpleNamespace(part=lambda name: record if name == "data" else {}, imported=[])
     assert list(record["files"]) == ["photos"]
 
     def changes() -> list[str]:
