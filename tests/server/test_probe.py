@@ -46,4 +46,4 @@ async def test_a_probe_of_several_processes_is_refused_with_the_probe_of_one(in_
         assert (await agent.get("project_status", project="iris"))["runs"] == []
         alone = {"distributed.processes": 1, "optimizer.learning_rate": "fast"}
         said = await agent.refusal("start_training", project="iris", kind="probe", changes=alone)
-        assert "start_training(project='iris', kind='probe', changes={" in said
+        assert 'start_training(project="iris", kind="probe", changes={"distributed.processes": 1}' in said
