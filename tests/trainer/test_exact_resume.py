@@ -54,6 +54,21 @@ def kill_at_call(
     return arrange
 
 
+def stop_at_step(number: int, reason: Path) -> None:
+    """Let the process be stopped as a study stops a trial: the reason in its file, then the signal."""
+    from trainwright.trainer.observers.recorder import Recorder
+
+    real, calls = Recorder.step, iter(range(1, 10_000))
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if next(calls) == number:
+            reason.write_text("pruned")
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(*args, **kwargs)
+
+    Recorder.step = wrapped  # type: ignore[method-assign]
+
+
 KILLS = {
     "in the first epoch": kill_at_call("observers.recorder", "Recorder", "step", 4),
     "in the middle of an epoch": kill_at_call("observers.recorder", "Recorder", "step", 15),
@@ -120,11 +135,11 @@ def test_a_stopped_run_goes_on_from_the_middle_of_its_epoch(
     tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any
 ) -> None:
     run = make_run(tmp_path / "stopped", NOISY, code_root=str(PROJECTS))
-    (run.path / "stop_reason").write_text("pruned")
-    ask = kill_at_call("observers.recorder", "Recorder", "step", 14, signal.SIGTERM)
-    assert work(run, before=ask) == 0, run.log.read_text()
+    reason = run.path / "stop_reason"
+    assert work(run, before=lambda: stop_at_step(14, reason)) == 0, run.log.read_text()
     assert (run.status().state, run.status().stop_reason, run.status().step) == (RunState.STOPPED, "pruned", 14)
     assert [record.step for record in list_checkpoints(run) if "last" in record.tags] == [14]
+    reason.unlink()  # as whoever resumes it does
     assert work(run) == 0, run.log.read_text()
     assert run.events("resumed")[0].data["step"] == 14
     assert_same_end(run, uninterrupted, recorded)
