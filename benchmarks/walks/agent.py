@@ -45,8 +45,9 @@ def named_call(result: CallToolResult, form: str, tools: set[str]) -> Call | Non
     """
     if form == "structured":
         return _structured(result.structured_content or {}, tools)
-    remedy = call_after("Remedy: ", text_of(result), tools) if result.is_error else None
-    return remedy or call_after("Next: ", text_of(result), tools)
+    text = text_of(result)
+    remedy = call_after("Remedy: ", text, tools) if result.is_error else None
+    return remedy or call_after("Next: ", text, tools) or _of_listed(text, tools)
 
 
 def call_after(mark: str, text: str, tools: set[str]) -> Call | None:
@@ -59,6 +60,12 @@ def call_after(mark: str, text: str, tools: set[str]) -> Call | None:
             if found.group(1) in tools and (call := _read(stripped, found)) is not None:
                 return call
     return None
+
+
+def _of_listed(text: str, tools: set[str]) -> Call | None:
+    """Return the first call that a list's entries name for themselves: the list of projects has one in each."""
+    entries = (line.rpartition("; next: ")[2] for line in text.splitlines() if "; next: " in line)
+    return next((call for entry in entries if (call := call_after("Next: ", f"Next: {entry}", tools))), None)
 
 
 def _structured(content: dict[str, Any], tools: set[str]) -> Call | None:
