@@ -81,7 +81,7 @@ async def test_an_exemption_is_asked_for_denied_and_told_in_the_status(in_memory
     "arguments",
     [
         {"ask_owner": {"limits": {"trials": 500}, "granted": True}},
-        {"ask_owner": {"limits": {"trials": "500"}}},
+        {"ask_owner": {"limits": {"trials": "500 or so"}}},
         {"ask_owner": {"limits": {"trials": 500}}, "approve": True},
         {"ask_owner": "trials=500"},
         {"changes": {"limits.trials": 500}},
