@@ -14,15 +14,14 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from agent import FORMS
 from projects import walks
-from walk import Played
+from walk import Played, Walk
 from walking import figures, play
 
 
 def main() -> int:
     """Play, print, and return the exit status: 0 when every walk has ended and no call was made in vain."""
     asked = _arguments()
-    chosen = [walk for walk in walks() if (not asked.only or any(part in walk.name for part in asked.only.split(",")))]
-    chosen = [walk for walk in chosen if walk.is_quick or asked.only or not asked.quick]
+    chosen = [walk for walk in _named(asked.only) if walk.is_quick or asked.only or not asked.quick]
     left_out = {walk.name: why for walk in chosen if (why := walk.missing())}
     forms = [asked.form] if asked.form else list(FORMS)
     found: list[Played] = []
@@ -34,6 +33,16 @@ def main() -> int:
             _tell(found[-1], whole=asked.verbose or not found[-1].is_fine)
     print(json.dumps({"left_out": left_out, **figures(found)}))
     return 0 if found and all(played.is_fine for played in found) else 1
+
+
+def _named(only: str) -> list[Walk]:
+    """Return the walks of these names; a name that is whole means that walk alone, not those that contain it."""
+    found = walks()
+    whole = {walk.name for walk in found}
+    parts = only.split(",")
+    return [
+        walk for walk in found if any(walk.name == part or (part not in whole and part in walk.name) for part in parts)
+    ]
 
 
 def _tell(played: Played, *, whole: bool) -> None:

@@ -1,7 +1,8 @@
 """What an agent that knows nothing reads out of an answer: the one call that it names, from the text or from the data.
 
 Two kinds of clients are in wide use: those that hand on the text of an answer alone, and those that hand on its
-structured content alone. An error has text only, and so both read it there.
+structured content alone. A refusal names its call in both as well; where its data has no `next`, the words of its
+remedy stand there.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def named_call(result: CallToolResult, form: str, tools: set[str]) -> Call | Non
         form: text or structured.
         tools: names of the tools that exist.
     """
-    if result.is_error:
-        return call_after("Remedy: ", text_of(result), tools) or call_after("Next: ", text_of(result), tools)
-    if form == "text":
-        return call_after("Next: ", text_of(result), tools)
-    return _structured(result.structured_content or {})
+    if form == "structured":
+        return _structured(result.structured_content or {}, tools)
+    text = text_of(result)
+    remedy = call_after("Remedy: ", text, tools) if result.is_error else None
+    return remedy or call_after("Next: ", text, tools) or _of_listed(text, tools)
 
 
 def call_after(mark: str, text: str, tools: set[str]) -> Call | None:
@@ -61,11 +62,20 @@ def call_after(mark: str, text: str, tools: set[str]) -> Call | None:
     return None
 
 
-def _structured(content: dict[str, Any]) -> Call | None:
+def _of_listed(text: str, tools: set[str]) -> Call | None:
+    """Return the first call that a list's entries name for themselves: the list of projects has one in each."""
+    entries = (line.rpartition("; next: ")[2] for line in text.splitlines() if "; next: " in line)
+    return next((call for entry in entries if (call := call_after("Next: ", f"Next: {entry}", tools))), None)
+
+
+def _structured(content: dict[str, Any], tools: set[str]) -> Call | None:
     following = content.get("next")
     if following is None and content.get("projects"):
         following = content["projects"][0].get("next")
-    return Call(following["tool"], dict(following.get("arguments") or {})) if following else None
+    if following is not None:
+        return Call(following["tool"], dict(following.get("arguments") or {}))
+    said = f"{content.get('message', '')}\nRemedy: {content.get('remedy', '')}"
+    return call_after("Remedy: ", said, tools)
 
 
 def _read(line: str, found: re.Match[str]) -> Call | None:

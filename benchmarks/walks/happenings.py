@@ -21,7 +21,8 @@ from surroundings import ENDED, World
 from walk import Happening
 
 Moment = Callable[[World, Call, CallToolResult | None], bool]
-DISK_BYTES = 12 * 1024**2
+DISK_BYTES = 128 * 1024**2
+"""Of the small disk: what a run that met a full one asks for before it goes on fits into it."""
 LEFT_BYTES = 96 * 1024
 EXPORT = "export_model"
 OF_OTHERS = "of_somebody_else.bin"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -10,14 +11,14 @@ import sqlite3
 import sys
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import anyio
 import psutil
 from mcp import StdioServerParameters
 from mcp.client import Client
+from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult
 
 SERVER = "trainwright.server.cli"
@@ -35,28 +36,37 @@ class World:
         self.workspace = base / "workspace"
         self.python = Path(sys.executable)
         self.happened: list[str] = []
-        self._stack: AsyncExitStack | None = None
+        self._session: asyncio.Task[None] | None = None
+        self._leaving = asyncio.Event()
         self._client: Client | None = None
         self.code.mkdir(parents=True, exist_ok=True)
         self.workspace.mkdir(exist_ok=True)
 
     async def open(self) -> None:
-        """Start a server and speak with it over stdio."""
-        command = ["-P", "-m", SERVER, "serve", "--workspace", str(self.workspace)]
-        stack = AsyncExitStack()
-        log = stack.enter_context((self.base / "server.log").open("a"))
-        parameters = StdioServerParameters(command=str(self.python), args=command, env=dict(os.environ))
-        from mcp.client.stdio import stdio_client
+        """Start a server and speak with it over stdio. Raises what kept it from being opened."""
+        self._leaving = asyncio.Event()
+        opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._session = asyncio.create_task(self._hold(opened, self._leaving))
+        done, _ = await asyncio.wait({self._session, opened}, return_when=asyncio.FIRST_COMPLETED)
+        if self._session in done:
+            self._session.result()
+        self._client = opened.result()
 
-        self._client = await stack.enter_async_context(Client(stdio_client(parameters, errlog=log)))
-        self._stack = stack
+    async def _hold(self, opened: asyncio.Future[Client], leaving: asyncio.Event) -> None:
+        """Hold a connection in a task of its own, from end to end: its cancel scopes are no other task's."""
+        command = ["-P", "-m", SERVER, "serve", "--workspace", str(self.workspace)]
+        parameters = StdioServerParameters(command=str(self.python), args=command, env=dict(os.environ))
+        with (self.base / "server.log").open("a") as log:
+            async with Client(stdio_client(parameters, errlog=log)) as client:
+                opened.set_result(client)
+                await leaving.wait()
 
     async def close(self) -> None:
         """Let the server go."""
-        if self._stack is not None:
-            with anyio.CancelScope(shield=True), suppress(Exception):
-                await self._stack.aclose()
-        self._stack = self._client = None
+        if self._session is not None:
+            self._leaving.set()
+            await asyncio.gather(self._session, return_exceptions=True)  # a killed server's connection ends in an error
+        self._session = self._client = None
 
     def kill_server(self) -> None:
         """Kill the server's process."""

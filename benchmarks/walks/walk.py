@@ -222,5 +222,8 @@ def ended(world: World) -> str:
         workspace.close()
     assert isinstance(status, projects.ProjectStatus)
     told = status.reached or ""
-    below = next((way for way in ("concluded", "accepted") if f"; {way}" in told), "released")
-    return below if status.finished else ""
+    if not status.finished:
+        return ""
+    if "; accepted" in told:
+        return "accepted"
+    return "concluded" if told.startswith("Goal not reached") else "released"

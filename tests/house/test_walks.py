@@ -68,8 +68,17 @@ def test_an_agent_that_reads_text_alone_finds_the_same_call_as_one_that_reads_da
     ],
 )
 def test_of_a_refusal_only_a_call_that_can_be_made_is_taken(agent: ModuleType, remedy: str, tool: str | None) -> None:
-    found = agent.named_call(answer(f"No.\nRemedy: {remedy}", is_error=True), "structured", TOOLS)
-    assert (found.tool if found else None) == tool
+    refused = answer(f"No.\nRemedy: {remedy}", is_error=True, message="No.", remedy=remedy)
+    for form in agent.FORMS:
+        found = agent.named_call(refused, form, TOOLS)
+        assert (found.tool if found else None) == tool
+
+
+@pytest.mark.requirement("PHASE-10")
+def test_a_refusal_s_data_names_the_call_that_its_words_name(agent: ModuleType) -> None:
+    call = {"tool": "pass_gate", "arguments": {"project": "p"}}
+    refused = answer("No.\nRemedy: pass_gate(project='p')", is_error=True, remedy="pass the gate.", next=call)
+    assert agent.named_call(refused, "text", TOOLS) == agent.named_call(refused, "structured", TOOLS) is not None
 
 
 @pytest.mark.requirement("GATE-7")

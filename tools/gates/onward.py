@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -60,10 +61,12 @@ def without_gates_anew(export: RunEvidence, changes: dict[str, Any], why: str) -
 def _after_full_disk(run: RunEvidence) -> NextCall:
     """Name what frees the disk; once there is room for a checkpoint, the run goes on."""
     sizes = [record.bytes for record in list_checkpoints(run.directory)]
-    if shutil.disk_usage(run.directory.path).free >= LEAST_FREE_BYTES + 2 * max(sizes, default=0):
+    free, least = shutil.disk_usage(run.directory.path).free, LEAST_FREE_BYTES + 2 * max(sizes, default=0)
+    if free >= least:
         own = {"project": run.row.project, "run_id": run.id}
         return NextCall(tool="resume_training", arguments=own, why="the disk was full, and has room again")
-    why = "the disk is full: it shows which weights can go; then resume_training goes on with the run"
+    room = f"{free / 2**20:.0f} MiB free of the {math.ceil(least / 2**20)} MiB that it takes to go on"
+    why = f"the disk is full ({room}): it shows which weights can go; then resume_training goes on with the run"
     return NextCall(tool="prune_checkpoints", arguments={"project": run.row.project}, why=why)
 
 

@@ -179,7 +179,7 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
     suggested = suggested_call(run.project, run.id, view.result) if view.kind == RunKind.PROBE else None
     if suggested is not None:
         return suggested
-    if view.state is RunState.FAILED:
+    if view.state is RunState.FAILED and view.kind != RunKind.EXPORT:  # an export has no curves to read
         return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
     from trainwright.tools.training_orchestrator.follow import followed_next  # it stops overdue runs, and stops view
 

@@ -213,6 +213,7 @@ def test_a_run_that_met_a_full_disk_leads_to_pruning_and_then_goes_on(
     assert status.next is not None  # type: ignore[union-attr]
     assert full.next is not None  # type: ignore[union-attr]
     assert full.next.tool == "prune_checkpoints"  # type: ignore[union-attr]
+    assert "MiB that it takes to go on" in full.next.why  # type: ignore[union-attr]
     assert status.next.tool == "resume_training"  # type: ignore[union-attr]
 
 

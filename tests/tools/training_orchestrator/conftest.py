@@ -69,18 +69,17 @@ def workspace(tmp_path: Path) -> Iterator[Workspace]:
 def made_run(workspace: Workspace) -> Callable[..., RunDirectory]:
     """Make a run's row and directory as a launcher and a worker would have left them."""
 
-    def make(run_id: str = "baseline-digits-20260101-000000-abcdef", *, launch: Launch | None = None, **status: Any):
+    def make(run_id: str = "baseline-digits-20260101-000000-abcdef", *, kind: RunKind = RunKind.BASELINE,
+             launch: Launch | None = None, **status: Any) -> RunDirectory:  # fmt: skip
         with workspace.session() as session:
             config = parse_config(latest_config(session, PROJECT).values)
             digest = config_digest(config)
-            row = Run(
-                id=run_id, project=PROJECT, kind="baseline", config_digest=digest, base_config_digest=digest, seed=42
-            )
+            row = Run(id=run_id, project=PROJECT, kind=kind, config_digest=digest, base_config_digest=digest, seed=42)
             session.add(row)
         specification = RunSpecification(
             run_id=run_id,
             project=PROJECT,
-            kind=RunKind.BASELINE,
+            kind=kind,
             config=config,
             config_digest=digest,
             code_root=str(workspace.path.parent),

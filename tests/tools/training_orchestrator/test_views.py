@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.tools.training_orchestrator import refresh_run
 from trainwright.tools.training_orchestrator.detached import Launch
-from trainwright.trainer.run import Failure, RunState
+from trainwright.trainer.run import Failure, RunKind, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,17 @@ def test_the_log_is_shown_only_where_nothing_else_tells_the_cause(
     assert view.failure is not None
     assert view.failure.last_lines == shown
     assert len(view.failure.message) == 500
+
+
+@pytest.mark.requirement("PHASE-10")
+@pytest.mark.parametrize(("kind", "is_diagnosed"), [(RunKind.BASELINE, True), (RunKind.EXPORT, False)])
+def test_a_failed_export_has_no_curves_and_is_not_sent_to_be_diagnosed(
+    workspace: Workspace, made_run: Callable[..., RunDirectory], kind: RunKind, *, is_diagnosed: bool
+) -> None:
+    failure = Failure(category="configuration", message="no ONNX", remedy="Leave it out.")
+    view = refresh_run(workspace, made_run(kind=kind, state=RunState.FAILED, failure=failure).run_id)
+    assert view.next is not None
+    assert (view.next.tool == "diagnose_run") is is_diagnosed
 
 
 @pytest.mark.requirement("TRAIN-10")
