@@ -164,7 +164,7 @@ def limits_in_the_database(scene: Scene) -> None:
 )
 def time_wound_back(scene: Scene) -> None:
     with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
         wait_until(lambda: run.last_status().state is RunState.COMPLETED and not run.is_locked())
         begun = run.events()[0].time
         kept = {path: path.read_bytes() for path in (run.path / "events.jsonl", run.path / "status.json")}
