@@ -5,12 +5,12 @@ The configuration's own keys are read below this, by `trainer/config`; here are 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from trainwright.tools.owner import limits_as_meant
 from trainwright.trainer.config.elsewhere import known_elsewhere
 from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
 from trainwright.trainer.config.goal import goal_as_meant, nearest_goal
@@ -154,7 +154,7 @@ def _value(name: str, given: Any, rule: Any) -> tuple[Any, list[str]]:
     if name == "wait_seconds":
         value = _clamped(value)
     if name == "limits" and isinstance(value, dict):
-        value = _limits(value)
+        value = limits_as_meant(value)
     is_same = equal(value, given) or (isinstance(given, str) and from_text(given) == value)
     return value, [] if is_same else [f"{name} {shown(given)} taken as {shown(value)}"]
 
@@ -179,16 +179,11 @@ def _section(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
         rule = _rule(model.model_fields[ours]) if ours in model.model_fields else None
         meant = value if rule is None else as_meant(rule, from_text(value) if isinstance(value, str) else value)
         if ours == "limits" and isinstance(meant, dict):
-            meant = _limits(meant)
+            meant = limits_as_meant(meant)
         if ours == "goal" and not isinstance(meant, dict):
             meant = {"target": _number(meant)}
         found[ours] = meant
     return found
-
-
-def _limits(given: dict[str, Any]) -> dict[str, Any]:
-    """Return limits with names as ours are written, and numbers for texts that are numbers."""
-    return {re.sub(r"[\s-]+", "_", str(name).strip().lower()): _number(value) for name, value in given.items()}
 
 
 def _number(given: Any) -> Any:

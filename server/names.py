@@ -42,9 +42,9 @@ class NamingServer(MCPServer[Desk]):
 
 def _refuse(what: str, name: str, known: list[str]) -> NoReturn:
     shown, nearest = name[:SHOWN_CHARACTERS], next(iter(near(name, known)), None)
-    hint = f"did you mean `{nearest}`? " if nearest else ""
+    hint = f"Did you mean `{nearest}`? " if nearest else ""
     raise MCPError(
         code=INVALID_PARAMS,
-        message=f"There is no {what} `{shown}`; {hint}The {what}s are: {', '.join(known)}.",
+        message=f"There is no {what} `{shown}`. {hint}The {what}s are: {', '.join(known)}.",
         data={what: shown, "nearest": nearest, "known": known},
     )

@@ -55,6 +55,7 @@ def resolved_evidence(session: Session) -> dict[str, Any]:
         "loss": session.work.loss.name if session.work.loss is not None else None,
         "metrics": [{"name": metric.name, "user_defined": metric.user_defined} for metric in session.work.metrics],
         "ignored_keys": ignored_keys(config, session),
+        "keys_without_effect": keys_without_effect(config, session),
         **_deepspeed(session),
     }
 
@@ -107,8 +108,14 @@ def _arguments_of(model: type, config: TrainingConfig) -> list[str] | None:
 
 def ignored_keys(config: TrainingConfig, session: Session) -> list[str]:
     """Return the keys that were set and have no effect with the other values."""
+    dumped = config.model_dump(exclude_defaults=True)
+    return [key for key in keys_without_effect(config, session) if _is_set(dumped, key)]
+
+
+def keys_without_effect(config: TrainingConfig, session: Session) -> list[str]:
+    """Return all keys that have no effect with the other values, set or not: a search over them changes nothing."""
     work = session.work
-    ignored = {
+    without = {
         "optimizer.decay_norms_and_biases": work.param_groups is not None,
         "schedule.warmup_fraction": config.schedule.warmup_steps is not None,
         "loader.batch_size": work.batch_size != config.loader.batch_size,
@@ -136,8 +143,7 @@ def ignored_keys(config: TrainingConfig, session: Session) -> list[str]:
         "loss": work.step is not None or work.train_step is not None or work.returns not in {"output", None},
         **{f"task.args.{name}": True for name in (work.arguments.unread if work.arguments is not None else [])},
     }
-    dumped = config.model_dump(exclude_defaults=True)
-    return sorted(key for key, unused in ignored.items() if unused and _is_set(dumped, key))
+    return sorted(key for key, unused in without.items() if unused)
 
 
 def _ignored_of_objective(config: TrainingConfig) -> dict[str, bool]:

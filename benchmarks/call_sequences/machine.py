@@ -29,7 +29,7 @@ from trainwright.tools import projects
 from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.training_orchestrator import refresh_run, replay_run, resume_run, start_run, stop_run
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.records import runs_of
+from trainwright.tools.workspace.records import latest_config, runs_of
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
 
@@ -43,7 +43,7 @@ WRONG: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("create", "ApprovalNeededError", {"name": "greedy", "limits": {"trials": 10**6}}),
     ("configure", "ConfigurationError", {"optimizer.learning_rat": 1}),
     ("configure", "ConfigurationError", {"optimizer.learning_rate": "fast"}),
-    ("configure", "ConfigurationError", {"code_root": "/"}),
+    ("configure", "ConfigurationError", {"code_root": "/no/such/folder"}),
     ("configure", "ConfigurationError", {"selection.direction": "up"}),
 )
 KINDS = st.sampled_from(STARTED)
@@ -104,14 +104,27 @@ class Calls(RuleBasedStateMachine):
             self.expect("create wrongly", error, lambda: projects.create_project(
                 self.server(number), **{"intent": "", "goal": GOAL, "config": BUILT_IN} | arguments))  # fmt: skip
 
-    @rule(number=SERVERS, rate=st.sampled_from([GOOD_RATE, POOR_RATE]))
-    def configure(self, number: int, rate: float) -> None:
-        """Change the configuration, to one that may have been there before, or not at all."""
-        answer = self.expect("configure", None, lambda: projects.configure(
-            self.server(number), NAME, changes={"optimizer.learning_rate": rate}))  # fmt: skip
-        same = answer.digest == self.here.model.configuration
-        assert same == (not answer.changed), answer.changed
-        self.here.model.configuration = answer.digest
+    @rule(number=SERVERS, rate=st.sampled_from([GOOD_RATE, POOR_RATE]), begins=st.booleans())
+    def configure(self, number: int, rate: float, begins: bool) -> None:
+        """Change the configuration, to one that may have been there before, or not at all; or begin a release."""
+        model, server = self.here.model, self.server(number)
+        was_released, has_changed = model.is_released, self.learning_rate(server) != rate
+        error = "ConflictError" if was_released and has_changed and not begins else None
+        answer = self.expect("configure", error, lambda: projects.configure(
+            server, NAME, changes={"optimizer.learning_rate": rate}, begin_release=begins))  # fmt: skip
+        if answer is None:
+            return
+        assert bool(answer.changed) == has_changed, answer.changed
+        assert (answer.release_begun is not None) == (was_released and begins)
+        if was_released and begins:
+            model.begin_release()
+            self.counts["releases begun"] += 1
+        model.configuration = answer.digest
+
+    def learning_rate(self, server: Workspace) -> float:
+        """The rate of the configuration that holds."""
+        with server.session() as session:
+            return float(latest_config(session, NAME).values["optimizer"]["learning_rate"])
 
     @rule(number=SERVERS, kind=KINDS)
     def start(self, number: int, kind: str) -> None:
@@ -185,10 +198,23 @@ class Calls(RuleBasedStateMachine):
 
     def decided(self, phase: str, artifacts: list[str]) -> None:
         """Take note of a gate that has passed."""
+        if phase == "finalization" and self.here.model.releases:
+            self.move_edits(self.here.model.releases)
         self.here.model.decide(phase, artifacts)
         self.forget_edits(artifacts if phase != "diagnostics" else [name for name in artifacts if name in PROVENANCE])
         if phase == "optimization":
             self.here.model.final_configuration = chosen_configuration(self.here)
+
+    def move_edits(self, release: int) -> None:
+        """An earlier final model has moved into a folder of its own, with whatever was edited in it."""
+        world = self.here
+        for path, edited in list(world.edits.items()):
+            name = path.relative_to(world.project)
+            if name.parts[0] == "final_model":
+                moved = world.project / "releases" / str(release) / name
+                del world.edits[path]
+                world.edits[moved] = Edit(moved, edited.before, (moved.name,))
+                world.model.damaged.discard(str(name))
 
     def forget_edits(self, artifacts: list[str]) -> None:
         """The server has written these files anew; a folder that it replaced holds no files of others."""

@@ -83,11 +83,17 @@ class Model:
     meets_goal: dict[str, bool] = field(default_factory=dict)
     """Baseline run to whether its best value reaches the goal, as measured."""
     final_configuration: str | None = None
-    """What the last accepted optimization decision chose."""
+    """What the present release's last accepted optimization decision chose."""
+    releases: int = 0
+    """How many times the last gate has passed."""
+    is_released: bool = False
+    """Whether it is finished, and work on the next release has not begun."""
 
     @property
     def phase(self) -> str:
-        """The first phase whose gate is not passed and fresh; `finished` after the last."""
+        """The first phase whose gate is not passed and fresh; `finished` from the last gate to the next release."""
+        if self.is_released:
+            return "finished"
         return next((phase for phase in PHASES if not self.is_fresh(phase)), "finished")
 
     def is_fresh(self, phase: str) -> bool:
@@ -139,10 +145,11 @@ class Model:
         """The newest completed study of the configuration that holds, if its repetitions still show the improvement."""
         found = [s for s in self.studies if s.configuration == self.configuration and s.state == "completed"]
         smoke = self.smoke
-        if not found or smoke is None or not found[-1].is_validated:
+        study = next((study for study in reversed(found) if study.is_validated), None)
+        if study is None or smoke is None:
             return None
-        runs = [self.runs[run] for run in found[-1].repetitions]
-        return found[-1] if all(run.is_sound and run.files == smoke.files for run in runs) else None
+        runs = [self.runs[run] for run in study.repetitions]
+        return study if all(run.is_sound and run.files == smoke.files for run in runs) else None
 
     def may_pass(self, phase: str) -> bool:
         """Whether the gate must open now; otherwise it must refuse."""
@@ -213,6 +220,11 @@ class Model:
             return "GateRefusedError"
         return "LimitReachedError" if len(self.living) >= MOST_RUNS_AT_ONCE else None
 
+    def begin_release(self) -> None:
+        """Take note that the project is worked on again: decisions of the release before count no more."""
+        self.is_released, self.final_configuration = False, None
+        self.decisions.clear()
+
     def decide(self, phase: str, artifacts: list[str]) -> None:
         """Take note that a gate has passed."""
         assert self.smoke is not None
@@ -228,6 +240,8 @@ class Model:
         if study is not None:
             ids += study.repetitions
         self.decisions[phase] = Decision(self.configuration, self.smoke.id, ids, set(artifacts) - set(PROVENANCE))
+        if phase == "finalization":
+            self.releases, self.is_released = self.releases + 1, True
         if phase != "diagnostics":  # the report was written before, and must be unchanged
             self.damaged -= set(artifacts)
 

@@ -74,6 +74,6 @@ def test_the_model_sees_a_run_that_starts_without_its_gate(sequence: Any, monkey
 def test_the_model_sees_a_gate_that_does_not_turn_stale(sequence: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     sequence.everything_agrees()
     monkeypatch.setattr(staleness, "configuration_changes", lambda *_: [])
-    sequence.configure(0, 0.0005)
+    sequence.configure(0, 0.0005, begins=False)
     with pytest.raises(AssertionError, match="the model in planning"):
         sequence.everything_agrees()

@@ -81,7 +81,6 @@ async def test_an_exemption_is_asked_for_denied_and_told_in_the_status(in_memory
     "arguments",
     [
         {"ask_owner": {"limits": {"trials": 500}, "granted": True}},
-        {"ask_owner": {"limits": {"trials": "500"}}},
         {"ask_owner": {"limits": {"trials": 500}}, "approve": True},
         {"ask_owner": "trials=500"},
         {"changes": {"limits.trials": 500}},
@@ -95,6 +94,15 @@ async def test_no_argument_grants_anything(in_memory, arguments):
         await agent.refusal("configure", project="iris", **arguments)
         status = await agent.get("project_status", project="iris", detail="full")
     assert (status["limits"]["trials"], status["owner"]) == ("0 of 200, 200 left", [])
+
+
+async def test_a_number_in_quotes_is_asked_for_and_granted_no_more_than_one_without(in_memory):
+    async with in_memory() as agent:
+        await agent.project()
+        (request,) = (await agent.get("configure", project="iris", ask_owner={"limits": {"trials": "500"}}))["requests"]
+        status = await agent.get("project_status", project="iris", detail="full")
+    assert request["state"] == "pending"
+    assert status["limits"]["trials"] == "0 of 200, 200 left"
 
 
 async def test_a_request_that_does_not_exist_cannot_be_answered(in_memory, approve):

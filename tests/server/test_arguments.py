@@ -73,6 +73,14 @@ async def test_an_object_sent_as_json_text_is_understood(in_memory):
     assert answer["changed"]["optimizer.learning_rate"][1] == 0.01
 
 
+@pytest.mark.requirement("GATE-4")
+async def test_a_limit_in_another_form_is_taken_as_the_number_that_is_meant_and_said_so(in_memory):
+    async with in_memory() as agent:
+        await agent.project()
+        answer = await agent.get("configure", project="iris", ask_owner={"limits": {"Trials": ["5e2"]}})
+    assert answer["taken_as"] == ['ask_owner {"limits": {"Trials": ["5e2"]}} taken as {"limits": {"trials": 500}}']
+
+
 async def test_null_for_an_optional_argument_is_as_good_as_leaving_it_out(in_memory):
     async with in_memory() as agent:
         assert (await agent.get("project_status", project=None))["projects"] == []
@@ -91,7 +99,7 @@ async def test_unknown_tools_and_prompts_are_protocol_errors_with_the_nearest_na
             ("tool", agent.call, "runs_status", "run_status"),
             ("prompt", agent.client.get_prompt, "train_model", "train_a_model"),
         ):
-            with pytest.raises(MCPError, match=f"There is no {what} `{wrong}`; did you mean `{meant}`") as raised:
+            with pytest.raises(MCPError, match=f"There is no {what} `{wrong}`. Did you mean `{meant}`") as raised:
                 await ask(wrong)
             assert raised.value.error.code == INVALID_PARAMS
             assert raised.value.error.data["nearest"] == meant

@@ -85,7 +85,8 @@ def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
 def ignored(evidence: Evidence, keys: Mapping[str, Any] | list[str]) -> list[str]:
     """Return those of the keys that the newest run of the configuration reported as ones it makes no use of."""
     run = evidence.baseline or evidence.smoke
-    unused = run.part("resolved").get("ignored_keys") or [] if run is not None else []
+    resolved = run.part("resolved") if run is not None else {}
+    unused = resolved.get("keys_without_effect") or resolved.get("ignored_keys") or []
     return [key for key in keys if any(key == name or key.startswith(f"{name}.") for name in unused)]
 
 

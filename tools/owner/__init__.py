@@ -11,6 +11,7 @@ from trainwright.tools.owner.wishes import (
     ending_wishes,
     exemption_wish,
     limit_wishes,
+    limits_as_meant,
     root_wishes,
 )
 
@@ -31,6 +32,7 @@ __all__ = [
     "goal_under",
     "granted",
     "limit_wishes",
+    "limits_as_meant",
     "meaning",
     "requests_of",
     "require_granted",

@@ -68,7 +68,7 @@ def checked_wishes(
     Raises:
         ConfigurationError: unknown names or wrong values; the remedy gives the argument whole.
     """
-    limits = _as_meant(limits)
+    limits = limits_as_meant(limits)
     try:
         whole = ProjectLimits.model_validate({**workspace.settings.limits.model_dump(), **limits})
         return {name: getattr(whole, name) for name in limits}
@@ -81,8 +81,8 @@ def checked_wishes(
         ) from None
 
 
-def _as_meant(limits: dict[str, Any]) -> dict[str, Any]:
-    """Return limits by our names, with numbers for texts that are numbers."""
+def limits_as_meant(limits: dict[str, Any]) -> dict[str, Any]:
+    """Return limits by our names, with numbers for what is one in another form."""
     found: dict[str, Any] = {}
     for key, value in limits.items():
         name = same(key, ProjectLimits.model_fields) or key
@@ -97,7 +97,7 @@ def _near_limits(limits: dict[str, Any]) -> dict[str, Any]:
     whole = ProjectLimits.model_fields
     return {
         key: value
-        for key, value in _as_meant(named).items()
+        for key, value in limits_as_meant(named).items()
         if key in whole and fits(Annotated[whole[key].annotation, *whole[key].metadata], value)
     }
 

@@ -52,6 +52,8 @@ def move_code_root(workspace: Workspace, project: str, changes: dict[str, Any], 
     root = code_folder(workspace, str(changes[KEY]))
     if str(root) == before:
         return {}
+    with workspace.session() as session:  # first, for what would be refused anyway is no question to the owner
+        _require_same_files(session, workspace, project, root)
     call = f"configure(project={project!r}, changes={{'code_root': {str(root)!r}}})"
     require_granted(workspace, project, root_wishes(workspace, root), again=call, reason=reason)
     with workspace.session() as session:

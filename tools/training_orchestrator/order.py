@@ -79,16 +79,14 @@ def order(
     base_digest = config_digest(parse_config(latest_config(session, project.name).values))
     if kind not in REPEATING:
         values = base if base is not None else permits.base_values(session, workspace, project, kind)
-        if base is not None:  # a study's, whose parameters are kept as they are
-            _check_seed(project, kind, values, changes)
-            config, notes = (
-                parse_config(apply_changes(values, changes if seed is None else {**changes, "seed": seed})),
-                [],
-            )
-        else:
+        notes: list[str] = []
+        if base is None:
             settled = settle(changes, values, argument="changes")
-            _check_seed(project, kind, values, settled.changes)
-            config, notes, changes = settled.config, settled.notes, settled.changes
+            trained, changes, notes = settled.values, settled.changes, settled.notes
+        else:  # a study's, whose parameters are kept as they are
+            trained = apply_changes(values, changes)
+        _check_seed(project, kind, values, changes)
+        config = parse_config(trained if seed is None else {**trained, "seed": seed})
         if kind is RunKind.FINAL:  # the ledger keeps an overlay key by key
             searched = _searched(session, workspace, project)
             changes = overlay_of(values, project.name, template=template, changes=changes, searched=searched)

@@ -74,6 +74,8 @@ def number_in(text: str) -> int | float | None:
     value: int | float = float(bare.replace("_", ""))
     if not share and re.fullmatch(r"[-+]?\d+(_\d+)*", bare):
         value = int(bare)
+    if not math.isfinite(value):  # `1e400`, which no float holds
+        return None
     return round(value / 100, 12) if share else value
 
 

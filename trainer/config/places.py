@@ -74,7 +74,7 @@ def _by_args(layout: Layout, path: Path, part: str, value: Any, known: list[str]
         return (*path, "args") if "args" in known and layout.is_taken([*path, "args"]) else path
     if path[-1:] == ("args",):
         return _within(path[:-1], part, layout.known_keys(list(path[:-1])))
-    if "args" in known and ":" in str(layout.value_at([*path, "use"])):
+    if "args" in known and ":" in str(layout.value_at([*path, "use"])) and not part.startswith("__"):
         return (*path, "args", part)
     return None
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -41,14 +43,17 @@ def test_a_moved_code_root_is_named_and_found_and_nothing_is_stale_once_the_proj
 
 
 @pytest.mark.requirement("PHASE-8", "GATE-4")
-def test_a_folder_with_other_files_or_outside_the_owners_roots_is_refused(at: At) -> None:
+def test_a_folder_with_other_files_or_outside_the_owners_roots_is_refused(at: At, tmp_path: Path) -> None:
     workspace = at("based")
     other = workspace.path.parent / "other"
     other.mkdir()
     with pytest.raises(ConfigurationError, match=r"does not hold the files .* code: flower_model.py was removed"):
         projects.configure(workspace, NAME, changes={"code_root": str(other)})
-    with pytest.raises(ApprovalNeededError, match="code_root /etc"):
+    with pytest.raises(ConfigurationError, match="does not hold the files"):  # and the owner is not asked in vain
         projects.configure(workspace, NAME, changes={"code_root": "/etc"})
+    shutil.copytree(workspace.path.parent / "code", outside := tmp_path / "outside")
+    with pytest.raises(ApprovalNeededError, match=f"code_root {outside}"):
+        projects.configure(workspace, NAME, changes={"code_root": str(outside)})
     with pytest.raises(ConfigurationError, match="is not a folder"):
         projects.configure(workspace, NAME, changes={"code_root": "nowhere"})
     assert status(workspace).phase == "diagnostics"

@@ -147,7 +147,7 @@ def test_a_pruned_run_is_neither_repeated_nor_taken_for_a_baseline(at: Open) -> 
 
 def test_a_tombstone_of_what_a_gate_depends_on_is_named(at: Open) -> None:
     workspace = at("finished")
-    run = next(run for run in weights(workspace) if run.startswith("final"))
+    run = next(run for run in weights(workspace) if run.startswith("baseline"))
     record = list_checkpoints(workspace.run_directory(NAME, run))[-1]
     for name in WEIGHTS:
         (record.path / name).unlink()

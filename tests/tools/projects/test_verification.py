@@ -113,16 +113,19 @@ def test_looser_lines_under_the_present_checklists_digest_are_named(at: At, rewr
 
 
 @pytest.mark.requirement("GATE-3", "GATE-5")
-def test_a_version_written_into_a_decision_excuses_no_difference(at: At, rewrite: Rewrite) -> None:
+@pytest.mark.parametrize("measured", ["99.9 minutes", "hardly any"])
+def test_a_version_written_into_a_decision_excuses_no_figure_and_no_words_in_place_of_one(
+    at: At, rewrite: Rewrite, measured: str
+) -> None:
     workspace = at("based")
 
     def flatter(body: dict[str, Any]) -> None:
         body["circumstances"]["version"] = "0.0.1"
-        check_of(body, "baseline.within_budget")["measured"] = "99.9 minutes"
+        check_of(body, "baseline.within_budget")["measured"] = measured
 
     rewrite(workspace, "baseline", flatter)
     (what,) = verify_workspace(workspace.path).problems
-    assert "measured recorded 99.9 minutes, derived " in what
+    assert f"measured recorded {measured}, derived " in what
     assert f"recorded as made by version 0.0.1, compared by {trainwright.__version__}" in what
 
 
@@ -185,7 +188,7 @@ def test_the_wording_of_another_version_is_told_as_such_and_its_figures_are_expl
     workspace = at("smoked")
     with monkeypatch.context() as older:  # a release before this one, which told the same in other words
         older.setattr(trainwright, "__version__", "0.0.1")
-        older.setitem(CHECKS, "planning.limits_set", lambda *_: passed("yes", "limits"))
+        older.setitem(CHECKS, "planning.determinism_probed", lambda *_: passed("yes", "on"))
         older.setitem(CHECKS, "planning.data_volume", lambda *_: passed("7 samples", "enough"))
         projects.pass_gate(workspace, NAME, "planning")
     report = verify_workspace(workspace.path)
@@ -193,7 +196,7 @@ def test_the_wording_of_another_version_is_told_as_such_and_its_figures_are_expl
     assert "planning.data_volume: measured recorded 7 samples" in problem
     (told,) = [finding for finding in report.findings if finding.where == "version"]
     assert "derived differently by this version; recorded by 0.0.1" in told.what
-    assert "planning.limits_set: measured recorded yes" in told.what
+    assert "planning.determinism_probed: measured recorded yes" in told.what
     assert report.of_other_versions == 1
     attested = verify_workspace(workspace.path, public_path(tmp_path / "owner.key"))
     assert attested.problems == []

@@ -37,11 +37,11 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
     missing = [name for name in names if name not in computed]
     measured = f"not computed: {', '.join(missing)}" if missing else f"computed: {', '.join(names)}"
     bounds = evidence.config.evaluation_gate
-    kept = bounds.model_dump(mode="json") if bounds is not None else {}
-    for side in ("minimum", "maximum"):
-        kept[side] = {name: value for name, value in kept[side].items() if name.removeprefix(TEST) not in missing}
+    sides = {"minimum": bounds.minimum, "maximum": bounds.maximum} if bounds is not None else {}
+    unmeasured = [(side, name) for side, given in sides.items() for name in given if name.removeprefix(TEST) in missing]
+    changes = {f"evaluation_gate.{side}.{name}": None for side, name in unmeasured}  # null removes
     why = f"bound what is computed ({', '.join(sorted(computed))}), or add the metric to `metrics`"
-    return judged(not missing, measured, line.text, evidence.call("configure", why, changes={"evaluation_gate": kept}))
+    return judged(not missing, measured, line.text, evidence.call("configure", why, changes=changes))
 
 
 @check("finalization.bounds_kept")

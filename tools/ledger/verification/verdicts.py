@@ -51,9 +51,9 @@ class _Verdict:
 
     An accepted decision must come out the same to the letter. Where another version of Trainwright made it, its
     wording may differ; but whoever can rewrite a decision can also rewrite its version. So wording alone, with the same
-    figures and statuses, is told as a difference of versions, which gains a forger nothing; other figures are explained
-    only where the entry's signature vouches for the version. A refused decision opened
-    nothing, and its evidence may rightly have gone on since: what passed then must pass still, and the rest is told.
+    statuses and no figure of its own, is told as a difference of versions, which gains a forger nothing; other figures
+    are explained only where the entry's signature vouches for the version. A refused decision opened nothing, and its
+    evidence may rightly have gone on since: what passed then must pass still, and the rest is told.
     """
 
     def __init__(self, case: Case, entry: LedgerEntry, body: dict[str, Any]) -> None:
@@ -175,10 +175,14 @@ class _Verdict:
 
 
 def _same_figures(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether two results differ in wording alone: of the figures in their texts, one side has all of the other's."""
-    texts = [" ".join(str(side.get(key)) for key in ("measured", "required")) for side in (recorded, now)]
-    ours, theirs = (set(FIGURE.findall(text)) for text in texts)
-    return recorded.get("counts") == now["counts"] and (ours <= theirs or theirs <= ours)
+    """Whether two results differ in wording alone: no figure is recorded but those that the evidence gives.
+
+    A measurement whose figures were all left out is none: words in their place could say anything.
+    """
+    measured = [set(FIGURE.findall(str(side.get("measured")))) for side in (recorded, now)]
+    required = [set(FIGURE.findall(str(side.get("required")))) for side in (recorded, now)]
+    is_measured = bool(measured[0]) == bool(measured[1]) and measured[0] <= measured[1]
+    return recorded.get("counts") == now["counts"] and is_measured and required[0] <= required[1] | measured[1]
 
 
 def _agree(recorded: dict[str, Any], now: dict[str, Any]) -> bool:

@@ -55,7 +55,7 @@ def _make_second(scene: Scene, limits: dict[str, Any] = WANTED) -> Reply:
 @asked(
     "approve-by-tools",
     "Approve one's own request with nothing but tools",
-    rule="(?i)unknown (tool|argument|key)|extra inputs",
+    rule="There is no tool|unknown (argument|key)",
 )
 def approve_by_tools(scene: Scene) -> None:
     request = _asked(scene)

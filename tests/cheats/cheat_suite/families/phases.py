@@ -139,8 +139,9 @@ calls(
     "misspelt-phases",
     "Ask for gates that do not exist, hoping for a default",
     "created",
-    "`phase` = ",
-    *map(gate, ("Planning", "planning ", "all", "", "0", "finalization\n", "plannіng")),
+    "`phase` = |The planning gate of flowers stays closed|The finalization gate is closed: .* is in planning",
+    *map(gate, ("Planning", "planning ", "all", "", "0", "finalization\n", "Finalization", "plannіng")),
+    ("pass_gate", {}),
 )
 calls(
     "resume-completed",

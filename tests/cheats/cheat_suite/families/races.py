@@ -55,7 +55,7 @@ def start_while_stale(scene: Scene) -> None:
     slow=True,
 )
 def burst_of_starts(scene: Scene) -> None:
-    for reply in _through_both(scene, "start_training", times=4, winners=2, kind="smoke"):
+    for reply in _through_both(scene, "start_training", times=4, winners=2, kind="baseline"):
         if not reply.is_error:
             scene.ended(reply.content["run_id"])
 

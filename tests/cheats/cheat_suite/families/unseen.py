@@ -22,7 +22,7 @@ forged = partial(cheat, by="files", expected="detected", at="planned", shows=("G
 def _unseen(scene: Scene, edit: Callable[[RunDirectory], None]) -> None:
     """Edit a run that has ended, and that no server has looked at since; then try to have it resumed."""
     with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
         wait_until(lambda: run.last_status().state is RunState.COMPLETED and not run.is_locked())
         edit(run)
         if finish(workspace, run.run_id).state is RunState.INTERRUPTED:
@@ -90,7 +90,7 @@ def declared_killed(scene: Scene) -> None:
 )
 def evidence_while_it_works(scene: Scene) -> None:
     with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
         wait_until((run.artifacts / "data.json").exists)
         edit_json(run.artifacts / "data.json", lambda value: value.update(edited=True))
         finish(workspace, run.run_id)
@@ -103,7 +103,7 @@ def evidence_while_it_works(scene: Scene) -> None:
 )
 def metrics_while_it_works(scene: Scene) -> None:
     with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
         wait_until(lambda: run.metrics().last("train/loss") is not None)
         with closing(sqlite3.connect(run.path / "metrics.sqlite", timeout=30)) as connection, connection:
             connection.execute("UPDATE metrics SET value = value / 2 WHERE key = 'train/loss' AND step = 1")
@@ -117,7 +117,7 @@ def metrics_while_it_works(scene: Scene) -> None:
 )
 def order_before_the_worker(scene: Scene) -> None:
     with scene.workspace() as workspace:
-        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+        run = workspace.run_directory(NAME, start_run(workspace, NAME, RunKind.BASELINE).run_id)
         edit_json(run.path / "run.json", lambda value: value.update(max_steps=3))
         finish(workspace, run.run_id)
 

@@ -184,7 +184,8 @@ at_import(
     "Replace the engine's digest of the code",
     f"{REPLACED}trainwright.trainer",
     "import trainwright.trainer.training as training\n"
-    "training.code_evidence = lambda root: {'files': {}, 'digest': 'blake3:0', 'engine_digest': 'blake3:0'}\n",
+    "digests = dict.fromkeys(('digest', 'meaning', 'engine_digest'), 'blake3:0')\n"
+    "training.code_evidence = lambda root: {'files': {}, **digests}\n",
 )
 in_forward(
     "determinism-off-in-training",
