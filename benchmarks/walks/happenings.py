@@ -133,12 +133,13 @@ def pictures_written(world: World) -> None:
 
 def table_written(world: World) -> None:
     """Write a Parquet file of points and their class."""
-    import pandas as pd
+    import pyarrow as pa
+    from pyarrow import parquet
 
-    text = own_code.table(160)
-    rows = [line.split(",") for line in text.splitlines()]
-    frame = pd.DataFrame(rows[1:], columns=rows[0]).astype({"length": float, "width": float, "kind": int})
-    frame.to_parquet(world.code / "points.parquet")
+    rows = [line.split(",") for line in own_code.table(160).splitlines()]
+    kinds = {"length": float, "width": float, "kind": int}
+    columns = {name: [kinds[name](value) for value in values] for name, *values in zip(*rows, strict=True)}
+    parquet.write_table(pa.table(columns), world.code / "points.parquet")
 
 
 def small_disk(world: World) -> None:

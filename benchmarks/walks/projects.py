@@ -118,7 +118,7 @@ def own() -> list[Walk]:
                 "intermediate_size": 32, "max_position_embeddings": 64, "vocab_size": 300}}},
             {"use": "csv", "args": {"path": "reviews.csv", "text": "review", "target": "rating", "max_length": 48},
              "split": {"validation": 0.2, "test": 0.2}},
-            rate=0.02, epochs=6, metrics=["accuracy"], adapter={"rank": 4, "alpha": 8.0}),
+            rate=0.02, epochs=6, metrics=["accuracy"], adapter={"rank": 4, "alpha": 8.0}, search=SEARCH),
             {"reviews.csv": code.reviews(160)}, end=ANY_END),
     ]  # fmt: skip
 

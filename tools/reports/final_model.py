@@ -13,7 +13,6 @@ from trainwright.tools.gates.publication import digests_of
 from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
 from trainwright.tools.reports.requirements import requirements_file
-from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import IntegrityError, StorageError
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
         packages = requirements_file(evidence.final.part("environment"))
         (building / REQUIREMENTS).write_text(packages, encoding="utf-8")
-        files = {path.name: (path.stat().st_size, digest_file(path)) for path in sorted(building.iterdir())}
+        files = {name: ((building / name).stat().st_size, digest) for name, digest in digests_of(building).items()}
         (building / CARD).write_text(model_card(evidence, report, looks, files), encoding="utf-8")
     except OSError as error:
         raise StorageError(

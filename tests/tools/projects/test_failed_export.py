@@ -46,7 +46,7 @@ def test_next_changes_what_made_the_export_fail(tmp_path: Path) -> None:
     assert export.failure is not None
     assert "The ONNX file differs from the model by" in export.failure.message
     changes = {"deployment.formats": ["safetensors"]}
-    for answer in (projects.project_status(workspace, "p"), projects.diagnose(workspace, "p", export.run_id)):
+    for answer in (export, projects.project_status(workspace, "p"), projects.diagnose(workspace, "p", export.run_id)):
         assert answer.next is not None  # type: ignore[union-attr]
         arguments = {"project": "p", "kind": "final", "changes": changes}
         assert (answer.next.tool, answer.next.arguments) == ("start_training", arguments)  # type: ignore[union-attr]

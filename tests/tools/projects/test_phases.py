@@ -6,13 +6,18 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import yaml
 
 from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.keeper import evaluate
+from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import entries
 from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.reports.final_model import assemble_final_model
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.canonical import digest_file
@@ -242,6 +247,23 @@ def test_the_final_model_holds_everything_and_onnx_gives_its_outputs(at: At) -> 
         r"\| replay \| replay-flowers-\S+: passed, 4 tensors, identical; best checkpoint identical \|", card
     )
     assert metrics["test"]["metrics"]["accuracy"] > 0.6
+
+
+@pytest.mark.requirement("PHASE-6")
+def test_the_final_model_of_a_library_has_a_folder_of_its_own_which_the_card_lists(at: At, tmp_path: Path) -> None:
+    workspace = at("exported")
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        export = evidence.export
+        assert export is not None
+        assert export.sealed is not None
+        file = export.directory.artifacts / "final_model" / "transformers" / "config.json"
+        file.parent.mkdir()
+        file.write_text("{}")
+        export.sealed["artifacts/final_model/transformers/config.json"] = digest_file(file)
+        assemble_final_model(evidence, evaluate(evidence, Phase.FINALIZATION), tmp_path)
+    assert (tmp_path / "final_model" / "transformers" / "config.json").is_file()
+    assert "transformers/config.json" in (tmp_path / "final_model" / "README.md").read_text()
 
 
 @pytest.mark.requirement("GATE-1", "GATE-3")
