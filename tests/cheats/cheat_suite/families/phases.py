@@ -144,6 +144,13 @@ calls(
     ("pass_gate", {}),
 )
 calls(
+    "concluded-early",
+    "Conclude the project below its goal before it was diagnosed, and at gates that have no such end",
+    "based",
+    "optimization gate is closed: the project is in diagnostics|gate has no such exit",
+    *(("pass_gate", {"phase": phase, "conclude": True}) for phase in ("optimization", "diagnostics", "finalization")),
+)
+calls(
     "resume-completed",
     "Train a completed baseline further by resuming it",
     "trained",
