@@ -36,15 +36,21 @@ def weights(workspace: Workspace) -> dict[str, list[str]]:
     return {run: [one.name for one in records if has_weights(one.path)] for run, records in found.items()}
 
 
-def superseded(at: Open) -> Workspace:
-    """A finished project whose configuration then changed, with a smoke run of the new one."""
-    workspace = at("based")
+@pytest.fixture(scope="module", autouse=True)
+def superseded_stage(stages: dict[str, Path]) -> None:
+    """Make a stage of its own, once: a baseline whose configuration was replaced, with a baseline of the new one."""
+    world = stages["created"].parent / "world"
+    shutil.rmtree(world, ignore_errors=True)
+    shutil.copytree(stages["based"], world)
+    workspace = Workspace.open(world / "workspace")
     projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 0.01})
     train(workspace, RunKind.SMOKE)
     projects.pass_gate(workspace, NAME, "planning")
     train(workspace, RunKind.BASELINE)
     projects.pass_gate(workspace, NAME, "baseline")
-    return workspace
+    workspace.close()
+    stages["superseded"] = world.parent / "superseded"
+    shutil.copytree(world, stages["superseded"])
 
 
 def confirmed(workspace: Workspace, policy: RetentionPolicy | None = None) -> pruning.PruneAnswer:
@@ -52,7 +58,7 @@ def confirmed(workspace: Workspace, policy: RetentionPolicy | None = None) -> pr
 
 
 def test_a_dry_run_deletes_nothing_and_names_the_call_that_does(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     before = weights(workspace)
     shown = prune(workspace, NAME)
     assert weights(workspace) == before
@@ -63,7 +69,7 @@ def test_a_dry_run_deletes_nothing_and_names_the_call_that_does(at: Open) -> Non
 
 
 def test_superseded_weights_go_and_verify_stays_whole(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     before = sum(path.stat().st_size for path in workspace.path.rglob("*.safetensors"))
     done = confirmed(workspace)
     after = sum(path.stat().st_size for path in workspace.path.rglob("*.safetensors"))
@@ -91,7 +97,7 @@ def test_what_gates_and_releases_depend_on_is_never_offered(at: Open) -> None:
 
 
 def test_the_policy_keeps_the_last_the_best_and_every_nth(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     everything = prune(workspace, NAME).checkpoints
     kept_last = prune(workspace, NAME, RetentionPolicy(keep_last=1)).checkpoints
     kept_all = prune(workspace, NAME, RetentionPolicy(keep_last=99)).checkpoints
@@ -102,7 +108,7 @@ def test_the_policy_keeps_the_last_the_best_and_every_nth(at: Open) -> None:
 
 
 def test_a_budget_prunes_no_further_than_needed(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     whole = prune(workspace, NAME)
     present = whole.freed_bytes + whole.kept_bytes
     assert prune(workspace, NAME, RetentionPolicy(budget_bytes=present)).checkpoints == 0
@@ -118,7 +124,7 @@ def test_an_agent_keeps_at_least_what_the_owner_keeps() -> None:
 
 
 def test_another_plan_than_the_one_that_was_shown_is_not_carried_out(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     before = weights(workspace)
     with pytest.raises(ConflictError, match="is not what would be deleted now"):
         prune(workspace, NAME, confirm="plan-0123456789ab")
@@ -126,7 +132,7 @@ def test_another_plan_than_the_one_that_was_shown_is_not_carried_out(at: Open) -
 
 
 def test_a_damaged_checkpoint_stays_and_is_named(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     shown = prune(workspace, NAME)
     records = list_checkpoints(workspace.run_directory(NAME, shown.runs[0].run_id))
     path = next(record.path for record in records if has_weights(record.path)) / "model.safetensors"
@@ -138,7 +144,7 @@ def test_a_damaged_checkpoint_stays_and_is_named(at: Open) -> None:
 
 
 def test_a_pruned_run_is_neither_repeated_nor_taken_for_a_baseline(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     old = next(line.run_id for line in prune(workspace, NAME).runs if line.kind == "baseline")
     confirmed(workspace)
     with pytest.raises(ConflictError, match="were pruned"):
@@ -158,7 +164,7 @@ def test_a_tombstone_of_what_a_gate_depends_on_is_named(at: Open) -> None:
 
 
 def test_weights_deleted_without_a_tombstone_are_named(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     confirmed(workspace, RetentionPolicy(keep_last=1))
     run, names = next((run, names) for run, names in weights(workspace).items() if names)
     (workspace.run_directory(NAME, run).checkpoints / names[-1] / "model.safetensors").unlink()
@@ -170,7 +176,7 @@ def dies_before_deleting(patch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_server_killed_between_tombstone_and_deletion_is_finished_by_the_next(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     plan = prune(workspace, NAME)
     path = workspace.path
     call_and_die(dies_before_deleting, lambda: prune(Workspace.open(path), NAME, confirm=plan.plan))
@@ -184,7 +190,7 @@ def test_a_server_killed_between_tombstone_and_deletion_is_finished_by_the_next(
 
 
 def test_the_owner_sees_a_plan_first_on_the_command_line(at: Open) -> None:
-    workspace = superseded(at)
+    workspace = at("superseded")
     before = weights(workspace)
     shown = CliRunner().invoke(app, ["prune", "--workspace", str(workspace.path)])
     assert shown.exit_code == 0, shown.output
