@@ -44,7 +44,7 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         metrics = json.dumps(_metrics(evidence, found, looks), indent=2, sort_keys=True) + "\n"
         (building / METRICS).write_text(metrics, encoding="utf-8")
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
-        packages = requirements_file(evidence.final.part("environment"))
+        packages = requirements_file(evidence.final.part("environment"), evidence.final.imported)
         (building / REQUIREMENTS).write_text(packages, encoding="utf-8")
         files = {name: ((building / name).stat().st_size, digest) for name, digest in digests_of(building).items()}
         (building / CARD).write_text(model_card(evidence, report, looks, files), encoding="utf-8")

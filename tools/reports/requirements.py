@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 OWN = "trainwright"
 
 
-def requirement_lines(environment: dict[str, Any]) -> list[str]:
+def requirement_lines(environment: dict[str, Any], imported: Collection[str] = ()) -> list[str]:
     """Return `name==version` lines of a run's `environment` evidence, sorted.
+
+    Args:
+        environment: the evidence.
+        imported: the packages to name; all that were installed where none are given.
 
     Left out are distributions that no index has: Trainwright itself, and what was installed from a folder or a
     repository. A local version label (`2.13.0+cpu`) names a build, which other indexes do not carry: PEP 440 lets
     `==2.13.0` take any build of that version.
     """
     unreleased = {OWN, *environment.get("unreleased", [])}
-    packages: dict[str, str] = environment.get("imported") or environment.get("packages", {})
-    released = {name: version for name, version in packages.items() if name not in unreleased}
+    packages: dict[str, str] = environment.get("packages", {})
+    named = (set(imported) or packages.keys()) - unreleased
+    released = {name: version for name, version in packages.items() if name in named}
     return [f"{name}=={version.partition('+')[0]}" for name, version in sorted(released.items())]
 
 
-def requirements_file(environment: dict[str, Any]) -> str:
-    """Return the whole file, with what it does not install named in comments."""
+def requirements_file(environment: dict[str, Any], imported: Collection[str]) -> str:
+    """Return the whole file for the packages that a run imported, naming in comments what it does not install."""
     left_out = sorted({OWN, *environment.get("unreleased", [])})
     head = [
         f"# The packages with which the model was trained, on Python {environment.get('python', '3')}.",
         "# Install them with: pip install -r requirements.txt",
         f"# Not on an index, and left out: {', '.join(left_out)}.",
     ]
-    return "\n".join([*head, *requirement_lines(environment)]) + "\n"
+    return "\n".join([*head, *requirement_lines(environment, imported)]) + "\n"
