@@ -10,7 +10,6 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from trainwright.tools.owner import limits_as_meant
 from trainwright.trainer.config.elsewhere import known_elsewhere
 from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
 from trainwright.trainer.config.goal import goal_as_meant, nearest_goal
@@ -154,9 +153,15 @@ def _value(name: str, given: Any, rule: Any) -> tuple[Any, list[str]]:
     if name == "wait_seconds":
         value = _clamped(value)
     if name == "limits" and isinstance(value, dict):
-        value = limits_as_meant(value)
+        value = _limits(value)
     is_same = equal(value, given) or (isinstance(given, str) and from_text(given) == value)
     return value, [] if is_same else [f"{name} {shown(given)} taken as {shown(value)}"]
+
+
+def _limits(given: dict[str, Any]) -> dict[str, Any]:
+    from trainwright.tools.owner import limits_as_meant  # it brings the database along, which start-up does without
+
+    return limits_as_meant(given)
 
 
 def _text(name: str, given: str, rule: Any) -> Any:
@@ -179,7 +184,7 @@ def _section(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
         rule = _rule(model.model_fields[ours]) if ours in model.model_fields else None
         meant = value if rule is None else as_meant(rule, from_text(value) if isinstance(value, str) else value)
         if ours == "limits" and isinstance(meant, dict):
-            meant = limits_as_meant(meant)
+            meant = _limits(meant)
         if ours == "goal" and not isinstance(meant, dict):
             meant = {"target": _number(meant)}
         found[ours] = meant

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from world import World
 
 RUN_FILES = ("run.json", "status.json", "events.jsonl", "artifacts/summary.json", "checkpoint", "metrics.sqlite")
 
@@ -26,3 +30,14 @@ def edit(path: Path, what: str) -> None:
         path.write_bytes(bytes(content))
     else:
         path.write_bytes(path.read_bytes() + b"\n ")
+
+
+def move_edits(world: World, release: int) -> None:
+    """Note that an earlier final model has moved into a folder of its own, with whatever was edited in it."""
+    for path, edited in list(world.edits.items()):
+        name = path.relative_to(world.project)
+        if name.parts[0] == "final_model":
+            moved = world.project / "releases" / str(release) / name
+            del world.edits[path]
+            world.edits[moved] = type(edited)(moved, edited.before, (moved.name,))
+            world.model.damaged.discard(str(name))

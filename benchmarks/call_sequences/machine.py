@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from edits import RUN_FILES, edit, edited_file
+from edits import RUN_FILES, edit, edited_file, move_edits
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from invariants import chosen_configuration, differences
@@ -108,18 +108,14 @@ class Calls(RuleBasedStateMachine):
     def configure(self, number: int, rate: float, begins: bool) -> None:
         """Change the configuration, to one that may have been there before, or not at all; or begin a release."""
         model, server = self.here.model, self.server(number)
-        was_released, has_changed = model.is_released, self.learning_rate(server) != rate
-        error = "ConflictError" if was_released and has_changed and not begins else None
+        begins, has_changed = begins and model.is_released, self.learning_rate(server) != rate
+        error = "ConflictError" if model.is_released and has_changed and not begins else None
         answer = self.expect("configure", error, lambda: projects.configure(
             server, NAME, changes={"optimizer.learning_rate": rate}, begin_release=begins))  # fmt: skip
-        if answer is None:
-            return
-        assert bool(answer.changed) == has_changed, answer.changed
-        assert (answer.release_begun is not None) == (was_released and begins)
-        if was_released and begins:
-            model.begin_release()
-            self.counts["releases begun"] += 1
-        model.configuration = answer.digest
+        if answer is not None:
+            assert (bool(answer.changed), answer.release_begun is not None) == (has_changed, begins), answer.changed
+            self.counts["releases begun"] += begins
+            model.configured(answer.digest, begins=begins)
 
     def learning_rate(self, server: Workspace) -> float:
         """The rate of the configuration that holds."""
@@ -199,22 +195,11 @@ class Calls(RuleBasedStateMachine):
     def decided(self, phase: str, artifacts: list[str]) -> None:
         """Take note of a gate that has passed."""
         if phase == "finalization" and self.here.model.releases:
-            self.move_edits(self.here.model.releases)
+            move_edits(self.here, self.here.model.releases)
         self.here.model.decide(phase, artifacts)
         self.forget_edits(artifacts if phase != "diagnostics" else [name for name in artifacts if name in PROVENANCE])
         if phase == "optimization":
             self.here.model.final_configuration = chosen_configuration(self.here)
-
-    def move_edits(self, release: int) -> None:
-        """An earlier final model has moved into a folder of its own, with whatever was edited in it."""
-        world = self.here
-        for path, edited in list(world.edits.items()):
-            name = path.relative_to(world.project)
-            if name.parts[0] == "final_model":
-                moved = world.project / "releases" / str(release) / name
-                del world.edits[path]
-                world.edits[moved] = Edit(moved, edited.before, (moved.name,))
-                world.model.damaged.discard(str(name))
 
     def forget_edits(self, artifacts: list[str]) -> None:
         """The server has written these files anew; a folder that it replaced holds no files of others."""

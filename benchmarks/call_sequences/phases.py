@@ -220,10 +220,12 @@ class Model:
             return "GateRefusedError"
         return "LimitReachedError" if len(self.living) >= MOST_RUNS_AT_ONCE else None
 
-    def begin_release(self) -> None:
-        """Take note that the project is worked on again: decisions of the release before count no more."""
-        self.is_released, self.final_configuration = False, None
-        self.decisions.clear()
+    def configured(self, digest: str, *, begins: bool) -> None:
+        """Take note of the configuration; where a release is begun, decisions of the one before count no more."""
+        self.configuration = digest
+        if begins:
+            self.is_released, self.final_configuration = False, None
+            self.decisions.clear()
 
     def decide(self, phase: str, artifacts: list[str]) -> None:
         """Take note that a gate has passed."""
