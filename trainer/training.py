@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+from trainwright.trainer.acceleration.deferred_compiler import defer_compiler
 from trainwright.trainer.acceleration.shortage import explained_shortage
 from trainwright.trainer.assembly.assemble import assemble, choose_device
 from trainwright.trainer.checkpoints.read import newest_whole
@@ -47,6 +48,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         from trainwright.trainer.reproducibility.comparison import as_source
 
         specification = as_source(specification)
+    defer_compiler()
     prove(run, specification, heartbeat)
     session = open_session(run, specification, heartbeat, stop)
     if specification.kind is RunKind.PROBE:
