@@ -18,6 +18,8 @@ from trainwright.trainer.errors import ConfigurationError
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
 
+ENOUGH_TRIED = 2
+"""Fixes without a gain after which a diagnosis recommends to conclude."""
 RANK = {"critical": 0, "warning": 1, "info": 2}
 
 
@@ -69,6 +71,30 @@ def untried(alert: dict[str, Any], done: list[Tried]) -> list[dict[str, Any]]:
     return [fix for fix in alert["fixes"] if fix["changes"] and fix["id"] not in in_vain]
 
 
+def fixes_exhausted(evidence: Evidence, *, new: dict[str, Any] | None = None) -> str:
+    """Return how many fixes were tried without a better value where none is left to try; empty where one may help.
+
+    A diagnosis that says so recommends to conclude: baselines were trained with the fixes, the metric was no better
+    after any of them, and what is open now has no further fix that a key can make.
+
+    Args:
+        new: body of a diagnosis that does not stand in the ledger yet.
+    """
+    bodies = [body for _, body in evidence.entries("diagnosis")] + ([new] if new else [])
+    if not bodies or evidence.baseline is None or bodies[-1]["run_id"] != evidence.baseline.id:
+        return ""
+    names = {alert["id"] for body in bodies for alert in body["alerts"]}
+    done = {name: tried(evidence, name, new=new) for name in sorted(names)}
+    if any(untried(alert, done[alert["id"]]) for alert in bodies[-1]["alerts"]):
+        return ""
+    found = {one.fix: one for fixes in done.values() for one in fixes}
+    if len(found) < ENOUGH_TRIED or any(_is_better(evidence, one) for one in found.values()):
+        return ""
+    return (
+        f"{len(found)} fixes were tried without a better {evidence.goal_metric}: {', '.join(map(str, found.values()))}"
+    )
+
+
 def open_alerts(evidence: Evidence, alerts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the critical alerts that the owner has not accepted, and the ids of those that the owner has."""
     critical = [alert for alert in alerts if alert["severity"] == "critical"]
@@ -108,6 +134,13 @@ def cure(evidence: Evidence, alert: dict[str, Any]) -> NextCall:
         return evidence.call("project_status", f"the owner is asked to accept {alert['id']}: `trainwright approve`")
     why = f"the owner does not accept {alert['id']}; the code has to change: {advice}"
     return NextCall(tool="read_document", arguments={"path": alert["document"]}, why=why)
+
+
+def _is_better(evidence: Evidence, one: Tried) -> bool:
+    if one.value_after is None:
+        return False
+    sign = 1.0 if evidence.goal["direction"] == "maximize" else -1.0
+    return one.value_before is None or sign * one.value_after > sign * one.value_before
 
 
 def _request(evidence: Evidence, alert: str) -> str | None:

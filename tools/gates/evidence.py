@@ -14,6 +14,7 @@ from trainwright.tools.gates.improvement import measure_improvement, study_that_
 from trainwright.tools.gates.onward import onward
 from trainwright.tools.gates.plan import witnesses
 from trainwright.tools.gates.releases import BEGUN, Release, releases
+from trainwright.tools.gates.spent import spent_limit
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.limits import count_trials, limits_under
@@ -191,6 +192,11 @@ class Evidence:
         allowed = self.limits.trials
         left = (allowed - own.made - own.reserved, self.settings.workspace_limits.trials - whole.made - whole.reserved)
         return max(0, min(left))
+
+    @cached_property
+    def spent(self) -> str:
+        """Which limit leaves no room for another trial, in a few words; empty where all leave it."""
+        return spent_limit(self)
 
     def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
         """Return (sequence, body) of the project's ledger entries of a kind, in order."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import ended_studies, studies_under_way, unused_keys
 from trainwright.tools.owner.grants import accepted_values, by_whom, granting
@@ -55,8 +56,10 @@ def grounds(evidence: Evidence) -> str:
     ended = ended_studies(evidence)
     if ended:
         return f"{len(ended)} {'study' if len(ended) == 1 else 'studies'} ended: {ended[-1]}"
-    if evidence.trials_left < 1:
-        return "no trial is left of the limits"
+    if evidence.spent:
+        return evidence.spent
+    if exhausted := fixes_exhausted(evidence):
+        return exhausted
     unused = unused_keys(evidence)
     return f"a search could change nothing: the run makes no use of {', '.join(unused)}" if unused else ""
 

@@ -114,7 +114,7 @@ def circumstances(evidence: Evidence, phase: Phase) -> dict[str, Any]:
         "settings": evidence.settings.model_dump(mode="json"),
         "surroundings": _surroundings(evidence),
         **(
-            {"concludes": evidence.concludes, "trials_left": evidence.trials_left}
+            {"concludes": evidence.concludes, "trials_left": evidence.trials_left, "spent": evidence.spent}
             if phase is Phase.OPTIMIZATION
             else {}
         ),

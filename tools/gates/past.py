@@ -84,6 +84,12 @@ class PastEvidence(Evidence):
         """How many trials the limits left when it was decided."""
         return int(self._circumstances.get("trials_left", 0))
 
+    @cached_property
+    def spent(self) -> str:
+        """Which limit left no room for another trial when it was decided."""
+        recorded = self._circumstances.get("spent")
+        return super().spent if recorded is None and self.trials_left < 1 else str(recorded or "")
+
     def lines(self, phase: Phase) -> list[CheckLine]:
         """Return the checklist's lines that held: of its own phase as it records them, of others as documented now."""
         recorded = self._circumstances.get("lines")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.memory import ignored
 from trainwright.trainer.config import SearchSection
 from trainwright.trainer.config.optimizers import rate_of
@@ -59,10 +60,12 @@ def first_search(evidence: Evidence) -> NextCall:
     if unused := unused_keys(evidence):
         why = f"a search could change nothing: the run makes no use of {', '.join(unused)}; or search keys that it uses"
         return conclude(evidence, why)
-    if evidence.trials_left < 1:
-        return conclude(evidence, "no trial is left of the limits")
+    if evidence.spent:
+        return conclude(evidence, evidence.spent)
     trials = min(wanted["trials"], evidence.trials_left)
     why = f"search for better; {costs(evidence, trials, wanted.get('confirmation_repeats', 3))}"
+    if exhausted := fixes_exhausted(evidence):
+        why = f"{why}. Or end below the goal, since {exhausted}: {_exit(evidence)}"
     if evidence.config.search is not None and trials == wanted["trials"]:
         return evidence.call("start_tuning", why)
     return evidence.call("start_tuning", why, search={**wanted, "trials": trials})
@@ -99,7 +102,7 @@ def next_search(evidence: Evidence, found: dict[str, Any]) -> NextCall:
 
 def search_anew(evidence: Evidence, why: str) -> NextCall:
     """Name a study of its own, since the same search would only find the one that came to nothing; once."""
-    if len(ended_studies(evidence)) >= ENOUGH_WITHIN_NOISE or evidence.trials_left < 1:
+    if len(ended_studies(evidence)) >= ENOUGH_WITHIN_NOISE or evidence.spent:
         return conclude(evidence, why)
     told = [body["search"] for body in studies_of(evidence).values() if "search" in body]
     if not told:
@@ -118,7 +121,7 @@ def resumed_search(evidence: Evidence, told: dict[str, Any]) -> NextCall:
         body["study_id"] == told["study_id"] and body["state"] == "stopped" and bool(body.get("failure"))
         for _, body in evidence.entries("study")
     )
-    if stops >= ENOUGH_WITHIN_NOISE or evidence.trials_left < 1:
+    if stops >= ENOUGH_WITHIN_NOISE or evidence.spent:
         return conclude(evidence, _told(told["study_id"], told))
     search = SearchSection.model_validate(told["search"]).model_dump(mode="json", exclude_defaults=True)
     why = f"the study goes on where it stopped. Or end below the goal: {_exit(evidence)}"

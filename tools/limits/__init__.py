@@ -3,7 +3,7 @@
 from trainwright.tools.limits.allowed import effective_limits, limits_under
 from trainwright.tools.limits.amounts import Amounts, Reservation
 from trainwright.tools.limits.lines import limit_lines
-from trainwright.tools.limits.reservation import require_room, reserve
+from trainwright.tools.limits.reservation import limit_table, require_room, reserve
 from trainwright.tools.limits.trials import count_trials, require_trials
 from trainwright.tools.limits.usage import Usage, project_usage, sealed_use, use_differences, workspace_usage
 
@@ -14,6 +14,7 @@ __all__ = [
     "count_trials",
     "effective_limits",
     "limit_lines",
+    "limit_table",
     "limits_under",
     "project_usage",
     "require_room",

@@ -98,9 +98,17 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
     with workspace.session() as session:
         evidence = Evidence(session, workspace, project)
         done = {alert.id: cures.tried(evidence, alert.id) for alert in assessment.alerts}
-    return _answer(project, run, assessment, done).model_copy(
-        update={"report": str(folder / REPORT) if is_baseline else None, "plots": plots, "next": call}
-    )
+        ground = _ground_to_conclude(evidence, assessment) if is_baseline else ""
+    answer = _answer(project, run, assessment, done)
+    update: dict[str, Any] = {"report": str(folder / REPORT) if is_baseline else None, "plots": plots, "next": call}
+    if ground:
+        update |= {"recommendation": "conclude", "reasons": [*answer.reasons, ground]}
+    return answer.model_copy(update=update)
+
+
+def _ground_to_conclude(evidence: Evidence, assessment: Assessment, new: dict[str, Any] | None = None) -> str:
+    """Return why the diagnosis recommends to end below the goal; empty where it does not."""
+    return cures.fixes_exhausted(evidence, new=new) if assessment.recommendation == "optimize" else ""
 
 
 def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
@@ -172,7 +180,10 @@ def _tried_section(evidence: Evidence, run: RunEvidence, assessment: Assessment)
     new = {"run_id": run.id, **assessment.as_recorded()}
     done = {alert.id: cures.tried(evidence, alert.id, new=new) for alert in assessment.alerts}
     lines = [f"- {name}: {one}" for name, found in done.items() for one in found]
-    return "\n\n".join(["\n## Tried before", "\n".join(lines), ""]) if lines else ""
+    ground = _ground_to_conclude(evidence, assessment, new)
+    sections = ["\n## Tried before", "\n".join(lines)] if lines else []
+    sections += ["\n## Ending below the goal", f"Recommended: {ground}."] if ground else []
+    return "\n\n".join([*sections, ""]) if sections else ""
 
 
 def _draw(run: RunDirectory, goal: Goal, target: Path, added: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.outcomes import CheckResult
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import append, entries
+from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
@@ -22,6 +24,7 @@ NAME = "flowers"
 LOWER = {"id": "lower_learning_rate", "text": "Divide it.", "changes": {"optimizer.learning_rate": 0.002}}
 LOWER_AGAIN = {**LOWER, "changes": {"optimizer.learning_rate": 0.0002}}
 CLIP = {"id": "clip_gradients", "text": "Clip.", "changes": {"training.clip_norm": 1.0}}
+HALF = {"id": "half_the_rate", "text": "Halve it.", "changes": {"optimizer.learning_rate": 0.005}}
 ADVICE = {"id": "layer_normalisation", "text": "Normalise inside the model.", "changes": {}}
 
 
@@ -53,11 +56,7 @@ def test_a_fix_that_did_not_clear_its_alert_is_told_with_its_values_and_not_prop
     assert (first.measured, first.next.arguments["changes"]) == ("exploding_gradients", LOWER["changes"])
 
     projects.configure(workspace, NAME, changes=first.next.arguments["changes"])
-    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
-        run_id = start_run(workspace, NAME, kind).run_id
-        while not wait_for_run(workspace, run_id).is_ended:
-            pass
-        projects.pass_gate(workspace, NAME, phase)
+    trained(workspace)
     second = diagnosed(workspace, raised(4000.0, LOWER_AGAIN, CLIP, ADVICE))
     assert "tried without clearing it: lower_learning_rate (5000 -> 4000; best value" in second.measured
     assert second.next.arguments["changes"] == CLIP["changes"], "not the rate once more"
@@ -65,3 +64,38 @@ def test_a_fix_that_did_not_clear_its_alert_is_told_with_its_values_and_not_prop
     left = diagnosed(workspace, raised(4000.0, LOWER_AGAIN, ADVICE))
     assert left.next.arguments["ask_owner"] == {"alert": "exploding_gradients"}
     assert "Normalise inside the model." in left.next.why
+
+
+@pytest.mark.requirement("PHASE-10", "DIAG-8")
+def test_a_diagnosis_recommends_to_conclude_once_two_fixes_brought_no_better_value(tmp_path: Path) -> None:
+    workspace = Workspace.open(tmp_path / "world")
+    config = {"model": {"use": "mlp"}, "data": {"use": "iris"}, "training": {"epochs": 12},
+              "optimizer": {"learning_rate": 0.01}, "logging": {"tensorboard": False}}  # fmt: skip
+    goal = {"metric": "loss", "direction": "minimize", "target": 0.0001}
+    projects.create_project(workspace, NAME, intent="", goal=goal, config=config)
+    trained(workspace)
+    diagnosed(workspace, raised(5000.0, CLIP, HALF, ADVICE))
+    projects.configure(workspace, NAME, changes={**CLIP["changes"], **HALF["changes"]})
+    trained(workspace)
+    answer = projects.diagnose(workspace, NAME)
+    assert answer.recommendation == "conclude", (answer.reasons, answer.alerts)
+    assert "2 fixes were tried without a better loss: " in answer.reasons[-1]
+    assert "Ending below the goal" in (workspace.project_folder(NAME) / "diagnostic_report.md").read_text()
+    projects.pass_gate(workspace, NAME, "diagnostics")
+    call = projects.project_status(workspace, NAME).next
+    assert call is not None
+    assert (call.tool, "Or end below the goal, since 2 fixes" in call.why) == ("start_tuning", True)
+    assert projects.pass_gate(workspace, NAME, "optimization", conclude=True).outcome == "concluded"
+    assert not [one for one in verify_workspace(workspace.path).problems if "diagnosis of" not in one], (
+        "the made-up one"
+    )
+    workspace.close()
+
+
+def trained(workspace: Workspace) -> None:
+    """Take the project through planning and baseline."""
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        run_id = start_run(workspace, NAME, kind).run_id
+        while not wait_for_run(workspace, run_id).is_ended:
+            pass
+        projects.pass_gate(workspace, NAME, phase)

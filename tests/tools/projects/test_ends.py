@@ -167,6 +167,25 @@ def test_no_more_trials_are_asked_for_than_the_limits_leave(at: Stage) -> None:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.requirement("PHASE-10", "GATE-4")
+def test_used_up_time_is_a_ground_to_conclude_and_next_says_how_much_is_left(at: Stage) -> None:
+    workspace = at("diagnosed")
+    with workspace.session() as session:
+        used = [body["used"]["wall_clock_seconds"] for _, body in entries(session, NAME, "run_sealed")]
+    settings = workspace.path / "settings.yaml"
+    roots = settings.read_text()
+    settings.write_text(f"{roots}limits: {{project_wall_clock_seconds: {sum(used) + used[-1] / 2}}}\n")
+    workspace.refreshed()
+    call = next_of(workspace)
+    assert call.arguments == CONCLUDE
+    assert "s are left of project_wall_clock_seconds, and the baseline took" in call.why
+    assert projects.pass_gate(workspace, **call.arguments).outcome == "concluded"
+    settings.write_text(roots)
+    workspace.refreshed()
+    assert verify_workspace(workspace.path).problems == [], "it was decided under the limits as they stood"
+
+
+@pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-10", "GATE-7")
 def test_after_two_searches_within_the_noise_next_offers_the_end_with_figures(at: Stage) -> None:
     workspace = at("searched")

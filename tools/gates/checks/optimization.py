@@ -91,8 +91,10 @@ def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("optimization.conclusion_grounded")
 def conclusion_grounded(evidence: Evidence, line: CheckLine) -> Outcome:
-    """Ending below the goal has a ground: a study that ended, no trial left, or nothing to search."""
-    required = "a study on this configuration that has ended, no trial left, or a search that could change nothing"
+    """Ending below the goal has a ground: a search that ended, limits or fixes used up, or nothing to search."""
+    required = (
+        "a study on this configuration that has ended, a used-up limit, fixes tried in vain, or nothing to search"
+    )
     if not evidence.concludes or exit_of(evidence) in {"passed", "skipped", "accepted"}:
         return not_applicable("not concluded below the goal", required)
     found = grounds(evidence)
