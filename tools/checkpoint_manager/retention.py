@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from sqlalchemy import select
+
 from trainwright.tools.ledger.seals import is_tombstone_of
-from trainwright.tools.workspace.records import ACTIVE
-from trainwright.tools.workspace.tables import Study
+from trainwright.tools.workspace.records import ACTIVE, latest_config
+from trainwright.tools.workspace.tables import Project, Study
 from trainwright.trainer.checkpoints.index import (
     WEIGHTS,
     CheckpointRecord,
@@ -56,7 +59,7 @@ def weight_bytes(record: CheckpointRecord) -> int:
 def plan(evidence: Evidence, policy: RetentionPolicy) -> Plan:
     """Return the checkpoints that the policy lets go. Raises TrainwrightError on damaged records of runs."""
     runs = [run for run_id in evidence.facts.started if (run := evidence.run(run_id)) is not None]
-    needed, busy = runs_in_use(evidence), _busy(evidence, runs)
+    needed, busy = runs_in_use(evidence), _busy(evidence, runs) | _named(evidence, runs)
     best = _best_run(evidence, runs)
     offers: list[Offer] = []
     present = 0
@@ -113,6 +116,13 @@ def _busy(evidence: Evidence, runs: list[RunEvidence]) -> set[str]:
         if run.sealed is None or resumable or (study is not None and study.state in ACTIVE):
             found |= {run.id, *filter(None, [run.row.source_run])}
     return found
+
+
+def _named(evidence: Evidence, runs: list[RunEvidence]) -> set[str]:
+    """Return runs whose files a project's present configuration names: a teacher, or weights to begin from."""
+    names = evidence.session.scalars(select(Project.name))
+    values = [json.dumps(latest_config(evidence.session, name).values) for name in names]
+    return {run.id for run in runs if any(run.id in text for text in values)}
 
 
 def _best_run(evidence: Evidence, runs: list[RunEvidence]) -> str | None:

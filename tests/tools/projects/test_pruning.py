@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.tools.killed_server import call_and_die, die
-from tests.tools.projects.conftest import NAME, finish, train
+from tests.tools.projects.conftest import CONFIG, GOAL, NAME, finish, train
 from typer.testing import CliRunner
 
 from trainwright.server.cli import app
@@ -94,6 +94,18 @@ def test_what_gates_and_releases_depend_on_is_never_offered(at: Open) -> None:
     assert all(set(names) <= set(after[run]) for run, names in tagged.items())
     assert verify_workspace(workspace.path).problems == []
     assert projects.project_status(workspace, NAME).finished  # type: ignore[union-attr]
+
+
+def test_a_run_that_another_project_begins_from_is_never_offered(at: Open) -> None:
+    workspace = at("superseded")
+    run_id = prune(workspace, NAME).runs[0].run_id
+    code = workspace.path.parent / "code"
+    (code / "runs").symlink_to(workspace.project_folder(NAME) / "runs")
+    weights_of = next((code / "runs" / run_id).rglob("model.safetensors")).relative_to(code)
+    teacher = {"weights": str(weights_of), "use": "flower_model.py:Net", "args": {"width": 16}}
+    pupil = {**CONFIG, "objective": {"name": "distillation", "teacher": teacher}}
+    projects.create_project(workspace, "pupil", intent="", goal=GOAL, config=pupil)
+    assert run_id not in {line.run_id for line in prune(workspace, NAME).runs}
 
 
 def test_the_policy_keeps_the_last_the_best_and_every_nth(at: Open) -> None:
