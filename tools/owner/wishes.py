@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trainwright.tools.workspace.settings import ProjectLimits
+from trainwright.trainer.config.goal import why_not_meant
 from trainwright.trainer.config.meant_values import as_meant, fits
 from trainwright.trainer.config.near import near, near_matches, same
 from trainwright.trainer.errors import ConfigurationError
@@ -137,9 +138,10 @@ def ending_wishes(goal: dict[str, Any], asked: dict[str, Any], alerts: Iterable[
     for kind, value in (("acceptance", asked.get("accept")), ("goal", (asked.get("goal") or {}).get("target"))):
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        is_number = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+        if not is_number or (unmeant := why_not_meant({**goal, "target": value})):
             raise ConfigurationError(
-                f"{value!r} is no value of {goal['metric']}.",
+                f"{value!r} is no value of {goal['metric']}{f': {unmeant}' if is_number else ''}.",
                 remedy=f"Name a number: ask_owner={{'accept': {goal['target']}}} or {{'goal': {{'target': …}}}}.",
                 document=ENDS,
             )

@@ -24,7 +24,7 @@ from trainwright.tools.owner import (
     limit_wishes,
     view,
 )
-from trainwright.tools.projects.code_roots import KEY, move_code_root
+from trainwright.tools.projects.code_roots import KEY, code_folder, move_code_root
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.standing import Standing
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
+    from trainwright.trainer.config.settling import Settled
 
 TEMPLATES = ("baseline", "tuning", "production")
 KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "returns", "code_root", "selection", "seed")
@@ -90,18 +91,17 @@ def configure(
             requests wait for the owner.
     """
     asked = {"changes": changes, "reason": reason, "template": template, "ask_owner": ask_owner}
-    moved = move_code_root(workspace, project, changes or {}, reason)
-    changes = {key: value for key, value in (changes or {}).items() if key != KEY}
+    given, changes = changes or {}, {key: value for key, value in (changes or {}).items() if key != KEY}
     with workspace.session() as session:
-        get_project(session, project)
+        row = get_project(session, project)
+        if KEY in given:  # refused as a whole: nothing moves where the rest cannot be
+            _settled(session, row, changes, asked, code_folder(workspace, str(given[KEY])))
+    moved = move_code_root(workspace, project, given, reason)
     refresh_project(workspace, project)
     with workspace.session() as session:
         row = get_project(session, project)
-        old = latest_config(session, project).values
-        _refuse_goal(row.goal, changes or {}, ask_owner or {})
-        settled = settle(changes or {}, _from_template(old, template) if template else old, argument="changes")
+        old, settled = _settled(session, row, changes, asked, Path(row.code_root))
         new = settled.values
-        require_files(settled.changes, settled.config, Path(row.code_root))
         before, after = flatten(_whole(old)), flatten(_whole(new))
         changed = {
             key: [before.get(key), after.get(key)]
@@ -130,6 +130,18 @@ def configure(
             taken_as=settled.notes or None,
             next=next_call(session, workspace, project),
         )
+
+
+def _settled(
+    session: Session, row: Project, changes: dict[str, Any], asked: dict[str, Any], code_root: Path
+) -> tuple[dict[str, Any], Settled]:  # fmt: skip
+    """Return the values that hold and what the changes make of them. Raises ConfigurationError."""
+    old = latest_config(session, row.name).values
+    _refuse_goal(row.goal, changes, asked["ask_owner"] or {})
+    template = asked["template"]
+    settled = settle(changes, _from_template(old, template) if template else old, argument="changes")
+    require_files(settled.changes, settled.config, code_root)
+    return old, settled
 
 
 def _reopened(before: Standing, now: Standing) -> list[str]:

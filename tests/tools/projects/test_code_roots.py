@@ -11,6 +11,7 @@ import pytest
 from trainwright.tools import projects
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.errors import ApprovalNeededError, ConfigurationError
 
 NAME = "flowers"
@@ -56,4 +57,9 @@ def test_a_folder_with_other_files_or_outside_the_owners_roots_is_refused(at: At
         projects.configure(workspace, NAME, changes={"code_root": str(outside)})
     with pytest.raises(ConfigurationError, match="is not a folder"):
         projects.configure(workspace, NAME, changes={"code_root": "nowhere"})
+    shutil.copytree(workspace.path.parent / "code", moved := workspace.path.parent / "moved")
+    with pytest.raises(ConfigurationError, match="learning_rate"):
+        projects.configure(workspace, NAME, changes={"code_root": str(moved), "optimizer.learning_rate": "fast"})
+    with workspace.session() as session:
+        assert Path(get_project(session, NAME).code_root).name == "code", "refused as a whole"
     assert status(workspace).phase == "diagnostics"
