@@ -18,7 +18,7 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.gates.standing import Standing, standing
 from trainwright.tools.ledger import Inspection, entries
-from trainwright.tools.projects.status import CheckLineView, met
+from trainwright.tools.projects.status import CheckLineView, check_lines, decided_before, is_met, met_still
 from trainwright.tools.provenance import attest
 from trainwright.tools.reports import draft_artifacts
 from trainwright.tools.training_orchestrator import refresh_project
@@ -56,11 +56,11 @@ class GateAnswer(Answer):
     @property
     def checks_met(self) -> int:
         """How many of the checks keep nothing closed."""
-        return len(met(self.checks))
+        return sum(is_met(check) for check in self.checks)
 
     def unsaid(self) -> dict[str, Any]:
-        """The checks that are met, and where it is written; the last gate's say what has been reached."""
-        checks = {} if self.now_in == "finished" else met(self.checks)
+        """The checks that are met still, and where it is written; the last gate's say what has been reached."""
+        checks = {} if self.now_in == "finished" else met_still(self.checks)
         return {"checks": checks, "ledger_sequence": True, "folder": self.now_in != "finished"}
 
 
@@ -172,7 +172,7 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
         outcome=report.outcome,
         goal=verdict(evidence, report.phase) if report.phase in ENDING else "",
         now_in="finished" if where.is_finished else where.phase.value,
-        checks=[CheckLineView(**r.model_dump(include=set(CheckLineView.model_fields))) for r in report.checks],
+        checks=check_lines(map(dict, report.checks), decided_before(evidence, report.phase, sequence)),
         artifacts=sorted(artifacts),
         folder=str(evidence.folder),
         ledger_sequence=sequence,

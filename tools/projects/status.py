@@ -26,9 +26,12 @@ from trainwright.trainer.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.evidence import RunEvidence
+    from trainwright.tools.gates.phases import Phase
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
 
@@ -48,6 +51,8 @@ class CheckLineView(BaseModel):
     status: str
     measured: str
     required: str
+    was: str | None = None
+    """Its status when the gate was last decided, where that was another."""
 
 
 class RunLine(BaseModel):
@@ -122,22 +127,53 @@ class ProjectStatus(Answer):
     @property
     def checks_met(self) -> int:
         """How many of the checks keep nothing closed."""
-        return len(met(self.checks))
+        return sum(is_met(check) for check in self.checks)
 
     def unsaid(self) -> dict[str, Any]:
-        """What was so before or is as it should be: checks that are met, gates that are open or passed, old runs."""
+        """What was so before or is as it should be: checks met still, gates that are open or passed, old runs."""
         usual = {phase: True for phase, stands in self.gates.items() if stands in {"open", "closed", "passed"}}
         return {
-            "checks": met(self.checks),
+            "checks": met_still(self.checks),
             "gates": True if len(usual) == len(self.gates) else usual,
             "runs": dict.fromkeys(range(SHOWN_RUNS, len(self.runs)), True),
             **dict.fromkeys(("limits", "config_version", "folder"), True),
         }
 
 
-def met(checks: list[CheckLineView]) -> dict[int, bool]:
-    """Return the places of the checks that say nothing to act on: passed in full, or without a meaning here."""
-    return {place: True for place, check in enumerate(checks) if check.status in {"passed", "not_applicable"}}
+def is_met(check: CheckLineView) -> bool:
+    """Return whether a check says nothing to act on: passed in full, or without a meaning here."""
+    return check.status in {"passed", "not_applicable"}
+
+
+def met_still(checks: list[CheckLineView]) -> dict[int, bool]:
+    """Return the places of the checks that are met and were not failed when their gate was last decided."""
+    return {place: True for place, check in enumerate(checks) if is_met(check) and check.was != "failed"}
+
+
+def check_lines(checks: Iterable[dict[str, Any]], before: dict[str, str]) -> list[CheckLineView]:
+    """Return the lines of checks.
+
+    Args:
+        before: the statuses that an earlier decision on the same gate recorded, by check (`decided_before`).
+    """
+    return [
+        CheckLineView(
+            id=one["id"],
+            status=one["status"],
+            measured=one["measured"],
+            required=one["required"],
+            was=before[one["id"]] if before.get(one["id"], one["status"]) != one["status"] else None,
+        )
+        for one in checks
+    ]
+
+
+def decided_before(evidence: Evidence, phase: Phase, sequence: int | None = None) -> dict[str, str]:
+    """Return the status of each check at the newest decision on a gate, or at the newest before a ledger entry."""
+    decided = [
+        body for at, body in evidence.decisions if body["phase"] == phase and (sequence is None or at < sequence)
+    ]
+    return {check["id"]: check["status"] for check in decided[-1]["checks"]} if decided else {}
 
 
 def project_status(
@@ -202,6 +238,7 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
     where = standing(evidence)
     release = where.release
     checks = release.decision["checks"] if release else map(dict, evaluate(evidence, where.phase).checks)
+    before = {} if release else decided_before(evidence, where.phase)
     gates = {
         gate.phase.value: _short(f"stale: {'; '.join(gate.reasons[:3])}") if gate.reasons else gate.status
         for gate in where.gates
@@ -228,7 +265,7 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         finished_on=release.date or None if release else None,
         remarks=[_short(remark) for remark in where.remarks[:MOST_REMARKS]],
         gates=gates,
-        checks=[CheckLineView(**{name: _short(one[name]) for name in CheckLineView.model_fields}) for one in checks],
+        checks=[_shortened(line) for line in check_lines(checks, before)],
         runs=lines,
         alerts=_alerts(evidence, runs),
         study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,
@@ -265,6 +302,10 @@ def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
             for one in alerts
         ]
     return sorted(found, key=lambda alert: SEVERITIES.index(alert.severity))[:MOST_ALERTS]
+
+
+def _shortened(line: CheckLineView) -> CheckLineView:
+    return line.model_copy(update={"measured": _short(line.measured), "required": _short(line.required)})
 
 
 def _short(text: str) -> str:

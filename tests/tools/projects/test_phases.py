@@ -152,6 +152,22 @@ def test_one_small_answer_shows_checks_alerts_limits_and_what_to_do(at: At, stag
     assert len(found.model_dump_json()) / 4 < 2000, "tokens, at four characters each"
 
 
+@pytest.mark.requirement("GATE-2", "MCP-5")
+def test_a_short_answer_shows_the_checks_that_changed_since_the_last_decision(at: At) -> None:
+    workspace = at("based")
+    with pytest.raises(GateRefusedError):
+        projects.pass_gate(workspace, NAME, "diagnostics")
+    failed = {line.id for line in status(workspace).checks if line.status == "failed"}
+    projects.diagnose(workspace, NAME)
+    seen = status(workspace)
+    assert {line.id for line in seen.checks if line.was == "failed"} == failed
+    assert {line["id"] for line in seen.shown()["checks"]} == failed
+    assert seen.checks_met == len(seen.checks)
+    answer = projects.pass_gate(workspace, NAME, "diagnostics")
+    assert {line["id"] for line in answer.shown()["checks"]} == failed
+    assert all(line["was"] == "failed" for line in answer.shown()["checks"])
+
+
 @pytest.mark.requirement("PHASE-1")
 def test_following_next_alone_leads_from_phase_to_phase(at: At) -> None:
     assert status(at("created")).next.arguments == {"project": NAME, "kind": "smoke"}
