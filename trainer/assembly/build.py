@@ -10,15 +10,16 @@ from trainwright.trainer.assembly.data import build_data
 from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
 from trainwright.trainer.assembly.room import explained_build
 from trainwright.trainer.assembly.task import build_task
-from trainwright.trainer.assembly.work import Splits, Work
 from trainwright.trainer.config import Entry, TrainingConfig
 from trainwright.trainer.data.first_look import FirstLook
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss, built_in_loss, measured_on_train
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names
 from trainwright.trainer.models.adapter import adapt
 from trainwright.trainer.objectives.target_scaling import measure_targets
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code

@@ -11,15 +11,15 @@ from typing import Any
 from torch import nn
 
 from trainwright.trainer.assembly.own_optimizer import named_optimizers
-from trainwright.trainer.assembly.work import Work
+from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.losses import BUILT_IN as BUILT_IN_LOSSES
 from trainwright.trainer.losses import Loss, built_in_loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.user_code.arguments import Arguments
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Context
 from trainwright.trainer.user_code.entries import resolve_entry
