@@ -115,9 +115,17 @@ def _loss(given: Any, configured: Loss) -> Loss:
     return Loss(_name_of(given), given, user_defined=True)
 
 
-def _metrics(given: Any, code_root: Path) -> list[Metric]:
-    from trainwright.trainer.assembly.build import user_metric
+def user_metric(name: str, function: Any, code_root: Path) -> Metric:
+    """Wrap the user's metric so that its failures are told as the user's."""
 
+    def compute(outputs: Any, targets: Any) -> Any:
+        with user_code(f"metric `{name}`", code_root):
+            return function(outputs, targets)
+
+    return Metric(name, compute, user_defined=True)
+
+
+def _metrics(given: Any, code_root: Path) -> list[Metric]:
     named = given if isinstance(given, Mapping) else {}
     listed = [] if given is None or named else list(given)
     unknown = [metric for metric in listed if isinstance(metric, str) and metric not in BUILT_IN_METRICS]
