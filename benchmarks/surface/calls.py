@@ -12,6 +12,8 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
+from trainwright.server import cli
+
 CHARACTERS_PER_TOKEN = 4.0
 PROJECT = {
     "name": "bench",
@@ -23,7 +25,7 @@ PROJECT = {
 
 def server_on(workspace: Path) -> StdioServerParameters:
     """Return how a client starts the server on a workspace."""
-    arguments = ["-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(workspace)]
+    arguments = ["-P", "-m", cli.__name__, "serve", "--workspace", str(workspace)]
     return StdioServerParameters(command=sys.executable, args=arguments)
 
 

@@ -13,6 +13,8 @@ from calls import server_on, structured
 from large import LONG
 from mcp import Client
 
+from trainwright.server import cli
+
 SETTLED_SECONDS = 2.5
 """What was written a moment ago is read anew by every look."""
 
@@ -57,7 +59,7 @@ def commands(workspace: Path) -> dict[str, float]:
 def _command(name: str, workspace: Path) -> float:
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "trainwright.server.cli", name, "--workspace", str(workspace)],
+        [sys.executable, "-P", "-m", cli.__name__, name, "--workspace", str(workspace)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
