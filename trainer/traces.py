@@ -14,6 +14,7 @@ import threading
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
@@ -181,6 +182,7 @@ def names_in(path: str) -> frozenset[str] | None:
 @contextmanager
 def traced() -> Iterator[Trace]:
     """Trace what is read within; the traces around it hold this one as a part."""
+    _listen()
     trace, outer = Trace(), _traces.get()
     token = _traces.set((trace,))
     try:
@@ -298,4 +300,9 @@ def _database(name: Any) -> str:
 
 
 _HEARD = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect"})
-sys.addaudithook(_hear)
+
+
+@cache
+def _listen() -> None:
+    """Begin to hear: in a process that keeps something, and not in one that trains."""
+    sys.addaudithook(_hear)
