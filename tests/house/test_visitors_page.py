@@ -18,6 +18,7 @@ ENTRY = '<a id="{anchor}"></a>\n**A title\nover lines.** Text.'
 def _module(path):
     spec = importlib.util.spec_from_file_location(f"house_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
 
