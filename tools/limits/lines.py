@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.limits.allowed import effective_limits
 from trainwright.tools.limits.reservation import Line, limit_table
 from trainwright.tools.limits.trials import count_trials
+from trainwright.tools.workspace.kept import note_whole_workspace
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -22,6 +23,11 @@ def limit_lines(session: Session, workspace: Workspace, project: Project) -> dic
 
     A limit of the workspace has a line where it leaves less than the project's own; money, where it has a price.
     """
+    return workspace.kept.answer(session, project.name, "limits", lambda: _lines(session, workspace, project)).copy()
+
+
+def _lines(session: Session, workspace: Workspace, project: Project) -> dict[str, str]:
+    note_whole_workspace()
     allowed = effective_limits(session, workspace, project)
     table = limit_table(session, workspace, project, look=True)
     own, whole = count_trials(session, project.name), count_trials(session)

@@ -213,6 +213,7 @@ def _pruned(session: Session, project: str | None) -> set[str]:
 def _with_unsealed(workspace: Workspace, used: Amounts, others: dict[str, _Account]) -> Usage:
     reserved, living = Amounts(), 0
     for run_id, account in others.items():
+        note_fleeting()  # what a run under way uses grows
         directory = workspace.run_directory(account.project, run_id)
         own = measured_use(directory, account.reserved, started_at=account.started_at)
         used += own

@@ -190,10 +190,8 @@ def project_status(
         refresh_workspace(workspace)
         with workspace.session() as session, one_glance():
             return [_kept_summary(session, workspace, name) for name in _newest_first(session)[:most]]
-    with workspace.session() as session:
-        get_project(session, project)
     refresh_project(workspace, project)
-    with workspace.session() as session:
+    with workspace.session() as session, one_glance():
         return _status(session, workspace, project)
 
 

@@ -23,7 +23,7 @@ from trainwright.tools.gates.plan import is_short_replay
 from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.signalling import signal_worker
-from trainwright.tools.workspace.records import get_project, get_run, runs_of
+from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
@@ -46,7 +46,8 @@ def refresh_project(workspace: Workspace, project: str) -> list[str]:
     """File and seal every run of the project that is not sealed yet; return their ids. Raises NotFoundError."""
     with workspace.session() as session:
         get_project(session, project)
-        runs = [run for run in runs_of(session, project) if not run.sealed]
+        unsealed = select(Run).where(Run.project == project, Run.sealed.is_(False)).order_by(Run.created_at, Run.id)
+        runs = list(session.scalars(unsealed))
     for run in runs:
         follow(workspace, run)
     return [run.id for run in runs]
