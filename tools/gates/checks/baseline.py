@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.plan import other_than_planned
 from trainwright.tools.workspace.settings import ProjectLimits
@@ -55,14 +53,16 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
     required = "every recorded loss finite"
     if run is None:
         return failed("no run", required, evidence.start(kind))
-    values = {key: [point.value for point in run.directory.metrics().series(key)] for key in LOSS_KEYS}
-    bad = {key: int(np.sum(~np.isfinite(series))) for key, series in values.items()}
-    measured = ", ".join(f"{key}: {len(values[key])} recorded, {bad[key]} not finite" for key in LOSS_KEYS)
+    store = run.directory.metrics()
+    with store.reading():
+        recorded = {key: store.count(key) for key in LOSS_KEYS}
+        bad = {key: len(store.non_finite(key)) for key in LOSS_KEYS}
+    measured = ", ".join(f"{key}: {recorded[key]} recorded, {bad[key]} not finite" for key in LOSS_KEYS)
     skipped = int(run.summary.get("non_finite_steps", 0))
-    sound = all(values.values()) and not any(bad.values()) and not skipped
+    sound = all(recorded.values()) and not any(bad.values()) and not skipped
     if not run.is_complete:
         return judged(sound, measured, required, run.next_call())
-    if all(values.values()):
+    if all(recorded.values()):
         return judged(sound, measured, required, _lower_rate(evidence, run))
     return failed(f"{measured}: the code of the task must give both losses", required, None)
 
