@@ -13,6 +13,8 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python
 export PYTHONSAFEPATH := 1
 # Two busy cores: one thread a process keeps the workers of the tests from fighting each other.
 export OMP_NUM_THREADS ?= 1
+# Empty counts as unset: tests start hundreds of processes, which must not compile every module anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills format clean
@@ -36,8 +38,8 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install  ## Run the main job: an agent's client takes digits through all five phases
 	$(BIN)/trainwright demo
 
-test: install  ## Run the tests
-	$(PYTEST)
+test: install  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_layers.py)
+	$(PYTEST) $(AREA:%=tests/%)
 
 coverage: install  ## Run the tests with branch coverage recorded; fail when less ran than pyproject.toml demands
 	@rm -f .coverage .coverage.*

@@ -16,6 +16,7 @@ import pytest
 
 from trainwright.server.surface import TOOLS
 from trainwright.trainer.config import apply_changes, load_yaml, parse_config
+from trainwright.trainer.errors import TrainwrightError
 
 
 def _load_reader():
@@ -41,13 +42,18 @@ SHELL_SECONDS = 120
 
 
 def _blocks(kind):
-    return pytest.mark.parametrize("block", [block for block in BLOCKS if block.kind == kind], ids=str)
+    return [block for block in BLOCKS if block.kind == kind]
 
 
-def _documents(paths=None):
-    return pytest.mark.parametrize(
-        "path", DOCUMENTS if paths is None else paths, ids=lambda path: path.relative_to(ROOT).as_posix()
-    )
+def _offenders(check, items):
+    """Return what is wrong with each item that does not pass the check."""
+    found = []
+    for item in items:
+        try:
+            check(item)
+        except (AssertionError, SyntaxError, ValueError, TrainwrightError) as error:
+            found.append(f"{item}: {error}")
+    return found
 
 
 def test_every_block_says_how_it_is_tested():
@@ -59,7 +65,7 @@ def _is_known(kind):
     return kind in KINDS or (kind or "").startswith("file: ")
 
 
-@_blocks("run: shell")
+@pytest.mark.parametrize("block", _blocks("run: shell"), ids=str)
 def test_shell_blocks_run(block, tmp_path):
     lines = block.text.splitlines()
     if block.language == "console":
@@ -67,7 +73,7 @@ def test_shell_blocks_run(block, tmp_path):
     _run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], tmp_path)
 
 
-@_blocks("run: python")
+@pytest.mark.parametrize("block", _blocks("run: python"), ids=str)
 def test_python_blocks_run(block, tmp_path):
     _run([sys.executable, "-P", "-c", block.text], tmp_path)
 
@@ -87,13 +93,19 @@ def _run(command, folder):
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-@_blocks("check: python")
-def test_python_that_needs_other_libraries_at_least_compiles(block):
+def test_python_that_needs_other_libraries_at_least_compiles():
+    assert _offenders(_compiles, _blocks("check: python")) == []
+
+
+def _compiles(block):
     compile(block.text, str(block), "exec")
 
 
-@_blocks("check: commands")
-def test_commands_that_are_too_big_to_run_exist(block):
+def test_commands_that_are_too_big_to_run_exist():
+    assert _offenders(_names_commands, _blocks("check: commands")) == []
+
+
+def _names_commands(block):
     lines = [line.removeprefix("$ ") for line in block.text.splitlines() if line and not line.startswith("#")]
     for line in lines:
         words = shlex.split(line, comments=True)
@@ -124,8 +136,11 @@ def _check_trainwright(words):
     assert not unknown, f"`trainwright {words[0]}` has no {unknown}"
 
 
-@_blocks("check: transcript")
-def test_transcripts_show_calls_that_fit_the_schemas(block):
+def test_transcripts_show_calls_that_fit_the_schemas():
+    assert _offenders(_shows_fitting_calls, _blocks("check: transcript")) == []
+
+
+def _shows_fitting_calls(block):
     lines = re.sub(r"\n   (?=\S)", " ", block.text).splitlines()
     calls = [line.removeprefix("-> ") for line in lines if line.startswith("-> ")]
     nexts = re.findall(r"(?:Next|Remedy|Document): (\w+\(.*?\))(?: - |$)", "\n".join(lines), flags=re.MULTILINE)
@@ -135,8 +150,11 @@ def test_transcripts_show_calls_that_fit_the_schemas(block):
             _check_call(call, whole=True)
 
 
-@_blocks("check: tree")
-def test_trees_show_what_is_there(block):
+def test_trees_show_what_is_there():
+    assert _offenders(_shows_what_is_there, _blocks("check: tree")) == []
+
+
+def _shows_what_is_there(block):
     parents = {0: ROOT}
     for line in block.text.splitlines():
         depth = (len(line) - len(line.lstrip())) // 2
@@ -147,27 +165,39 @@ def test_trees_show_what_is_there(block):
         parents[depth + 1] = parents[depth] / names[0]
 
 
-@_blocks("check: config")
-def test_configurations_fit_the_schema(block):
+def test_configurations_fit_the_schema():
+    assert _offenders(_is_a_configuration, _blocks("check: config")) == []
+
+
+def _is_a_configuration(block):
     parse_config(load_yaml(block.text, source=str(block)))
 
 
-@_blocks("check: changes")
-def test_changes_fit_the_baseline_template(block):
+def test_changes_fit_the_baseline_template():
+    assert _offenders(_fits_the_template, _blocks("check: changes")) == []
+
+
+def _fits_the_template(block):
     template = load_yaml((ROOT / "skills/ml-trainer/configs/baseline.yaml").read_text(encoding="utf-8"))
     parse_config(apply_changes({**DATA, **template}, load_yaml(block.text, source=str(block))))
 
 
-@_blocks("check: tool-call")
-def test_shown_tool_calls_fit_the_schemas(block):
+def test_shown_tool_calls_fit_the_schemas():
+    assert _offenders(_is_made_of_calls, _blocks("check: tool-call")) == []
+
+
+def _is_made_of_calls(block):
     calls = reader.parse_calls(block.text, str(block))
     assert calls
     for call in calls:
         _check_call(call, whole=True)
 
 
-@_documents()
-def test_tool_calls_in_the_text_name_real_tools_and_arguments(path):
+def test_tool_calls_in_the_text_name_real_tools_and_arguments():
+    assert _offenders(_names_real_calls, DOCUMENTS) == []
+
+
+def _names_real_calls(path):
     for call in reader.inline_calls(path, SCHEMAS):
         _check_call(call, whole=False)
 
@@ -185,16 +215,20 @@ def _check_call(call, *, whole):
     try:
         jsonschema.validate(given, {**schema, "required": sorted(required)})
     except jsonschema.ValidationError as error:
-        pytest.fail(f"{call.where}: {error.message}")
+        raise AssertionError(f"{call.where}: {error.message}") from error
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if block.language == "json"], ids=str)
-def test_json_blocks_parse(block):
-    json.loads(block.text)
+def test_json_blocks_parse():
+    written = [block for block in BLOCKS if block.language == "json"]
+    assert written
+    assert _offenders(lambda block: json.loads(block.text), written) == []
 
 
-@_documents()
-def test_links_lead_somewhere(path):
+def test_links_lead_somewhere():
+    assert _offenders(_leads_somewhere, DOCUMENTS) == []
+
+
+def _leads_somewhere(path):
     for target in reader.links(path):
         name, _, anchor = target.partition("#")
         aim = (path.parent / name).resolve() if name else path
@@ -205,8 +239,12 @@ def test_links_lead_somewhere(path):
             assert re.search(rf"def {anchor}\b", aim.read_text(encoding="utf-8")), f"{target}: no such test"
 
 
-@_documents([path for path in DOCUMENTS if path.relative_to(ROOT).parts[0] in reader.AGENT_FACING])
-def test_documents_that_documents_name_exist(path):
+def test_documents_that_documents_name_exist():
+    for_agents = [path for path in DOCUMENTS if path.relative_to(ROOT).parts[0] in reader.AGENT_FACING]
+    assert _offenders(_names_documents, for_agents) == []
+
+
+def _names_documents(path):
     """An agent reads a path in running text as what it may hand to read_document."""
     skill = ROOT / "skills" / "ml-trainer"
     folders = {folder.name for folder in skill.iterdir() if folder.is_dir()}

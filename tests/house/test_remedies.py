@@ -14,17 +14,38 @@ ROOT = Path(__file__).parents[2]
 SKILL = ROOT / "skills" / "ml-trainer"
 SCHEMAS = {tool.name: tool.parameters for tool in TOOLS}
 SOURCES = [path for folder in ("server", "tools", "trainer") for path in sorted((ROOT / folder).rglob("*.py"))]
+REMEDIES = ("remedy", "why")
+NOT_TOOLS = {"launch_environment", "train_step", "validation_step"}
 
 
-def _texts(path, keyword):
-    """Yield (line, text) of every literal given as `keyword=`; what is computed in an f-string reads as `…`."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.keyword) and node.arg == keyword:
-            for part in ast.walk(node.value):
-                if isinstance(part, ast.JoinedStr):
-                    yield part.lineno, "".join(_plain(value) for value in part.values)
-                elif isinstance(part, ast.Constant) and isinstance(part.value, str):
-                    yield part.lineno, part.value
+@pytest.fixture(scope="module")
+def nodes():
+    """(place, node) of every keyword and call in the product's sources: each file is parsed once, when it is asked."""
+    return [
+        (f"{path.relative_to(ROOT)}:{node.lineno}", node)
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword | ast.Call)
+    ]
+
+
+@pytest.fixture(scope="module")
+def texts(nodes):
+    """Return a function: (place, text) of each literal given as one of the keywords; what is computed reads as `…`."""
+    given = [(place, node) for place, node in nodes if isinstance(node, ast.keyword)]
+
+    def of(*keywords):
+        return [(place, text) for place, node in given if node.arg in keywords for text in _literals(node.value)]
+
+    return of
+
+
+def _literals(value):
+    for part in ast.walk(value):
+        if isinstance(part, ast.JoinedStr):
+            yield "".join(_plain(piece) for piece in part.values)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.value
 
 
 def _plain(node):
@@ -55,66 +76,53 @@ def _names(call):
     return positional + [keyword.arg for keyword in node.keywords]
 
 
-CALLS = [
-    pytest.param(call, id=f"{path.relative_to(ROOT)}:{line}:{call[:40]}")
-    for path in SOURCES
-    for keyword in ("remedy", "why")
-    for line, text in _texts(path, keyword)
-    for call in _calls(text)
-]
-NAMED_DOCUMENTS = [
-    pytest.param(text, id=f"{path.relative_to(ROOT)}:{line}")
-    for path in SOURCES
-    for line, text in _texts(path, "document")
-    if text.endswith((".md", ".yaml")) and "…" not in text
-]
+@pytest.mark.requirement("GATE-2")
+def test_calls_in_remedies_take_real_arguments(texts):
+    calls = [(place, call) for place, text in texts(*REMEDIES) for call in _calls(text)]
+    assert len(calls) > 50, "the sources are read in another way than they are written"
+    assert [found for place, call in calls if (found := _unknown_arguments(place, call))] == []
+
+
+def _unknown_arguments(place, call):
+    unknown = set(_names(call) or ()) - set(SCHEMAS[call.split("(")[0]]["properties"])
+    return f"{place}: {call} has no argument {sorted(unknown)}" if unknown else ""
 
 
 @pytest.mark.requirement("GATE-2")
-@pytest.mark.parametrize("call", CALLS)
-def test_calls_in_remedies_take_real_arguments(call):
-    names = _names(call)
-    unknown = set(names or ()) - set(SCHEMAS[call.split("(")[0]]["properties"])
-    assert not unknown, f"no such argument: {sorted(unknown)}"
-
-
-REMEDIES = [
-    pytest.param(text, id=f"{path.relative_to(ROOT)}:{line}")
-    for path in SOURCES
-    for keyword in ("remedy", "why")
-    for line, text in _texts(path, keyword)
-    if "(" in text
-]
-NEXT_CALLS = [
-    pytest.param(node, id=f"{path.relative_to(ROOT)}:{node.lineno}")
-    for path in SOURCES
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "NextCall"
-]
-NOT_TOOLS = {"launch_environment", "train_step", "validation_step"}
-
-
-@pytest.mark.requirement("GATE-2")
-@pytest.mark.parametrize("remedy", REMEDIES)
-def test_remedies_name_no_tool_that_does_not_exist(remedy):
-    called = set(re.findall(r"(?<![.\w])([a-z]+(?:_[a-z]+)+)\(", remedy))
-    assert not called - set(SCHEMAS) - NOT_TOOLS
+def test_remedies_name_no_tool_that_does_not_exist(texts):
+    called = [
+        (place, name)
+        for place, text in texts(*REMEDIES)
+        for name in re.findall(r"(?<![.\w])([a-z]+(?:_[a-z]+)+)\(", text)
+    ]
+    assert len(called) > 50, "the sources are read in another way than they are written"
+    assert [(place, name) for place, name in called if name not in {*SCHEMAS, *NOT_TOOLS}] == []
 
 
 @pytest.mark.requirement("MCP-5")
-@pytest.mark.parametrize("node", NEXT_CALLS)
-def test_next_calls_name_real_tools_and_arguments(node):
-    keywords = {keyword.arg: keyword.value for keyword in node.keywords}
-    tool, arguments = keywords.get("tool"), keywords.get("arguments")
-    if not isinstance(tool, ast.Constant):
-        pytest.skip("the tool is computed; the tests of that place look at its value")
-    assert tool.value in SCHEMAS
-    if isinstance(arguments, ast.Dict):
-        names = {key.value for key in arguments.keys if isinstance(key, ast.Constant)}
-        assert not names - set(SCHEMAS[tool.value]["properties"])
+def test_next_calls_name_real_tools_and_arguments(nodes):
+    """Where the tool is computed, the tests of that place look at its value."""
+    found = [
+        (place, {keyword.arg: keyword.value for keyword in node.keywords})
+        for place, node in nodes
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "NextCall"
+    ]
+    named = [(place, given) for place, given in found if isinstance(given.get("tool"), ast.Constant)]
+    assert len(named) > 20, "the sources are read in another way than they are written"
+    assert [wrong for place, given in named if (wrong := _wrong_next(place, given))] == []
+
+
+def _wrong_next(place, given):
+    tool, arguments = given["tool"].value, given.get("arguments")
+    if tool not in SCHEMAS:
+        return f"{place}: there is no tool {tool!r}"
+    keys = arguments.keys if isinstance(arguments, ast.Dict) else []
+    unknown = {key.value for key in keys if isinstance(key, ast.Constant)} - set(SCHEMAS[tool]["properties"])
+    return f"{place}: {tool} has no argument {sorted(unknown)}" if unknown else ""
 
 
 @pytest.mark.requirement("GATE-2")
-@pytest.mark.parametrize("document", NAMED_DOCUMENTS)
-def test_documents_that_errors_name_exist(document):
-    assert (SKILL / document).is_file()
+def test_documents_that_errors_name_exist(texts):
+    named = [(place, text) for place, text in texts("document") if text.endswith((".md", ".yaml")) and "…" not in text]
+    assert named
+    assert [(place, document) for place, document in named if not (SKILL / document).is_file()] == []
