@@ -78,6 +78,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     _require_kept(parameters, work.model, built.own)
     ordered = list(optimizers.values())
     update = InTurn(ordered) if work.train_step is not None else choose_update(config, ordered, parameters)
+    averaging = build_averaging(config.weight_averaging, config.training.epochs, work.model, parameters)
     session = Session(
         specification=specification,
         config=config,
@@ -96,9 +97,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         base_rates={name: [group["lr"] for group in o.param_groups] for name, o in optimizers.items()},
         schedule=make_schedule(config, train_loader),
         weight_observers=[
-            freezing,
-            ScheduleFree(optimizers),
-            *build_averaging(config.weight_averaging, config.training.epochs, work.model, parameters),
+            observer for observer in (freezing, ScheduleFree(optimizers), *averaging) if observer.is_needed
         ],
         train_loader=train_loader,
         validation_loader=make_loader(config, work, "validation"),

@@ -25,6 +25,11 @@ class ScheduleFree(WeightObserver):
     def __init__(self, optimizers: Mapping[str, Optimizer]) -> None:
         self.optimizers = {name: optimizer for name, optimizer in optimizers.items() if averages(optimizer)}
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether any optimizer averages."""
+        return bool(self.optimizers)
+
     @contextmanager
     def judged(self) -> Iterator[None]:
         """Hold the averaged weights in the model inside the context."""

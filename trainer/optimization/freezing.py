@@ -45,13 +45,18 @@ class Freezing(WeightObserver):
         return cls(model, until)
 
     @property
+    def is_needed(self) -> bool:
+        """Whether anything is frozen."""
+        return bool(self.until)
+
+    @property
     def thawing(self) -> list[str]:
         """Names of the parameters that are frozen at first and trained later."""
         return [name for name, epoch in self.until.items() if epoch is not None]
 
     def before_epoch(self, finished_epochs: int) -> None:
         """Make the frozen parameters require a gradient, or not, as the epoch has it."""
-        for name, parameter in self.model.named_parameters() if self.until else ():
+        for name, parameter in self.model.named_parameters() if self.is_needed else ():
             if name in self.until:
                 epoch = self.until[name]
                 parameter.requires_grad_(epoch is not None and finished_epochs >= epoch)

@@ -17,6 +17,11 @@ class WeightObserver:
     state_name: str | None = None
     moves_at_epoch_end: bool = False
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether this run has anything for it to do."""
+        return True
+
     def before_epoch(self, finished_epochs: int) -> None:
         """Prepare the weights for an epoch, or for the rest of one that is resumed."""
 
