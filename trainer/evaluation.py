@@ -38,7 +38,7 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
             with session.autocast():
                 outcome = objective(session.model, moved)
             if not loader.is_spare(number):
-                totals.add(outcome, objective.count(moved), gather=session.work.gathers)
+                totals.add(outcome, objective.count(moved), gather=session.gathers)
         every = loader if loader.share is None else replace(loader, share=None)
         added = {name: value for each in session.own.measures for name, value in each(session, every).items()}
     session.model.train()
@@ -57,7 +57,7 @@ def measure(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[
     metrics = session.work.metrics
     values = evaluate_loss(metrics, totals.loss, loader.samples) if metrics else {}
     gathered = totals.gathered()
-    if gathered is None or not session.work.gathers:
+    if gathered is None or not session.gathers:
         return values
     with seeding.preserved():
         return values | evaluate(metrics, *gathered, task=session.work.task)

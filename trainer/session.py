@@ -112,11 +112,14 @@ class Session:
     """How the run is shared among processes."""
     non_finite: Tensor | None = None
     """On CUDA a flag on the device that holds back every update after a non-finite one."""
+    gathers: bool = field(init=False)
+    """Whether outputs and targets are kept for metrics."""
     components: dict[str, Stateful] = field(init=False)
     """Whatever the next step depends on, by name, in the order in which a resumed run loads it."""
 
     def __post_init__(self) -> None:
         """Register the components. A checkpoint holds these, and a resumed run has nothing else from it."""
+        self.gathers = self.work.gathers
         self.components = {
             "objective": self.own,
             "model": self.model,

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.acceleration.norms import total_norm
-from trainwright.trainer.data.tensors import to_device
+from trainwright.trainer.data.tensors import batch_size, to_device
 from trainwright.trainer.divergence import divergence
 from trainwright.trainer.errors import ConfigurationError, DivergenceError
 from trainwright.trainer.metrics import require_unmeasured
-from trainwright.trainer.objectives.custom import batch_size
 from trainwright.trainer.session import Session
 from trainwright.trainer.totals import EpochTotals
 
@@ -136,9 +135,10 @@ def _measure(session: Session, group: list[Any], totals: EpochTotals) -> tuple[T
         weighted = outcome.loss if count == total else outcome.loss * share
         strategy.backward(scaler.scaled(weighted))
         losses.append(weighted.detach())
-        totals.add(outcome, count, gather=session.work.gathers)
+        totals.add(outcome, count, gather=session.gathers)
         values = outcome.values
-    require_unmeasured(values)
+    if values:
+        require_unmeasured(values)
     return strategy.finish(losses[0] if len(losses) == 1 else torch.stack(losses).sum()), values
 
 

@@ -92,3 +92,11 @@ def to_device(batch: Any, device: torch.device) -> Any:
     if isinstance(batch, tuple | list):
         return type(batch)(to_device(value, device) for value in batch)
     return batch.to(device) if hasattr(batch, "to") else batch
+
+
+def batch_size(batch: Any) -> int:
+    """Return the first dimension of the first tensor in the batch, or 1."""
+    if isinstance(batch, Tensor):
+        return len(batch) if batch.dim() else 1
+    parts = list(batch.values()) if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else []
+    return batch_size(parts[0]) if len(parts) else 1

@@ -19,13 +19,13 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.components import Stateful
+from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.distributed.agreed_stop import AgreedStop
 from trainwright.trainer.distributed.batch_norm import synchronize
 from trainwright.trainer.distributed.group import Group
 from trainwright.trainer.distributed.measured import Measured
 from trainwright.trainer.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.objectives import Objective, Outcome
-from trainwright.trainer.objectives.custom import batch_size
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.session import Session
 from trainwright.trainer.strategy import Strategy
@@ -136,7 +136,7 @@ class Shared(Strategy):
         own = torch.tensor([totals.loss_sum, totals.count], dtype=torch.float64, device=self.session.device)
         loss_sum, count = self.group.total(own).tolist()
         merged = EpochTotals(loss_sum, int(count))
-        if self.session.work.gathers:
+        if self.session.gathers:
             parts = self.group.gather([totals.outputs, totals.targets])
             merged.outputs = _in_order([part[0] for part in parts])
             merged.targets = _in_order([part[1] for part in parts])
