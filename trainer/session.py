@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trainwright.trainer.acceleration.precision import Scaling, autocast
-from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.checkpoints.packing import pack, unpack
 from trainwright.trainer.checkpoints.read import LoadedCheckpoint
 from trainwright.trainer.checkpoints.user_state import Kinds, require_resumable
@@ -30,6 +29,7 @@ from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.errors import IntegrityError
 from trainwright.trainer.objectives import Objective
 from trainwright.trainer.objectives.own import Own
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.optimization.schedules import Schedule
 from trainwright.trainer.optimization.update import Update
 from trainwright.trainer.optimization.weight_observer import WeightObserver

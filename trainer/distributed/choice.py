@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.distributed.group import present
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.session import Session
 
 if TYPE_CHECKING:

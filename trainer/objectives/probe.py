@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.data.tensors import to_device
-from trainwright.trainer.losses import IGNORED
+from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.objectives.batches import input_of
 from trainwright.trainer.objectives.contrastive import Encoder, only_input
 from trainwright.trainer.objectives.own import MeasuredRun
