@@ -16,6 +16,8 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.worlds.flowers import World
+
 MANIFEST = Path(__file__).with_name("requirements.yaml")
 REQUIREMENTS = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["requirements"]
 
@@ -80,6 +82,14 @@ def _own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(base):
             del sys.modules[name]
     importlib.invalidate_caches()
+
+
+@pytest.fixture(scope="session")
+def flowers(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The usual world, set back to any stage; this process builds each stage once."""
+    from tests.worlds.flowers import World
+
+    return World(tmp_path_factory.mktemp("flowers"))
 
 
 @pytest.fixture

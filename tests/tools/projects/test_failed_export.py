@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.tools.projects.conftest import GOAL, finish
+from tests.worlds.flowers import GOAL, finish
 
 from trainwright.tools import projects
 from trainwright.tools.training_orchestrator import replay_run, start_run

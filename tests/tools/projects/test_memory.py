@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.tools.projects.conftest import NAME, finish
+from tests.worlds.flowers import NAME, finish
 
 from trainwright.tools import projects
 from trainwright.tools.answers import NextCall

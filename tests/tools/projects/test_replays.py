@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.tools.projects.conftest import GOAL, finish
+from tests.worlds.flowers import GOAL, finish
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence

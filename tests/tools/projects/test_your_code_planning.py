@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tools.projects.conftest import finish
+from tests.worlds.flowers import finish
 
 from trainwright.tools import projects
 from trainwright.tools.documents import SKILL

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from tests.worlds.flowers import CONFIG, MODEL
+
 from cheat_suite.case import cheat
 from cheat_suite.families.held_out import BUILD
 from cheat_suite.scene import Scene, wait_until
-from cheat_suite.world import CONFIG, MODEL
 
 RUN = """from pathlib import Path
 RUN = Path(open('/proc/self/cmdline').read().rpartition('worker\\0')[2].split('\\0')[0])
