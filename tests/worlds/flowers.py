@@ -7,6 +7,7 @@ process of the suite builds the stages it is asked for once, and those of its fi
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.worlds.warm import warm
 from trainwright.tools import projects
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
+from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 
@@ -72,19 +74,27 @@ class World:
         """Put the world as it was at the stage, which is built when it is asked for first."""
         while stage in STAGES[self._built :]:
             self._build()
-        shutil.rmtree(self.folder)
-        shutil.copytree(self.base / stage, self.folder)
+        self._take(stage)
 
     def keep(self, stage: str) -> None:
         """Keep the world as it is now as a stage more."""
         shutil.rmtree(self.base / stage, ignore_errors=True)
         shutil.copytree(self.folder, self.base / stage)
 
+    def _take(self, stage: str) -> None:
+        for record in self.folder.rglob("launch.json"):  # a run that a test left would write into the next one's world
+            launch = read_launch(record.parent)
+            if launch is not None and launch.process is not None and launch.process.is_alive():
+                launch.process.kill_tree()
+                while launch.process.is_alive():
+                    time.sleep(0.01)
+        shutil.rmtree(self.folder)
+        shutil.copytree(self.base / stage, self.folder)
+
     def _build(self) -> None:
         stage = STAGES[self._built]
         if self._built:
-            shutil.rmtree(self.folder)
-            shutil.copytree(self.base / STAGES[self._built - 1], self.folder)
+            self._take(STAGES[self._built - 1])
         else:
             write_code(self.code)
         workspace = Workspace.open(self.workspace)
