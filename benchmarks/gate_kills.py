@@ -33,6 +33,7 @@ import psutil
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+from trainwright.server import cli
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.trainer.canonical import digest_file
 
@@ -111,7 +112,7 @@ class World:
 @asynccontextmanager
 async def server(world: World) -> AsyncIterator[tuple[Client, psutil.Process]]:
     """Start a server as an agent's client does, and give the client and the server's process."""
-    arguments = ["-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(world.path)]
+    arguments = ["-P", "-m", cli.__name__, "serve", "--workspace", str(world.path)]
     before = set(psutil.Process().children())
     parameters = StdioServerParameters(command=sys.executable, args=arguments, env=dict(os.environ))
     async with Client(parameters) as client:

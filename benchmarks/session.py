@@ -19,6 +19,8 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
+from trainwright.server import cli
+
 CHARACTERS_PER_TOKEN = 4.0
 MOST_CALLS = 40
 BUDGETS = {"baseline": (12, 6000), "search": (16, 8000)}
@@ -122,7 +124,7 @@ async def measure(jobs: list[str]) -> dict[str, dict[str, int | bool]]:
     """Return the figures of each job and way."""
     found = {}
     with tempfile.TemporaryDirectory() as folder:
-        arguments = ["-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(Path(folder) / "workspace")]
+        arguments = ["-P", "-m", cli.__name__, "serve", "--workspace", str(Path(folder) / "workspace")]
         async with Client(StdioServerParameters(command=sys.executable, args=arguments)) as client:
             for name in jobs:
                 for way in ("next", "advance"):

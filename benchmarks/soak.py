@@ -21,6 +21,8 @@ from typing import Any
 import psutil
 from mcp import Client, StdioServerParameters
 
+from trainwright.server import cli
+from trainwright.trainer import worker
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
@@ -81,11 +83,9 @@ def over_epochs(epochs: int, folder: Path) -> dict[str, float]:
     )  # fmt: skip
     run = RunDirectory.create(folder / "soak", specification)
     environment = {**os.environ, **launch_environment(config)}
-    worker = subprocess.Popen(
-        [sys.executable, "-P", "-m", "trainwright.trainer.worker", str(run.path)], env=environment
-    )
-    samples, process, began = [], psutil.Process(worker.pid), time.monotonic()
-    while worker.poll() is None:
+    training = subprocess.Popen([sys.executable, "-P", "-m", worker.__name__, str(run.path)], env=environment)
+    samples, process, began = [], psutil.Process(training.pid), time.monotonic()
+    while training.poll() is None:
         if run.last_status().epoch and (sample := look(process)).memory_mib:  # none is left of one that has just ended
             samples.append(sample)
         time.sleep(0.25)
@@ -96,7 +96,7 @@ def over_epochs(epochs: int, folder: Path) -> dict[str, float]:
 
 async def over_runs(runs: int, folder: Path) -> dict[str, float]:
     """Let one server start so many runs, follow each to its end, and watch the server."""
-    arguments = ["-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(folder / "workspace")]
+    arguments = ["-P", "-m", cli.__name__, "serve", "--workspace", str(folder / "workspace")]
     began, samples = time.monotonic(), []
     async with Client(StdioServerParameters(command=sys.executable, args=arguments)) as client:
         server = next(p for p in psutil.Process().children() if "serve" in p.cmdline())
@@ -128,11 +128,11 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        worker = over_epochs(asked.epochs, Path(name))
+        training = over_epochs(asked.epochs, Path(name))
         server = asyncio.run(over_runs(asked.runs, Path(name))) if asked.runs else {}
-    for title, figures in (("one run's worker", worker), ("one server", server)):
+    for title, figures in (("one run's worker", training), ("one server", server)):
         print(f"{title:18} " + "  ".join(f"{key} {value}" for key, value in figures.items()))
-    print(json.dumps({"worker": worker, "server": server}))
+    print(json.dumps({"worker": training, "server": server}))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
+from trainwright.server import cli
+
 CHARACTERS_PER_TOKEN = 4.0
 PROJECT = {
     "name": "bench",
@@ -27,7 +29,7 @@ PROJECT = {
 
 
 def _server(workspace: Path) -> StdioServerParameters:
-    arguments = ["-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(workspace)]
+    arguments = ["-P", "-m", cli.__name__, "serve", "--workspace", str(workspace)]
     return StdioServerParameters(command=sys.executable, args=arguments)
 
 

@@ -21,7 +21,8 @@ from mcp.client import Client
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult
 
-SERVER = "trainwright.server.cli"
+from trainwright.server import cli
+
 LONGEST_WAIT_SECONDS = 240.0
 ENDED = frozenset({"completed", "failed", "stopped", "interrupted"})
 
@@ -54,7 +55,7 @@ class World:
 
     async def _hold(self, opened: asyncio.Future[Client], leaving: asyncio.Event) -> None:
         """Hold a connection in a task of its own, from end to end: its cancel scopes are no other task's."""
-        command = ["-P", "-m", SERVER, "serve", "--workspace", str(self.workspace)]
+        command = ["-P", "-m", cli.__name__, "serve", "--workspace", str(self.workspace)]
         parameters = StdioServerParameters(command=str(self.python), args=command, env=dict(os.environ))
         with (self.base / "server.log").open("a") as log:
             async with Client(stdio_client(parameters, errlog=log)) as client:
@@ -72,7 +73,7 @@ class World:
         """Kill the server's process."""
         for process in psutil.Process().children():
             with suppress(psutil.Error):
-                if SERVER in process.cmdline():
+                if cli.__name__ in process.cmdline():
                     process.send_signal(signal.SIGKILL)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> CallToolResult:

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[2]))
+sys.path.append(str(Path(__file__).parents[2]))  # what the tests share is named from the root, as pytest has it
 from cheat_suite.case import Case, Outcome, all_cases
 from cheat_suite.playing import Player, in_playing_order
 from cheat_suite.table import count, write

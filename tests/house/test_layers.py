@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,16 @@ def _modules(*parts: str) -> list[str]:
     files = [file for folder in folders for file in ([folder] if folder.is_file() else folder.rglob("*.py"))]
     names = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in sorted(files)]
     return [f"trainwright.{name.removesuffix('.__init__')}" for name in names if "migrations" not in name]
+
+
+def _shared() -> list[str]:
+    """Return the files and folders of the modules that a contract of pyproject.toml names as shared and light."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    [names] = [contract["source_modules"] for contract in contracts if contract["name"].endswith("worker is light")]
+    paths = [ROOT.joinpath(*name.split(".")[1:]) for name in names]
+    return [str((path if path.is_dir() else path.with_suffix(".py")).relative_to(ROOT)) for path in paths]
 
 
 def _loaded_after_importing(modules: list[str]) -> set[str]:
@@ -40,9 +51,7 @@ def test_importing_all_of_server_and_tools_leaves_the_heavy_libraries_out():
 
 
 def test_the_light_modules_of_the_engine_need_neither_torch_nor_the_server_side():
-    light = _modules(
-        "trainer/config", "trainer/run", "trainer/errors.py", "trainer/canonical.py", "trainer/launch_environment.py"
-    )
+    light = _modules(*_shared())
     assert not _loaded_after_importing(light) & {*HEAVY, "mcp", "sqlalchemy", "alembic", "numpy"}
 
 

@@ -10,8 +10,10 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.function_text import body_of
 
 import trainwright
+from trainwright.server import cli
 
 ROOT = Path(__file__).parents[2]
 LINKED = ("server", "tools", "trainer", "skills", "agents", "prompts")
@@ -84,7 +86,7 @@ def test_the_wheel_has_its_command_and_licence(distributions):
     with zipfile.ZipFile(distributions[1]) as wheel:
         names = wheel.namelist()
         entry_points = next(name for name in names if name.endswith("entry_points.txt"))
-        assert "trainwright = trainwright.server.cli:main" in wheel.read(entry_points).decode()
+        assert f"trainwright = {cli.__name__}:{cli.main.__name__}" in wheel.read(entry_points).decode()
         assert any(name.endswith("/licenses/LICENSE") for name in names)
 
 
@@ -96,19 +98,23 @@ def test_the_sdist_can_be_unpacked_without_links_out_of_its_folder(distributions
     assert not [member.name for member in members if member.issym() and member.linkname.startswith("/")]
 
 
+def open_workspace():
+    from pathlib import Path
+
+    import trainwright
+    from trainwright.tools.workspace import Workspace
+
+    workspace = Workspace.open(Path("workspace"))
+    print(trainwright.__file__, (workspace.path / "settings.yaml").exists())
+
+
 def test_the_wheel_works_unpacked_and_reads_its_own_documents(distributions, tmp_path):
     """Run from the wheel's files alone: the editable install must not be what answers."""
     with zipfile.ZipFile(distributions[1]) as wheel:
         wheel.extractall(tmp_path / "site")  # noqa: S202 - our own wheel, and zipfile strips dangerous paths
-    code = (
-        "import pathlib, trainwright\n"
-        "from trainwright.tools.workspace import Workspace\n"
-        "workspace = Workspace.open(pathlib.Path('workspace'))\n"
-        "print(trainwright.__file__, (workspace.path / 'settings.yaml').exists())\n"
-    )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     process = subprocess.run(
-        [sys.executable, "-P", "-c", code],
+        [sys.executable, "-P", "-c", body_of(open_workspace)],
         cwd=tmp_path,
         env={**environment, "PYTHONPATH": str(tmp_path / "site")},
         capture_output=True,

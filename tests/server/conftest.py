@@ -15,6 +15,7 @@ from mcp.client import Client
 from mcp.types import CallToolResult
 from tests.worlds.warm import warm
 
+from trainwright.server import cli
 from trainwright.server.app import build_server
 
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
@@ -109,7 +110,7 @@ def in_memory(workspace: Path) -> OpenAgent:
 @pytest.fixture
 def serve_command(workspace: Path) -> list[str]:
     """The command that serves the workspace over stdio."""
-    return [sys.executable, "-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(workspace)]
+    return [sys.executable, "-P", "-m", cli.__name__, "serve", "--workspace", str(workspace)]
 
 
 @pytest.fixture

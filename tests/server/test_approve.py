@@ -8,6 +8,8 @@ import sys
 import pytest
 from mcp.types import ElicitResult
 
+from trainwright.server import cli
+
 pytestmark = pytest.mark.requirement("GATE-4")
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 
@@ -15,7 +17,7 @@ GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 @pytest.fixture
 def approve(workspace):
     """Call `trainwright approve`: without a terminal, or at one with these answers."""
-    command = [sys.executable, "-P", "-m", "trainwright.server.cli", "approve", "-w", str(workspace)]
+    command = [sys.executable, "-P", "-m", cli.__name__, "approve", "-w", str(workspace)]
 
     def call(*options, answers=None):
         if answers is None:

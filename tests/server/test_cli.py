@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import trainwright
+from trainwright.server import cli
 from trainwright.server.doctor import Finding, examine_folder
 from trainwright.server.terminal import bar
 from trainwright.tools.projects import create_project
@@ -22,7 +23,7 @@ def run(*arguments, cwd=None, **environment):
     import os
 
     return subprocess.run(
-        [sys.executable, "-P", "-m", "trainwright.server.cli", *map(str, arguments)],
+        [sys.executable, "-P", "-m", cli.__name__, *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from trainwright.server import cli
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 
@@ -34,7 +35,7 @@ def test_the_demonstration_takes_digits_through_all_phases_in_a_workspace_that_i
     opened.close()
 
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "trainwright.server.cli", "demo", "--workspace", str(workspace)],
+        [sys.executable, "-P", "-m", cli.__name__, "demo", "--workspace", str(workspace)],
         capture_output=True,
         text=True,
         check=False,

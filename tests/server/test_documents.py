@@ -6,6 +6,7 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp.types import PromptReference, ResourceTemplateReference
 
+from trainwright.server import documents
 from trainwright.server.documents import document_paths
 from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.checklist import load_checklist
@@ -51,7 +52,7 @@ async def test_a_link_out_of_the_skill_is_not_followed(in_memory, tmp_path, monk
     skill.mkdir()
     (skill / "SKILL.md").write_text("# Skill\n")
     (skill / "leak.md").symlink_to(secret)
-    monkeypatch.setattr("trainwright.server.documents.SKILL", skill)
+    monkeypatch.setattr(documents, "SKILL", skill)
     document_paths.cache_clear()
     try:
         async with in_memory() as agent:

@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from trainwright.server import default
 from trainwright.server.surface import TOOLS
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +71,7 @@ async def test_the_server_process_never_loads_the_heavy_libraries(over_stdio, se
 
 def test_importing_the_whole_server_leaves_the_heavy_libraries_and_the_database_alone():
     """What start-up may load: everything else is imported at the first call that needs it."""
-    code = "import sys, trainwright.server.default; print(*sorted(m for m in sys.modules if '.' not in m))"
+    code = f"import sys, {default.__name__}; print(*sorted(m for m in sys.modules if '.' not in m))"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert not loaded & {*HEAVY, "sqlalchemy", "alembic", "numpy", "matplotlib", "optuna", "sklearn"}

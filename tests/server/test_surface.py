@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.server import index
 from trainwright.server.index import ROOT, derived_files
 from trainwright.server.surface import TOOLS
 
@@ -20,7 +21,7 @@ async def listed(open_agent):
 
 @pytest.mark.requirement("MCP-1")
 async def test_the_public_surface_is_the_locked_one(in_memory):
-    """Change it on purpose with `python -m trainwright.server.index --write`."""
+    """Change it on purpose, by the command that the next test names."""
     seen = {tool["name"]: tool for tool in await listed(in_memory)}
     locked = {tool["name"]: tool for tool in json.loads(SNAPSHOT.read_text())}
     assert list(seen) == list(locked)
@@ -32,7 +33,7 @@ def test_the_index_and_the_published_schemas_fit_the_code():
     files = derived_files()
     assert ROOT / "tools" / "INDEX.md" in files
     stale = [path.name for path, text in files.items() if path.read_text() != text]
-    assert not stale, "run `python -m trainwright.server.index --write`"
+    assert not stale, f"run `python -m {index.__name__} --write`"
 
 
 @pytest.mark.requirement("MCP-5")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from trainwright.trainer import worker
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
@@ -40,7 +41,7 @@ def start_worker(run: RunDirectory, **environment: str) -> subprocess.Popen[byte
     config = run.specification().config
     with run.log.open("ab") as log:
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "trainwright.trainer.worker", str(run.path)],
+            [sys.executable, "-P", "-m", worker.__name__, str(run.path)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

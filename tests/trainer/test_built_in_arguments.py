@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from pydantic_core import PydanticUndefined
+from tests.function_text import body_of
 
 from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.config.arguments.data import DATA, WITH_TEXT
@@ -180,9 +181,13 @@ def test_the_document_names_every_argument_of_every_part(document: str) -> None:
 
 @pytest.mark.requirement("CONF-1")
 def test_judging_arguments_loads_no_torch() -> None:
-    code = (
-        "import sys; from trainwright.trainer.config import parse_config; "
-        "parse_config({'model': {'use': 'mlp', 'args': {'hidden': [8]}}, 'data': {'use': 'iris'}}); "
-        "sys.exit('torch' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-P", "-c", body_of(judge_arguments)], check=False).returncode == 0
+
+
+def judge_arguments() -> None:
+    import sys
+
+    from trainwright.trainer.config import parse_config
+
+    parse_config({"model": {"use": "mlp", "args": {"hidden": [8]}}, "data": {"use": "iris"}})
+    sys.exit("torch" in sys.modules)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from trainwright.trainer import worker
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
@@ -67,7 +68,7 @@ def test_the_environment_is_captured_as_installed(digits_run: RunDirectory) -> N
         assert environment["packages"][name] == version(name)
     assert environment["import_tested"]["torch"] == torch.__version__
     assert environment["hardware"]["cores"] > 0
-    assert "trainwright.trainer.worker" in environment["command_line"]
+    assert worker.__name__ in environment["command_line"]
 
 
 @pytest.mark.requirement("REPRO-4")

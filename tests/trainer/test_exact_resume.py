@@ -6,14 +6,21 @@ import os
 import shutil
 import signal
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import save_file
+from tests.trainer.killing import kill_at_call
 
-from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
+from trainwright.trainer.checkpoints import write
+from trainwright.trainer.checkpoints.index import list_checkpoints, manifest_digest, verify_checkpoint, write_index
+from trainwright.trainer.checkpoints.write import _fsync, remove_untagged
+from trainwright.trainer.evaluation import evaluate_split
+from trainwright.trainer.observers.checkpointing import Checkpointing
+from trainwright.trainer.observers.recorder import Recorder
+from trainwright.trainer.observers.selection import Selection
 from trainwright.trainer.run import RunDirectory, RunState
 
 PROJECTS = Path(__file__).with_name("projects")
@@ -32,32 +39,8 @@ NOISY: dict[str, Any] = {
 }
 
 
-def kill_at_call(
-    module: str, owner: str | None, name: str, number: int, sign: int = signal.SIGKILL
-) -> Callable[[], None]:
-    """Return a function that makes the `number`-th call of an engine function send the process a signal first."""
-
-    def arrange() -> None:
-        import importlib
-
-        place: Any = importlib.import_module(f"trainwright.trainer.{module}")
-        place = getattr(place, owner) if owner else place
-        real, calls = getattr(place, name), iter(range(1, 10_000))
-
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            if next(calls) == number:
-                os.kill(os.getpid(), sign)
-            return real(*args, **kwargs)
-
-        setattr(place, name, wrapped)
-
-    return arrange
-
-
 def stop_at_step(number: int, reason: Path) -> None:
     """Let the process be stopped as a study stops a trial: the reason in its file, then the signal."""
-    from trainwright.trainer.observers.recorder import Recorder
-
     real, calls = Recorder.step, iter(range(1, 10_000))
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -70,16 +53,16 @@ def stop_at_step(number: int, reason: Path) -> None:
 
 
 KILLS = {
-    "in the first epoch": kill_at_call("observers.recorder", "Recorder", "step", 4),
-    "in the middle of an epoch": kill_at_call("observers.recorder", "Recorder", "step", 15),
-    "at the last step of an epoch": kill_at_call("observers.recorder", "Recorder", "step", 20),
-    "while validating": kill_at_call("loop", None, "evaluate_split", 2),
-    "while judging": kill_at_call("observers.selection", "Selection", "epoch", 3),
-    "while writing a checkpoint's files": kill_at_call("checkpoints.write", None, "save_file", 4),
-    "before a checkpoint's manifest": kill_at_call("checkpoints.write", None, "manifest_digest", 2),
-    "before a checkpoint's fsync": kill_at_call("checkpoints.write", None, "_fsync", 8),
-    "between checkpoint and its tags": kill_at_call("observers.checkpointing", None, "write_index", 3),
-    "while removing old checkpoints": kill_at_call("observers.checkpointing", None, "remove_untagged", 3),
+    "in the first epoch": kill_at_call(Recorder.step, 4),
+    "in the middle of an epoch": kill_at_call(Recorder.step, 15),
+    "at the last step of an epoch": kill_at_call(Recorder.step, 20),
+    "while validating": kill_at_call(evaluate_split, 2),
+    "while judging": kill_at_call(Selection.epoch, 3),
+    "while writing a checkpoint's files": kill_at_call(save_file, 4),
+    "before a checkpoint's manifest": kill_at_call(manifest_digest, 2, called_in=write),
+    "before a checkpoint's fsync": kill_at_call(_fsync, 8),
+    "between checkpoint and its tags": kill_at_call(write_index, 3),
+    "while removing old checkpoints": kill_at_call(remove_untagged, 3),
 }
 
 
@@ -152,7 +135,7 @@ def test_checkpoints_within_epochs_are_taken_up_and_change_nothing(
     values = {**NOISY, "checkpoints": {**NOISY["checkpoints"], "checkpoint_every_n_steps": 3}}
     run = make_run(tmp_path / "steps", values, code_root=str(PROJECTS))
     for number in (14, 9, 8):  # counted from each attempt's start
-        assert work(run, before=kill_at_call("observers.recorder", "Recorder", "step", number)) == -signal.SIGKILL
+        assert work(run, before=kill_at_call(Recorder.step, number)) == -signal.SIGKILL
     assert work(run) == 0, run.log.read_text()
     steps = [event.data["step"] for event in run.events("resumed")]
     assert len(steps) == 3
@@ -169,24 +152,20 @@ def test_a_run_that_ended_at_its_last_permitted_step_makes_no_further_one(
     whole = make_run(tmp_path / "whole", values, code_root=str(PROJECTS), max_steps=14)
     assert work(whole) == 0, whole.log.read_text()
     run = make_run(tmp_path / "ended", values, code_root=str(PROJECTS), max_steps=14)
-    place = (
-        ("loop", None, "evaluate_split", 2)
-        if sign == signal.SIGKILL
-        else ("observers.recorder", "Recorder", "step", 14)
-    )
-    work(run, before=kill_at_call(*place, sign))
+    function, number = (evaluate_split, 2) if sign == signal.SIGKILL else (Recorder.step, 14)
+    work(run, before=kill_at_call(function, number, sign))
     assert work(run) == 0, run.log.read_text()
     assert run.events("resumed")[0].data["step"] == 14
     assert_same_end(run, whole, recorded)
 
 
 BOUND_KILLS = {
-    "validated, not recorded": kill_at_call("observers.recorder", "Recorder", "epoch", 2),
-    "recorded, not judged": kill_at_call("observers.selection", "Selection", "epoch", 2),
-    "judged, not saved": kill_at_call("observers.checkpointing", "Checkpointing", "epoch", 2),
-    "saved, not in the place of the step's own": kill_at_call("checkpoints.write", None, "_fsync", 6 * 15 - 1),
-    "between moving the step's own away and the new one in": kill_at_call("checkpoints.write", "Path", "rename", 16),
-    "saved, not tagged": kill_at_call("observers.checkpointing", None, "write_index", 15),
+    "validated, not recorded": kill_at_call(Recorder.epoch, 2),
+    "recorded, not judged": kill_at_call(Selection.epoch, 2),
+    "judged, not saved": kill_at_call(Checkpointing.epoch, 2),
+    "saved, not in the place of the step's own": kill_at_call(_fsync, 6 * 15 - 1),
+    "between moving the step's own away and the new one in": kill_at_call(Path.rename, 16),
+    "saved, not tagged": kill_at_call(write_index, 15),
 }
 """At step 14, in the middle of the second epoch, where the run is over; each step has a checkpoint of its own."""
 
@@ -284,7 +263,7 @@ def test_what_user_code_does_in_its_own_way_survives_a_kill(  # noqa: PLR0917 - 
     whole = make_run(tmp_path / "whole", values, code_root=str(tmp_path))
     assert work(whole) == 0, whole.log.read_text()
     run = make_run(tmp_path / "killed", values, code_root=str(tmp_path))
-    assert work(run, before=kill_at_call("observers.recorder", "Recorder", "step", 9)) == -signal.SIGKILL
+    assert work(run, before=kill_at_call(Recorder.step, 9)) == -signal.SIGKILL
     assert work(run) == 0, run.log.read_text()
     assert run.events("resumed")[0].data["step"] == 8
     assert_same_end(run, whole, recorded)
@@ -331,7 +310,7 @@ def test_a_run_whose_newest_checkpoint_is_damaged_falls_back_and_ends_the_same(
     tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any
 ) -> None:
     run = make_run(tmp_path / "damaged", NOISY, code_root=str(PROJECTS))
-    work(run, before=kill_at_call("observers.recorder", "Recorder", "step", 35))
+    work(run, before=kill_at_call(Recorder.step, 35))
     newest = max(run.checkpoints.glob("step-*"))
     (newest / "optimizer.safetensors").write_bytes(b"\0" * 100)
     assert work(run) == 0, run.log.read_text()

@@ -9,11 +9,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from trainwright.trainer import canonical, config, errors, launch_environment, run
 from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.checkpoints import index
 from trainwright.trainer.errors import ConflictError, IntegrityError, NotFoundError, StorageError
 from trainwright.trainer.run import MetricStore, ProcessIdentity, RunDirectory, RunState, RunStatus, write_atomically
 from trainwright.trainer.run.events import EventWriter, read_events
@@ -129,10 +132,9 @@ def test_a_write_that_cannot_be_made_leaves_the_old_file(tmp_path: Path) -> None
 
 @pytest.mark.requirement("MCP-3")
 @pytest.mark.parametrize(
-    "module",
-    ["config", "run", "errors", "canonical", "launch_environment", "checkpoints.index"],
+    "module", [config, run, errors, canonical, launch_environment, index], ids=lambda module: module.__name__
 )
-def test_light_modules_import_nothing_heavy(module: str) -> None:
-    code = f"import sys, trainwright.trainer.{module}; print({{'torch', 'transformers', 'numpy'}} & set(sys.modules))"
+def test_light_modules_import_nothing_heavy(module: ModuleType) -> None:
+    code = f"import sys, {module.__name__}; print({{'torch', 'transformers', 'numpy'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

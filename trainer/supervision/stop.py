@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-_PACKAGE = Path(__file__).parents[1]  # as frames name it, through links
-_RECORDING = tuple(f"{_PACKAGE / name}{os.sep}" for name in ("run", "supervision", "checkpoints"))
-"""Code that must not be left in the middle: what it writes is digested and signed."""
+from trainwright.trainer import checkpoints, run, supervision
+
+_RECORDING = tuple(f"{package.__path__[0]}{os.sep}" for package in (run, supervision, checkpoints))
+"""Code that must not be left in the middle: what it writes is digested and signed. As frames name it, through links."""
 
 
 class Abandoned(BaseException):

@@ -16,11 +16,12 @@ from typing import NoReturn
 
 from trainwright.trainer.errors import TrainwrightError, UserCodeError
 from trainwright.trainer.user_code.clock import clock
+from trainwright.trainer.user_code.whose import ENGINE
 
 MAX_TRACEBACK_LINES = 40
 MAX_TOLD_LINES = 4
 MAX_MESSAGE = 500
-_OURS = str(Path(__file__).resolve().parents[1]) + os.sep
+_OURS = str(ENGINE) + os.sep
 _real_exit = os._exit
 _owner = os.getpid()
 

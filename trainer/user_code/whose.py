@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 
 import trainwright
+from trainwright import trainer
 
-ENGINE = Path(__file__).resolve().parent.parent
+ENGINE = Path(trainer.__file__).resolve().parent
 PACKAGE = Path(trainwright.__file__).parent
 LIBRARIES = frozenset({"site-packages", "dist-packages"})
 """Folders of installed packages by their names: a cluster's modules put theirs on PYTHONPATH."""

@@ -14,6 +14,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import MCPError, StdioServerParameters
 from mcp.client import Client
 
+from trainwright.server import cli
+
 START_SECONDS = 120
 
 
@@ -80,7 +82,7 @@ class Agents:
     def open(self, workspace: Path, extra: dict[str, str] | None = None) -> Agent:
         """Start a server on the workspace and connect to it."""
         assert self._portal is not None
-        command = ["-P", "-m", "trainwright.server.cli", "serve", "--workspace", str(workspace)]
+        command = ["-P", "-m", cli.__name__, "serve", "--workspace", str(workspace)]
         environment = {**os.environ, **(extra or {})}
         parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
         opened = ExitStack()

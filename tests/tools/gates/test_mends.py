@@ -9,6 +9,7 @@ import pytest
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.checks import finalization
 from trainwright.tools.gates.checks.baseline import losses_finite, within_budget
 from trainwright.tools.gates.checks.finalization import export_verified
 from trainwright.tools.gates.phases import Phase
@@ -88,7 +89,7 @@ def test_an_export_whose_onnx_differs_is_not_simply_repeated(
         facts=SimpleNamespace(started={"final-1": {"overlay": {"training.epochs": 9}}}),
     )
     best = [SimpleNamespace(tags=["best"], digest="best")]
-    monkeypatch.setattr("trainwright.tools.gates.checks.finalization.list_checkpoints", lambda directory: best)
+    monkeypatch.setattr(finalization, "list_checkpoints", lambda directory: best)
     evidence = evidence_of(export=export, final=SimpleNamespace(directory=None))
     found = export_verified(evidence, line_of(Phase.FINALIZATION, "finalization.export_verified"))
     assert found.status == "failed"

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from tests.function_text import body_of
 
 from trainwright.tools.hyperparameter_tuner.suggest import startup_trials, suggest
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
@@ -21,16 +22,20 @@ SPACE = {
     "training.epochs": {"type": "int", "low": 2, "high": 9},
     "model.args.hidden": {"type": "categorical", "choices": [[16], [32, 32], None]},
 }
-AGAIN = """
-import json, sys
-from trainwright.tools.hyperparameter_tuner.suggest import suggest
-from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
-from trainwright.trainer.config import SearchSection
-search, table = json.load(sys.stdin)
-search = SearchSection.model_validate(search)
-trials = [TrialRecord(**(row | {"intermediate": {}})) for row in table]
-print(json.dumps([suggest(search, "maximize", trials[:n])[0] for n in range(len(trials))]))
-"""
+
+
+def suggest_again() -> None:
+    import json
+    import sys
+
+    from trainwright.tools.hyperparameter_tuner.suggest import suggest
+    from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
+    from trainwright.trainer.config import SearchSection
+
+    search, table = json.load(sys.stdin)
+    search = SearchSection.model_validate(search)
+    trials = [TrialRecord(**(row | {"intermediate": {}})) for row in table]
+    print(json.dumps([suggest(search, "maximize", trials[:n])[0] for n in range(len(trials))]))
 
 
 def search_with(method: str, seed: int = 42) -> SearchSection:
@@ -62,7 +67,7 @@ def test_another_process_makes_the_same_suggestions_from_the_same_table(method: 
     trials = table_of(search, 12)
     assert startup_trials(search) < 12  # TPE models well before the end, so this does not pass by drawing at random
     said = subprocess.run(
-        [sys.executable, "-P", "-c", AGAIN],
+        [sys.executable, "-P", "-c", body_of(suggest_again)],
         input=json.dumps([search.model_dump(mode="json"), [asdict(trial) for trial in trials]]),
         env=os.environ | {"PYTHONHASHSEED": "7"},
         capture_output=True,

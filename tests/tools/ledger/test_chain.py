@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
+from tests.function_text import body_of
 
 from trainwright.tools.ledger import append, broken_links, entries
 from trainwright.tools.ledger.chain import digest_of
@@ -19,17 +20,18 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.errors import NotFoundError
 
-CONCURRENT = """
-import sys
-from pathlib import Path
-from trainwright.tools.ledger import append
-from trainwright.tools.workspace import Workspace
 
-workspace = Workspace.open(Path(sys.argv[1]))
-for number in range(25):
-    with workspace.session() as session:
-        append(session, None, "test", {"writer": sys.argv[2], "number": number})
-"""
+def append_entries() -> None:
+    import sys
+    from pathlib import Path
+
+    from trainwright.tools.ledger import append
+    from trainwright.tools.workspace import Workspace
+
+    workspace = Workspace.open(Path(sys.argv[1]))
+    for number in range(25):
+        with workspace.session() as session:
+            append(session, None, "test", {"writer": sys.argv[2], "number": number})
 
 
 @pytest.fixture
@@ -94,7 +96,7 @@ def test_a_recomputed_entry_breaks_the_next_link(workspace: Workspace) -> None:
 
 @pytest.mark.requirement("GATE-3")
 def test_two_servers_append_to_one_chain_without_a_gap(workspace: Workspace) -> None:
-    command = [sys.executable, "-P", "-c", CONCURRENT, str(workspace.path)]
+    command = [sys.executable, "-P", "-c", body_of(append_entries), str(workspace.path)]
     writers = [subprocess.Popen([*command, name]) for name in ("a", "b")]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     with workspace.session() as session:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.function_text import body_of
 
 from trainwright.tools.ledger import append, copy_all_forward, cut_off, entries
 from trainwright.tools.ledger.verification import VerificationReport, verify_workspace
@@ -20,30 +21,33 @@ from trainwright.trainer.canonical import digest_bytes
 PROJECT = "p"
 Lines = list[bytes]
 
-WRITER = """
-import sys
-from pathlib import Path
-from trainwright.tools.ledger import append
-from trainwright.tools.workspace import Workspace
 
-workspace = Workspace.open(Path(sys.argv[1]))
-for number in range(15):
-    with workspace.session() as session:
-        append(session, "p", "note", {"writer": sys.argv[2], "number": number})
-"""
+def append_entries() -> None:
+    import sys
+    from pathlib import Path
 
-CRASH = """
-import os, sys
-from pathlib import Path
-from trainwright.tools.ledger import append
-from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.workspace import AFTER_COMMIT
+    from trainwright.tools.ledger import append
+    from trainwright.tools.workspace import Workspace
 
-with Workspace.open(Path(sys.argv[1])).session() as session:
-    session.info[AFTER_COMMIT] = {"crash": lambda workspace: os._exit(9)}
-    append(session, "p", "note", {"number": 7})
-    append(session, "p", "note", {"number": 8})
-"""
+    workspace = Workspace.open(Path(sys.argv[1]))
+    for number in range(15):
+        with workspace.session() as session:
+            append(session, "p", "note", {"writer": sys.argv[2], "number": number})
+
+
+def end_before_copying() -> None:
+    import os
+    import sys
+    from pathlib import Path
+
+    from trainwright.tools.ledger import append
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.workspace import AFTER_COMMIT
+
+    with Workspace.open(Path(sys.argv[1])).session() as session:
+        session.info[AFTER_COMMIT] = {"crash": lambda workspace: os._exit(9)}
+        append(session, "p", "note", {"number": 7})
+        append(session, "p", "note", {"number": 8})
 
 
 @pytest.fixture
@@ -154,7 +158,12 @@ def test_what_a_crash_left_out_is_added_and_no_byte_is_rewritten(workspace: Work
 
 @pytest.mark.requirement("GATE-3")
 def test_a_crash_between_commit_and_copy_is_told_from_a_cut_and_made_good(workspace: Workspace) -> None:
-    assert subprocess.run([sys.executable, "-P", "-c", CRASH, str(workspace.path)], check=False).returncode == 9
+    assert (
+        subprocess.run(
+            [sys.executable, "-P", "-c", body_of(end_before_copying), str(workspace.path)], check=False
+        ).returncode
+        == 9
+    )
     report = verify_workspace(workspace.path)
     assert report.problems == []
     assert [finding.what for finding in report.findings] == [
@@ -175,7 +184,7 @@ def test_a_server_that_writes_meanwhile_waits_for_no_verification_and_makes_no_d
         write(other, range(7, 9))  # would wait half a minute for a lock, and fail
         other.close()
         assert entries(session, PROJECT) == seen
-    writer = subprocess.Popen([sys.executable, "-P", "-c", WRITER, str(workspace.path), "c"])
+    writer = subprocess.Popen([sys.executable, "-P", "-c", body_of(append_entries), str(workspace.path), "c"])
     problems: list[str] = []
     while writer.poll() is None:
         problems += verify_workspace(workspace.path).problems
@@ -209,7 +218,7 @@ def test_a_copy_that_cannot_be_written_undoes_no_decision_and_is_continued_later
 
 @pytest.mark.requirement("GATE-3")
 def test_two_servers_continue_one_copy_in_order(workspace: Workspace) -> None:
-    command = [sys.executable, "-P", "-c", WRITER, str(workspace.path)]
+    command = [sys.executable, "-P", "-c", body_of(append_entries), str(workspace.path)]
     writers = [subprocess.Popen([*command, name]) for name in ("a", "b")]
     assert [writer.wait(60) for writer in writers] == [0, 0]
     report = verify_workspace(workspace.path)

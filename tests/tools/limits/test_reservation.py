@@ -10,6 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.function_text import body_of
 
 from trainwright.tools import ledger
 from trainwright.tools.limits import project_usage, workspace_usage
@@ -210,22 +211,22 @@ def test_projects_share_the_workspaces_limits(
     assert lines(workspace)["workspace_limits.gpu_hours"] == "0 of 30, 30 reserved, 0 left"
 
 
-RACER = """
-import sys
-from pathlib import Path
-from trainwright.tools.workspace import Workspace
-from trainwright.tools.training_orchestrator import start_run
-from trainwright.trainer.errors import LimitReachedError
-from trainwright.trainer.run import RunKind
+def start_runs_as_told() -> None:
+    import sys
+    from pathlib import Path
 
-workspace = Workspace.open(Path(sys.argv[1]))
-print("ready", flush=True)
-for project in map(str.strip, sys.stdin):
-    try:
-        print(start_run(workspace, project, RunKind.SMOKE).run_id, flush=True)
-    except LimitReachedError as error:
-        print(error.details["limit"], flush=True)
-"""
+    from trainwright.tools.training_orchestrator import start_run
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.errors import LimitReachedError
+    from trainwright.trainer.run import RunKind
+
+    workspace = Workspace.open(Path(sys.argv[1]))
+    print("ready", flush=True)
+    for project in map(str.strip, sys.stdin):
+        try:
+            print(start_run(workspace, project, RunKind.SMOKE).run_id, flush=True)
+        except LimitReachedError as error:
+            print(error.details["limit"], flush=True)
 
 
 def test_two_servers_racing_for_the_last_share_get_one_of_it(
@@ -235,7 +236,7 @@ def test_two_servers_racing_for_the_last_share_get_one_of_it(
     projects = [f"race{number}" for number in range(6)]
     for name in projects:
         another(name)
-    command = [sys.executable, "-P", "-c", RACER, str(workspace.path)]
+    command = [sys.executable, "-P", "-c", body_of(start_runs_as_told), str(workspace.path)]
     racers = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         pairs = [(racer.stdin, racer.stdout) for racer in racers]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trainwright.server import cli
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger.verification import verify_workspace
@@ -128,7 +129,7 @@ def test_a_denied_wish_stays_denied_however_often_it_is_asked(workspace: Workspa
 
 def test_two_terminals_answering_at_once_record_one_answer(workspace: Workspace) -> None:
     request = asked(workspace, trials=400)
-    base = [sys.executable, "-P", "-m", "trainwright.server.cli", "approve", "-w", str(workspace.path)]
+    base = [sys.executable, "-P", "-m", cli.__name__, "approve", "-w", str(workspace.path)]
     commands = [[*base, "--yes", request.id], [*base, "--deny", request.id]]
     answering = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
     said = [process.communicate(timeout=60)[0].split(": ")[2].split()[0] for process in answering]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -96,3 +98,65 @@ def test_changed_data_or_code_is_measured_anew_and_never_carried_over(at: At, ot
     found = status(workspace)
     assert found.next is not None
     assert (found.next.tool, found.next.arguments["kind"]) == ("start_training", "smoke")
+
+
+MODEL = """
+import scaled
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 3)
+
+    def forward(self, rows):
+        return self.layer(rows) * scaled.FACTOR
+"""
+CONFIG = {"model": {"use": "net.py:Net"}, "data": {"use": "iris"}, "training": {"epochs": 2}, "code_root": "code"}
+
+
+def publish(library: Path, version: str, factor: float) -> None:
+    """Install a version of a package that the model computes with."""
+    for old in library.glob("scaled*"):
+        shutil.rmtree(old)
+    (library / "scaled").mkdir(parents=True)
+    (library / "scaled" / "__init__.py").write_text(f"FACTOR = {factor}\n")
+    (library / f"scaled-{version}.dist-info").mkdir()
+    metadata = f"Metadata-Version: 2.1\nName: scaled\nVersion: {version}\n"
+    (library / f"scaled-{version}.dist-info" / "METADATA").write_text(metadata)
+    (library / f"scaled-{version}.dist-info" / "top_level.txt").write_text("scaled\n")
+    importlib.invalidate_caches()
+
+
+@pytest.mark.requirement("PHASE-8", "REPRO-3")
+def test_a_package_that_changes_the_steps_is_not_carried_over_and_its_replay_not_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = tmp_path / "site-packages"
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "net.py").write_text(MODEL)
+    publish(library, "1.0", 1.0)
+    monkeypatch.syspath_prepend(library)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(library), os.environ.get("PYTHONPATH")])))
+    (tmp_path / "world").mkdir()
+    (tmp_path / "world" / "settings.yaml").write_text(f"code_roots: ['{tmp_path}']\n")
+    workspace = Workspace.open(tmp_path / "world")
+    goal = {"metric": "accuracy", "direction": "maximize", "target": 0.2}
+    projects.create_project(workspace, NAME, intent="", goal=goal, config=CONFIG)
+    for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):
+        finish(workspace, start_run(workspace, NAME, kind).run_id)
+        projects.pass_gate(workspace, NAME, phase)
+    publish(library, "1.1", 1.5)
+    call = status(workspace).next
+    assert call is not None
+    assert call.tool == "verify_reproducibility", call
+    arguments = dict(call.arguments)
+    finish(workspace, replay_run(workspace, arguments.pop("project"), **arguments).run_id)
+    found = status(workspace)
+    assert found.phase == "planning", "the replay does not come out the same"
+    with workspace.session() as session:
+        assert entries(session, NAME, CARRIED) == []
+    assert found.next is not None
+    assert (found.next.tool, found.next.arguments["kind"]) == ("start_training", "smoke")
+    workspace.close()

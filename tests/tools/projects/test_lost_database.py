@@ -11,7 +11,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.function_text import body_of
 
+from trainwright.server import cli
 from trainwright.tools import projects
 from trainwright.tools.hyperparameter_tuner.conductor import _end
 from trainwright.tools.hyperparameter_tuner.study import _new
@@ -26,7 +28,7 @@ from trainwright.trainer.errors import ConflictError, IntegrityError, StorageErr
 
 NAME = "flowers"
 At = Callable[[str], Workspace]
-COMMAND = [sys.executable, "-P", "-m", "trainwright.server.cli"]
+COMMAND = [sys.executable, "-P", "-m", cli.__name__]
 LOCKS = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
@@ -34,18 +36,21 @@ connection.execute("BEGIN IMMEDIATE")
 print("held", flush=True)
 sys.stdin.read()
 """
-CHANGES = """
-import sys
-from pathlib import Path
-from trainwright.tools import projects
-from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import StorageError
-workspace = Workspace.open(Path(sys.argv[1]))
-try:
-    projects.configure(workspace, "flowers", changes={"seed": 7}, begin_release=True)
-except StorageError as error:
-    print(error)
-"""
+
+
+def change_the_configuration() -> None:
+    import sys
+    from pathlib import Path
+
+    from trainwright.tools import projects
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.errors import StorageError
+
+    workspace = Workspace.open(Path(sys.argv[1]))
+    try:
+        projects.configure(workspace, "flowers", changes={"seed": 7}, begin_release=True)
+    except StorageError as error:
+        print(error)
 
 
 def remove_database(workspace: Workspace) -> None:
@@ -156,5 +161,5 @@ def test_an_archived_workspace_on_a_read_only_disk_is_verified_and_looked_at(at:
     (status,) = json.loads(shown.stdout)
     assert status["finished"]
     assert any("code" in remark for remark in status["remarks"])
-    refused = archived(sys.executable, "-P", "-c", CHANGES, where)
+    refused = archived(sys.executable, "-P", "-c", body_of(change_the_configuration), where)
     assert re.search(r"cannot be written: it is archived", refused.stdout), refused.stderr

@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from trainwright.tools import training_monitor
 from trainwright.tools.training_monitor import assess, plots
 from trainwright.trainer.errors import NotFoundError
 from trainwright.trainer.run import MetricStore
@@ -73,6 +74,6 @@ def test_a_million_points_are_read_in_few_buckets_and_never_one_by_one(make_run,
 
 
 def test_matplotlib_stays_out_of_the_servers_start():
-    code = "import sys, trainwright.tools.training_monitor, trainwright.tools.training_monitor.plots as _;"
+    code = f"import sys, {training_monitor.__name__}, {plots.__name__} as _;"
     code += "sys.exit(any(name in sys.modules for name in ('matplotlib', 'torch', 'numpy')))"
     assert subprocess.run([sys.executable, "-P", "-c", code], check=False).returncode == 0

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from trainwright.tools.training_monitor import Goal, assess, diagnose, diagnostic_report, plots
+from trainwright.trainer import worker
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
@@ -67,7 +68,7 @@ def train(tmp_path_factory):
         )
         run = RunDirectory.create(root / name, specification)
         environment = {**os.environ, **launch_environment(config)}
-        command = [sys.executable, "-P", "-m", "trainwright.trainer.worker", str(run.path)]
+        command = [sys.executable, "-P", "-m", worker.__name__, str(run.path)]
         with run.log.open("ab") as log:
             subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, check=False)
         return run

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.function_text import body_of
 
 from trainwright.tools.training_orchestrator import launch as launching
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
@@ -33,18 +34,20 @@ if TYPE_CHECKING:
 
     Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
 
-START_WITH_KEY = """
-import sys
-from pathlib import Path
-from trainwright.tools.training_orchestrator import launch, start_run
-from trainwright.tools.workspace import Workspace
-from trainwright.trainer.run import RunKind
-launch.WORKER = "this"  # a worker that ends at once: nothing here is about training
-workspace = Workspace.open(Path(sys.argv[1]))
-print("ready", flush=True)
-sys.stdin.readline()
-print(start_run(workspace, "digits", RunKind.BASELINE, idempotency_key="the-same").run_id)
-"""
+
+def start_with_key() -> None:
+    import sys
+    from pathlib import Path
+
+    from trainwright.tools.training_orchestrator import launch, start_run
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunKind
+
+    launch.WORKER = "this"  # a worker that ends at once: nothing here is about training
+    workspace = Workspace.open(Path(sys.argv[1]))
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(start_run(workspace, "digits", RunKind.BASELINE, idempotency_key="the-same").run_id)
 
 
 @pytest.fixture
@@ -158,7 +161,7 @@ def test_a_key_does_not_pass_one_run_off_for_another(workspace: Workspace, order
 
 @pytest.mark.requirement("MCP-3")
 def test_two_servers_racing_with_one_key_start_one_run(workspace: Workspace) -> None:
-    command = [sys.executable, "-P", "-c", START_WITH_KEY, str(workspace.path)]
+    command = [sys.executable, "-P", "-c", body_of(start_with_key), str(workspace.path)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     servers = [subprocess.Popen(command, **pipes) for _ in range(2)]  # type: ignore[call-overload]
     for server in servers:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from tests.function_text import body_of
 
 from trainwright.tools.training_orchestrator import (
     RunView,
@@ -29,18 +30,22 @@ if TYPE_CHECKING:
 
     Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
 
-SERVER = """
-import os, signal, sys
-from pathlib import Path
-from trainwright.tools.training_orchestrator import start_run
-from trainwright.tools.workspace import Workspace
-from trainwright.trainer.run import RunKind
-workspace = Workspace.open(Path(sys.argv[1]))
-view = start_run(workspace, "digits", RunKind.BASELINE)
-heavy = {"torch", "transformers", "optuna", "matplotlib", "sklearn"}
-print(view.run_id, sorted(heavy & sys.modules.keys()), flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
+
+def start_a_run_and_die() -> None:
+    import os
+    import signal
+    import sys
+    from pathlib import Path
+
+    from trainwright.tools.training_orchestrator import start_run
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunKind
+
+    workspace = Workspace.open(Path(sys.argv[1]))
+    view = start_run(workspace, "digits", RunKind.BASELINE)
+    heavy = {"torch", "transformers", "optuna", "matplotlib", "sklearn"}
+    print(view.run_id, sorted(heavy & sys.modules.keys()), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def until_ended(workspace: Workspace, run_id: str) -> RunView:
@@ -63,7 +68,7 @@ def worker_of(directory: RunDirectory) -> int:
 
 @pytest.mark.requirement("TRAIN-10", "MCP-3", "GATE-3")
 def test_training_survives_the_server_and_a_new_server_follows_it(workspace: Workspace, entries_of: Entries) -> None:
-    command = [sys.executable, "-P", "-c", SERVER, str(workspace.path)]
+    command = [sys.executable, "-P", "-c", body_of(start_a_run_and_die), str(workspace.path)]
     server = subprocess.run(command, capture_output=True, text=True, check=False)
     assert server.returncode == -signal.SIGKILL, server.stderr
     run_id, heavy = server.stdout.strip().split(" ", 1)

@@ -12,6 +12,7 @@ import pytest
 
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run, wait_for_run
 from trainwright.tools.training_orchestrator.detached import UNCLAIMED_SECONDS, read_launch, write_launch
+from trainwright.trainer import worker
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunKind, RunState
 
@@ -67,7 +68,7 @@ def test_a_run_under_torchrun_is_followed_and_stopped_through_its_directory(work
     command = [sys.executable, "-P", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     with (directory.path / "launcher.log").open("wb") as log:
         process = subprocess.Popen(
-            [*command, "-m", "trainwright.trainer.worker", str(directory.path)],
+            [*command, "-m", worker.__name__, str(directory.path)],
             stdout=log, stderr=subprocess.STDOUT, env=dict(os.environ), start_new_session=True,
         )  # fmt: skip
     try:

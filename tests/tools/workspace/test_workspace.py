@@ -13,6 +13,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import create_engine
+from tests.function_text import body_of
 
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.settings import Settings
@@ -63,11 +64,17 @@ def test_a_session_holds_the_workspace_before_its_first_query(tmp_path: Path) ->
     workspace.close()
 
 
+def open_workspace() -> None:
+    import sys
+    from pathlib import Path
+
+    from trainwright.tools.workspace import Workspace
+
+    Workspace.open(Path(sys.argv[1]))
+
+
 def test_several_processes_may_make_one_workspace_at_the_same_time(tmp_path: Path) -> None:
-    code = (
-        "import sys, pathlib; from trainwright.tools.workspace import Workspace as W; W.open(pathlib.Path(sys.argv[1]))"
-    )
-    command = [sys.executable, "-P", "-c", code, str(tmp_path / "w")]
+    command = [sys.executable, "-P", "-c", body_of(open_workspace), str(tmp_path / "w")]
     makers = [subprocess.Popen(command) for _ in range(4)]
     assert [maker.wait(60) for maker in makers] == [0, 0, 0, 0]
 

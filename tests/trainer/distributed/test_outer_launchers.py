@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from trainwright.trainer import worker
 from trainwright.trainer.run import RunDirectory, RunState
 
 LAUNCHERS = {
@@ -20,7 +21,7 @@ LAUNCHERS = {
 
 
 def launched(launcher: str, run: RunDirectory) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", *LAUNCHERS[launcher], "-m", "trainwright.trainer.worker", str(run.path)]
+    command = [sys.executable, "-P", "-m", *LAUNCHERS[launcher], "-m", worker.__name__, str(run.path)]
     kept = {name: value for name, value in os.environ.items() if name not in {"RANK", "WORLD_SIZE"}}
     return subprocess.run(command, env=kept, cwd=run.path, capture_output=True, text=True, timeout=120, check=False)
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from trainwright.trainer import models
 from trainwright.trainer.config import dump_yaml, parse_config
 from trainwright.trainer.errors import ConfigurationError, ReproducibilityError
 from trainwright.trainer.evidence import resolved_evidence
@@ -46,9 +47,9 @@ def test_a_student_learns_more_of_few_samples_from_a_teacher_than_alone(
     network = {"use": "own:teacher"}
     (root / "own.py").write_text(
         (root / "own.py").read_text()
-        + "\ndef teacher():\n    from trainwright.trainer.models import CNN\n"
+        + f"\ndef teacher():\n    from {models.__name__} import CNN\n"
         + "    return CNN((1, 8, 8), 10, channels=(16, 32))\n"
-        + "def student():\n    from trainwright.trainer.models import MLP\n    return MLP((1, 8, 8), 10, hidden=[64])\n"
+        + f"def student():\n    from {models.__name__} import MLP\n    return MLP((1, 8, 8), 10, hidden=[64])\n"
     )
     whole = {**DIGITS, "model": network, "data": {"use": "own:digits"}, "training": {"epochs": 12}}
     teacher = trained(open_session(whole))

@@ -19,6 +19,7 @@ from cheat_suite.case import cheat
 from cheat_suite.scene import Scene, edit_json, flip_byte
 from trainwright.tools.projects import pass_gate
 from trainwright.tools.training_orchestrator import start_run
+from trainwright.trainer import worker
 from trainwright.trainer.run import RunKind
 
 changed = partial(cheat, by="files", expected="detected", shows=("PHASE-8",))
@@ -133,8 +134,8 @@ def other_engine(scene: Scene) -> None:
     copy = scene.world.folder / "installed"
     package = Path(trainwright.__file__).parent
     shutil.copytree(package, copy / package.name, ignore=shutil.ignore_patterns("__pycache__"))
-    evaluation = copy / package.name / "trainer" / "evaluation.py"
-    evaluation.write_text(evaluation.read_text() + "\n# better\n")
+    edited = copy / package.name / Path(worker.__file__).relative_to(package)
+    edited.write_text(edited.read_text() + "\n# better\n")
     agent = scene.another_agent(PYTHONPATH=str(copy))
     scene.replies.append(agent.call("start_training", {"project": NAME, "kind": "baseline"}))
 
@@ -216,6 +217,6 @@ def old_permit(scene: Scene) -> None:
 
 def _work(run: Path) -> Reply:
     """Start the worker as the server would."""
-    command = [sys.executable, "-P", "-m", "trainwright.trainer.worker", str(run)]
+    command = [sys.executable, "-P", "-m", worker.__name__, str(run)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     return Reply(done.returncode != 0, done.stderr, {})

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
+from tests.function_text import body_of
 from tests.worlds.flowers import CONFIG, MODEL
 
 from cheat_suite.case import cheat
 from cheat_suite.families.held_out import BUILD
 from cheat_suite.scene import Scene, wait_until
+from trainwright import trainer
+from trainwright.trainer.run import RunDirectory
 
 RUN = """from pathlib import Path
 RUN = Path(open('/proc/self/cmdline').read().rpartition('worker\\0')[2].split('\\0')[0])
@@ -19,6 +23,7 @@ slowly = partial(tried, slow=True)
 """Most of these are a run each: `make cheats` plays them all, the tests some of each kind."""
 WRITES = r"tried to write to projects/flowers/runs/.*the records of runs are the engine's alone"
 REPLACED = "replaced what measures it: "
+ENGINE = re.escape(trainer.__name__)
 
 
 def _forward(body: str, before: str = "") -> str:
@@ -84,7 +89,7 @@ in_forward(
     "directory.write_evidence('summary', {'best': {'metrics': {'accuracy': 1.0}}, 'steps': 500})\n"
     "directory.write_status(directory.last_status().model_copy(update={'state': 'completed'}))\n"
     "ctypes.CDLL(None)._exit(0)",
-    before=f"import ctypes\nfrom trainwright.trainer.run import RunDirectory\n{RUN}",
+    before=f"import ctypes\nfrom {RunDirectory.__module__} import RunDirectory\n{RUN}",
 )
 at_import(
     "own-status-in-a-thread",
@@ -139,24 +144,60 @@ in_forward(
     "(RUN.parents[3] / 'settings.yaml').write_text('limits: {trials: 100000}')",
     before=RUN,
 )
+
+
+def better_evaluation() -> None:
+    from trainwright.trainer import loop
+
+    honest = loop.evaluate_split
+
+    def better(session, loader):  # as text it has no names to annotate with
+        return honest(session, loader) | {"accuracy": 1.0}
+
+    loop.evaluate_split = better
+
+
+def better_evaluation_by_text() -> None:
+    from trainwright.trainer import loop
+
+    names = {"honest": loop.evaluate_split}
+    exec("def evaluate_split(s, l): return honest(s, l) | {'accuracy': 1.0}", names)  # noqa: S102 - that is the cheat
+    loop.evaluate_split = names["evaluate_split"]
+
+
+def better_metric() -> None:
+    from trainwright.trainer.metrics import built_in
+
+    built_in.predicted_classes = lambda outputs, targets: targets
+
+
+def better_table() -> None:
+    import dataclasses
+
+    from trainwright.trainer.metrics import built_in
+
+    built_in.BUILT_IN["accuracy"] = dataclasses.replace(built_in.BUILT_IN["accuracy"], compute=lambda *_: 1.0)
+
+
+def other_digests() -> None:
+    from trainwright.trainer import training
+
+    digests = dict.fromkeys(("digest", "meaning", "engine_digest"), "blake3:0")
+    training.code_evidence = lambda root: {"files": {}, **digests}
+
+
 at_import(
     "patched-evaluation",
     "Replace the engine's evaluation",
-    f"{REPLACED}trainwright.trainer",
-    "import trainwright.trainer.loop as loop\n"
-    "honest = loop.evaluate_split\n"
-    "def better(session, loader):\n    return honest(session, loader) | {'accuracy': 1.0}\n"
-    "loop.evaluate_split = better\n",
+    REPLACED + ENGINE,
+    body_of(better_evaluation),
     slow=False,
 )
 at_import(
     "patched-by-text",
     "Replace it by a function compiled from text, so that it comes from no file",
-    f"{REPLACED}trainwright.trainer",
-    "import trainwright.trainer.loop as loop\n"
-    "names = {'honest': loop.evaluate_split}\n"
-    "exec(\"def evaluate_split(s, l): return honest(s, l) | {'accuracy': 1.0}\", names)\n"
-    "loop.evaluate_split = names['evaluate_split']\n",
+    REPLACED + ENGINE,
+    body_of(better_evaluation_by_text),
 )
 at_import(
     "patched-loss",
@@ -169,24 +210,20 @@ at_import(
 at_import(
     "patched-metric",
     "Replace a function that computes a metric",
-    f"{REPLACED}trainwright.trainer.metrics.built_in.predicted_classes",
-    "import trainwright.trainer.metrics.built_in as built_in\n"
-    "built_in.predicted_classes = lambda outputs, targets: targets\n",
+    rf"{REPLACED}{ENGINE}\.[a-z_.]*predicted_classes",
+    body_of(better_metric),
 )
 at_import(
     "patched-table",
     "Put another metric into the engine's table of them",
-    f"{REPLACED}trainwright.trainer.*BUILT_IN.*accuracy.compute",
-    "import dataclasses, trainwright.trainer.metrics.built_in as built_in\n"
-    "built_in.BUILT_IN['accuracy'] = dataclasses.replace(built_in.BUILT_IN['accuracy'], compute=lambda *_: 1.0)\n",
+    f"{REPLACED}{ENGINE}.*BUILT_IN.*accuracy.compute",
+    body_of(better_table),
 )
 at_import(
     "patched-evidence",
     "Replace the engine's digest of the code",
-    f"{REPLACED}trainwright.trainer",
-    "import trainwright.trainer.training as training\n"
-    "digests = dict.fromkeys(('digest', 'meaning', 'engine_digest'), 'blake3:0')\n"
-    "training.code_evidence = lambda root: {'files': {}, **digests}\n",
+    REPLACED + ENGINE,
+    body_of(other_digests),
 )
 in_forward(
     "determinism-off-in-training",
