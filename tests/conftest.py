@@ -33,8 +33,10 @@ LONGEST_FIRST = (
     "training_orchestrator/test_life_of_a_run.py",
 )
 """Files that train for long. A file runs in one process, so one that begins last leaves the other process idle."""
-SLOW: tuple[str, ...] = ()
-"""Files and folders whose tests train, start servers or wait for long; `make quick` leaves them out."""
+TRAINS = frozenset({
+    "flowers", "work", "begin", "group_work", "started", "digits_run", "ended", "trained", "serve_command",
+})  # fmt: skip
+"""Fixtures that train runs or start servers: who asks for one is slow, like whole files marked `slow`."""
 SHOWN = pytest.StashKey[set[str]]()
 """Ids of the requirements that the collected tests name."""
 GRACE_SECONDS = 5.0
@@ -54,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in gpu_items:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device; torch finds none on this machine"))
     for item in items:
-        if item.path.relative_to(MANIFEST.parent).as_posix().startswith(SLOW):
+        if TRAINS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
     items.sort(key=_place)
     config.stash[SHOWN] = {name for item in items if item not in gpu_items for name in _requirements(item)}

@@ -20,6 +20,8 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 At = Callable[[str], Workspace]
 MOST_CALLS = 8
 

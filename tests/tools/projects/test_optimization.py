@@ -24,6 +24,8 @@ from trainwright.tools.workspace import Workspace
 from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 NAME = "wine"
 CONFIG = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},

@@ -22,6 +22,8 @@ from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 CHECK = "finalization.replay_identical"
 NET = """
 import os

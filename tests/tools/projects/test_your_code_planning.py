@@ -19,6 +19,8 @@ from trainwright.trainer.config import load_yaml
 from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 _spec = importlib.util.spec_from_file_location(
     "house_documents_of_planning", Path(__file__).parents[2] / "house" / "documents.py"
 )
