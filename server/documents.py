@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from trainwright.tools.documents import SKILL
-from trainwright.trainer.config.near import near
+from trainwright.trainer.base.near import near
 from trainwright.trainer.errors import ConfigurationError, NotFoundError
 
 URI_PREFIX = "trainwright://documents/"

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from trainwright.server.facts import offered
 from trainwright.server.meant import instead
 from trainwright.server.wording import call_text
-from trainwright.trainer.config.near import near
+from trainwright.trainer.base.near import near
 from trainwright.trainer.errors import ConfigurationError, StorageError, TrainwrightError
 
 logger = logging.getLogger("trainwright")

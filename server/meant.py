@@ -10,11 +10,11 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
+from trainwright.trainer.base.near import folded, near, same
 from trainwright.trainer.config.elsewhere import known_elsewhere
 from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
 from trainwright.trainer.config.goal import goal_as_meant, nearest_goal
 from trainwright.trainer.config.meant_values import as_meant, fits, fixed_values, from_text, number_in
-from trainwright.trainer.config.near import folded, near, same
 from trainwright.trainer.config.overlay import equal, shown
 
 OTHER_NAMES = {

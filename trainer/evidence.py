@@ -8,13 +8,13 @@ import sys
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from trainwright.trainer.assembly.pace import steps_per_epoch
 from trainwright.trainer.assembly.told import told_of_model
-from trainwright.trainer.canonical import digest_file, digest_json
+from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.deepspeed import deepspeed_configuration
+from trainwright.trainer.data.fingerprint import weights_digest
 from trainwright.trainer.distributed.group import present
 from trainwright.trainer.errors import ReproducibilityError
 from trainwright.trainer.reproducibility.packages import digest_of_versions
@@ -227,14 +227,6 @@ def summary_evidence(session: Session, reason: str, sampler: SystemSampler) -> d
             "patience_epochs": config.early_stopping.patience_epochs,
         },
     }
-
-
-def weights_digest(state: dict[str, Any]) -> str:
-    """Return the digest of a model's state: names, types, shapes and bytes, sorted by name."""
-    from trainwright.trainer.data.fingerprint import sample_digest
-
-    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
-    return digest_json([[name, sample_digest(tensors[name])] for name in sorted(tensors)])
 
 
 def peak_memory_bytes(device: torch.device) -> int:

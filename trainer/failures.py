@@ -7,6 +7,7 @@ import re
 import sqlite3
 import zipfile
 
+from trainwright.trainer.base.nondeterministic import refusal
 from trainwright.trainer.errors import ConfigurationError, DataError, OutOfMemoryError, StorageError, TrainwrightError
 from trainwright.trainer.out_of_range import outside_range
 
@@ -23,7 +24,7 @@ def known_failure(error: BaseException) -> TrainwrightError | None:
     return (
         _memory(error)
         or _storage(error)
-        or _determinism(error)
+        or refusal(error)
         or outside_range(error)
         or _label(error)
         or _loader(error)
@@ -55,12 +56,6 @@ def _storage(error: BaseException) -> TrainwrightError | None:
         remedy="Free disk space: prune_checkpoints shows which weights can go. Then resume_training: the last whole "
         "checkpoint is kept.",
     )
-
-
-def _determinism(error: BaseException) -> TrainwrightError | None:
-    from trainwright.trainer.reproducibility.determinism import refusal
-
-    return refusal(error)
 
 
 def _label(error: BaseException) -> TrainwrightError | None:

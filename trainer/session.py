@@ -14,7 +14,6 @@ from torch.optim import Optimizer
 
 from trainwright.trainer.acceleration.memory_format import match_layout
 from trainwright.trainer.acceleration.precision import LossScaler, autocast
-from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.checkpoints.hidden import hidden_buffers, restore_hidden_buffers
 from trainwright.trainer.checkpoints.packing import pack, unpack
 from trainwright.trainer.checkpoints.read import LoadedCheckpoint
@@ -23,6 +22,7 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.objectives import Objective
 from trainwright.trainer.objectives.own import Own
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.optimization.averaging import averaged_weights, restore_training_points, training_points
 from trainwright.trainer.optimization.freezing import Freezing
 from trainwright.trainer.optimization.schedules import Schedule

@@ -16,7 +16,7 @@ from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.ledger import append, seal_differences
-from trainwright.tools.reports.grants import grants_section
+from trainwright.tools.reports.markdown import grants_section
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.training_orchestrator import followed_next, refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of

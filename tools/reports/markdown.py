@@ -6,9 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.owner import meaning, requests_of
+
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.keeper import GateReport
+    from trainwright.tools.workspace import Workspace
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -27,8 +32,6 @@ def cell(value: Any) -> str:
 
 def checks_section(evidence: Evidence, report: GateReport) -> str:
     """Return the gate's checks as a section, and below it what the owner granted."""
-    from trainwright.tools.reports.grants import grants_section
-
     rows = [(r.id, r.status.replace("_", " "), r.measured, r.required) for r in report.checks]
     checks = "## Checks\n\n" + table(("check", "status", "measured", "required"), rows)
     return checks + grants_section(evidence.session, evidence.workspace, evidence.name)
@@ -54,3 +57,10 @@ def written_at() -> str:
     """Return the line that says who wrote the file and when."""
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"Written by Trainwright on {now} from recorded evidence. An edit of this file makes its gate stale."
+
+
+def grants_section(session: Session, workspace: Workspace, project: str) -> str:
+    """Return the section on the owner's grants, lapsed ones included; empty when nothing was granted."""
+    granted = [each for each in requests_of(session, workspace, project) if each.state in {"granted", "lapsed"}]
+    rows = [(str(each), meaning(each.wish), (each.decided_at or "")[:19]) for each in granted]
+    return "\n\n## Granted by the owner\n\n" + table(("what", "meaning", "when (UTC)"), rows) if rows else ""

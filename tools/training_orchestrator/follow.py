@@ -21,7 +21,7 @@ from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.plan import is_short_replay
 from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.training_orchestrator.observation import Observation, observe
-from trainwright.tools.training_orchestrator.stop import signal_worker
+from trainwright.tools.training_orchestrator.signalling import signal_worker
 from trainwright.tools.workspace.records import get_project, get_run, runs_of
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.errors import TrainwrightError

@@ -6,15 +6,14 @@ import signal
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_orchestrator.detached import write_launch
-from trainwright.tools.training_orchestrator.observation import STOP_REASON, Observation, observe
+from trainwright.tools.training_orchestrator.observation import observe
+from trainwright.tools.training_orchestrator.signalling import signal_worker
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_run, get_run_of
 from trainwright.trainer.errors import ConflictError
-from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import ProcessIdentity, RunDirectory
 
 WITHDRAWN = "it was withdrawn before an outer launcher had started it"
 
@@ -49,24 +48,3 @@ def stop_run(workspace: Workspace, run_id: str, *, project: str | None = None, r
             remedy=f"Call stop_training(project='{run.project}', run_id='{run_id}') again in a few seconds.",
         )
     return view_run(workspace, run)
-
-
-def worker_of(seen: Observation) -> ProcessIdentity | None:
-    """Return the process that works on the run, or is about to; None while it is not known."""
-    is_recorded = seen.status.process is not None and seen.status.attempt >= seen.launch.attempt
-    return seen.status.process if is_recorded else seen.launch.process
-
-
-def signal_worker(directory: RunDirectory, seen: Observation, number: signal.Signals, *, reason: str) -> bool:
-    """Signal the process that works on the run, if it is still the very same one; return whether it was.
-
-    Of a run under an outer launcher the process may be on another machine: its worker looks for the reason's file.
-    """
-    if seen.launch.awaited and directory.is_locked():
-        write_atomically(directory.path / STOP_REASON, reason.encode())
-        return True
-    process = worker_of(seen)
-    if process is None or not process.is_alive():
-        return False
-    write_atomically(directory.path / STOP_REASON, reason.encode())
-    return process.send_signal(number)

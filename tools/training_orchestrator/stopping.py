@@ -6,7 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_orchestrator.follow import follow
-from trainwright.tools.training_orchestrator.stop import stop_run, worker_of
+from trainwright.tools.training_orchestrator.signalling import worker_of
+from trainwright.tools.training_orchestrator.stop import stop_run
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_run
 

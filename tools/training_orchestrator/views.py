@@ -12,6 +12,7 @@ from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
+from trainwright.tools.training_orchestrator.follow import followed_next
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
 from trainwright.trainer.errors import TrainwrightError
@@ -181,8 +182,6 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
         return suggested
     if view.state is RunState.FAILED and view.kind != RunKind.EXPORT:  # an export has no curves to read
         return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
-    from trainwright.tools.training_orchestrator.follow import followed_next  # it stops overdue runs, and stops view
-
     return followed_next(workspace, run.project)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
-from trainwright.trainer.config.near import near
+from trainwright.trainer.base.near import near
 from trainwright.trainer.errors import ConflictError, NotFoundError
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from trainwright.trainer.base.near import near
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import load_yaml
-from trainwright.trainer.config.near import near
 from trainwright.trainer.errors import ConfigurationError
 
 HEADER = """\

@@ -19,7 +19,6 @@ from trainwright.trainer.assembly.pace import make_loader, make_schedule
 from trainwright.trainer.assembly.room import explained_build
 from trainwright.trainer.assembly.trial import require_validation, try_batch, try_validation
 from trainwright.trainer.assembly.untouched import untouched
-from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.checkpoints.packing import is_storable
 from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
@@ -32,6 +31,7 @@ from trainwright.trainer.errors import ConfigurationError, DataError
 from trainwright.trainer.objectives import Objective
 from trainwright.trainer.objectives.build import prepare_work
 from trainwright.trainer.objectives.own import Own
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.optimization.freezing import Freezing
 from trainwright.trainer.optimization.optimizers import build_optimizers
 from trainwright.trainer.optimization.parameters import trained_parameters

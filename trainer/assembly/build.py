@@ -9,16 +9,17 @@ from typing import Any
 from trainwright.trainer.assembly.data import build_data
 from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
 from trainwright.trainer.assembly.room import explained_build
-from trainwright.trainer.assembly.task import build_task
-from trainwright.trainer.assembly.work import Splits, Work
+from trainwright.trainer.assembly.task import build_task, user_metric
 from trainwright.trainer.config import Entry, TrainingConfig
 from trainwright.trainer.data.first_look import FirstLook
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss, built_in_loss, measured_on_train
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names
 from trainwright.trainer.models.adapter import adapt
 from trainwright.trainer.objectives.target_scaling import measure_targets
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
@@ -85,16 +86,6 @@ def build_metric(metric: str | Entry, code_root: Path) -> Metric:
     function = resolve_entry(entry.use, code_root, key="metrics")
     call = call_entry(function, entry.args, f"metric `{entry.use}`", code_root) if isinstance(function, type) else None
     return user_metric(entry.use.rpartition(":")[2], call or _with_arguments(function, entry.args), code_root)
-
-
-def user_metric(name: str, function: Any, code_root: Path) -> Metric:
-    """Wrap the user's metric so that its failures are told as the user's."""
-
-    def compute(outputs: Any, targets: Any) -> Any:
-        with user_code(f"metric `{name}`", code_root):
-            return function(outputs, targets)
-
-    return Metric(name, compute, user_defined=True)
 
 
 def _check_metrics(work: Work) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.schema import DataSection
 from trainwright.trainer.data.assemble import from_loaded, from_user
@@ -16,6 +15,7 @@ from trainwright.trainer.data.sources.tables import READERS
 from trainwright.trainer.data.sources.text import text_splits
 from trainwright.trainer.data.sources.texts import text_table_splits
 from trainwright.trainer.data.sources.toy import NAMES as TOY_NAMES
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from torch.utils.data import IterableDataset
 
-from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked, scored
 from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
 

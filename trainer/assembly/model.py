@@ -12,11 +12,11 @@ from torch.utils.data import IterableDataset
 from trainwright.trainer import models
 from trainwright.trainer.assembly.room import require_room
 from trainwright.trainer.assembly.told import vocabulary_argument, vocabulary_place
-from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config import Entry, TrainingConfig
 from trainwright.trainer.config.arguments.models import MODELS as ARGUMENTS
 from trainwright.trainer.config.objectives import model_outputs
 from trainwright.trainer.data.first_sample import first_sample
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.errors import ConfigurationError, DataError
 from trainwright.trainer.losses import Loss
 from trainwright.trainer.models.image_library import build_timm

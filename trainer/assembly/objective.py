@@ -11,7 +11,6 @@ from torch.nn.parameter import UninitializedParameter
 from trainwright.trainer.assembly.calling import find_returns
 from trainwright.trainer.assembly.model import build_model
 from trainwright.trainer.assembly.untouched import kept_state
-from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import built_in_loss
@@ -21,6 +20,7 @@ from trainwright.trainer.objectives.custom import CustomStep
 from trainwright.trainer.objectives.mixing import build_mixing
 from trainwright.trainer.objectives.resizing import build_resizing
 from trainwright.trainer.objectives.supervised import Supervised
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.run import RunKind, RunSpecification
 from trainwright.trainer.session import Session, to_device

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.averaging import SwaSection
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.distributed.group import share_of
 from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.optimization.schedules import Schedule, build_schedule
 from trainwright.trainer.optimization.swa_rate import SwaRate
 from trainwright.trainer.reproducibility import seeding

@@ -11,15 +11,15 @@ from typing import Any
 from torch import nn
 
 from trainwright.trainer.assembly.own_optimizer import named_optimizers
-from trainwright.trainer.assembly.work import Work
+from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.losses import BUILT_IN as BUILT_IN_LOSSES
 from trainwright.trainer.losses import Loss, built_in_loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.user_code.arguments import Arguments
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Context
 from trainwright.trainer.user_code.entries import resolve_entry
@@ -115,9 +115,17 @@ def _loss(given: Any, configured: Loss) -> Loss:
     return Loss(_name_of(given), given, user_defined=True)
 
 
-def _metrics(given: Any, code_root: Path) -> list[Metric]:
-    from trainwright.trainer.assembly.build import user_metric
+def user_metric(name: str, function: Any, code_root: Path) -> Metric:
+    """Wrap the user's metric so that its failures are told as the user's."""
 
+    def compute(outputs: Any, targets: Any) -> Any:
+        with user_code(f"metric `{name}`", code_root):
+            return function(outputs, targets)
+
+    return Metric(name, compute, user_defined=True)
+
+
+def _metrics(given: Any, code_root: Path) -> list[Metric]:
     named = given if isinstance(given, Mapping) else {}
     listed = [] if given is None or named else list(given)
     unknown = [metric for metric in listed if isinstance(metric, str) and metric not in BUILT_IN_METRICS]

@@ -13,7 +13,8 @@ from trainwright.trainer.data.first_sample import first_sample
 from trainwright.trainer.objectives.supervised import split_batch
 
 if TYPE_CHECKING:
-    from trainwright.trainer.assembly.work import Splits, Work
+    from trainwright.trainer.data.splits import Splits
+    from trainwright.trainer.objectives.work import Work
 
 VOCABULARY_NAMES = ("vocab_size", "vocabulary_size", "n_vocab", "num_tokens", "n_tokens", "ntoken", "num_embeddings")
 """Names of a model's argument that takes the size of a text source's vocabulary."""

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.assembly.work import Work
+from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import check_fit, check_labels
 from trainwright.trainer.metrics import evaluate, evaluate_loss
 from trainwright.trainer.objectives import Objective, Outcome
 from trainwright.trainer.objectives.supervised import Supervised, describe, plain_output, split_batch
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.session import Session, to_device
 from trainwright.trainer.totals import EpochTotals
 

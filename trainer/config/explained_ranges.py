@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainwright.trainer.base.near import near
 from trainwright.trainer.config.layout import Layout
-from trainwright.trainer.config.near import near
 from trainwright.trainer.config.problem import Problem, as_yaml
 
 KEYS = ("type", "low", "high", "log", "choices")

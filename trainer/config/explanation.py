@@ -7,13 +7,13 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from trainwright.trainer.base.near import near
 from trainwright.trainer.config.elsewhere import is_section, known_elsewhere, schema_keys
 from trainwright.trainer.config.explained_ranges import broken_range
 from trainwright.trainer.config.layout import DEFAULT_FORMS, Layout
 from trainwright.trainer.config.libraries import from_library
 from trainwright.trainer.config.meant_values import as_meant, fits, fixed_values
 from trainwright.trainer.config.names import UnknownNameError
-from trainwright.trainer.config.near import near
 from trainwright.trainer.config.problem import Problem, as_yaml, plain_yaml
 from trainwright.trainer.config.section import ImpossibleError
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from trainwright.trainer.base.near import folded
 from trainwright.trainer.config.elsewhere import our_name
 from trainwright.trainer.config.meant_values import as_meant, fits, from_text, number_in
-from trainwright.trainer.config.near import folded
 
 KEYS = {
     "type": ("distribution", "dist", "kind", "name", "prior", "sampling"),

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainwright.trainer.base.near import near
 from trainwright.trainer.config.arguments.data import DATA, WITH_TEXT
 from trainwright.trainer.config.arguments.losses import LOSSES, NoArgs
 from trainwright.trainer.config.arguments.models import MODELS
-from trainwright.trainer.config.near import near
 from trainwright.trainer.config.section import Section
 
 BUILT_IN: dict[str, dict[str, type[Section]]] = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from trainwright.trainer.base.near import folded, same
 from trainwright.trainer.config.elsewhere import SECTION_NAME, SWITCHES, WRAPPED, called_elsewhere, schema_keys
 from trainwright.trainer.config.layout import DEFAULT_FORMS, Layout
 from trainwright.trainer.config.meant_values import as_meant
-from trainwright.trainer.config.near import folded, same
 
 Path = tuple[str, ...]
 GENERAL = {

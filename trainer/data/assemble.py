@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.utils.data import IterableDataset
 
-from trainwright.trainer.assembly.work import Look, Splits
 from trainwright.trainer.canonical import digest_json, digest_path
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data import rows
@@ -32,6 +31,7 @@ from trainwright.trainer.data.first_sample import first_sample
 from trainwright.trainer.data.order import Part
 from trainwright.trainer.data.sources import Loaded
 from trainwright.trainer.data.split import NAMES, split_indices, split_units
+from trainwright.trainer.data.splits import Look, Splits
 from trainwright.trainer.data.standardize import measure, standardize
 from trainwright.trainer.data.tensors import TensorSamples, in_memory
 from trainwright.trainer.errors import DataError

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from blake3 import blake3
+from torch import Tensor
 
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.data import rows
@@ -260,3 +261,9 @@ def _is_finite(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(_is_finite(item) for item in value)
     return not isinstance(value, float) or bool(np.isfinite(value))
+
+
+def weights_digest(state: dict[str, Any]) -> str:
+    """Return the digest of a model's state: names, types, shapes and bytes, sorted by name."""
+    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
+    return digest_json([[name, sample_digest(tensors[name])] for name in sorted(tensors)])

@@ -9,6 +9,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset, TensorDataset
 
+IGNORED = -100
+"""Targets of this value do not count (losses of class numbers)."""
+
 
 class InMemory(Dataset[Any]):
     """Samples of which a whole batch can be taken at once, and that draw nothing at random."""

@@ -21,7 +21,7 @@ from trainwright.trainer.distributed.sharing import Share
 from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from trainwright.trainer.assembly.work import Work
+    from trainwright.trainer.objectives.work import Work
 
 _TREE = "/tree"
 _present: Group | None = None

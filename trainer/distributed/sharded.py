@@ -15,9 +15,9 @@ from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forwar
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
-from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.distributed.group import Group
 from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.objectives.work import Work
 
 
 def shard(work: Work, group: Group, device: torch.device) -> None:

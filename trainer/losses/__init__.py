@@ -3,6 +3,6 @@
 from trainwright.trainer.losses.built_in import BUILT_IN, built_in_loss
 from trainwright.trainer.losses.counts import measured_on_train
 from trainwright.trainer.losses.fit import check_fit, check_labels
-from trainwright.trainer.losses.loss import IGNORED, Loss
+from trainwright.trainer.losses.loss import Loss
 
-__all__ = ["BUILT_IN", "IGNORED", "Loss", "built_in_loss", "check_fit", "check_labels", "measured_on_train"]
+__all__ = ["BUILT_IN", "Loss", "built_in_loss", "check_fit", "check_labels", "measured_on_train"]

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor
 
-from trainwright.trainer.losses.loss import IGNORED, Compute, Weights
+from trainwright.trainer.data.tensors import IGNORED
+from trainwright.trainer.losses.loss import Compute, Weights
 
 
 def by_class(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

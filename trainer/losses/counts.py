@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
-from trainwright.trainer.data.tensors import TensorSamples
+from trainwright.trainer.data.tensors import IGNORED, TensorSamples
 from trainwright.trainer.errors import DataError
-from trainwright.trainer.losses.loss import IGNORED, Loss
+from trainwright.trainer.losses.loss import Loss
 
 
 def measured_on_train(loss: Loss, samples: Any, labels: Mapping[int, int], classes: int) -> Loss:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.errors import ConfigurationError, DataError
-from trainwright.trainer.losses.loss import IGNORED, Loss
+from trainwright.trainer.losses.loss import Loss
 
 
 def check_fit(loss: Loss, output: Tensor, target: Tensor) -> None:

@@ -9,8 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-IGNORED = -100
-"""Targets of this value do not count (losses of class numbers)."""
+from trainwright.trainer.data.tensors import IGNORED
 
 Compute = Callable[[Tensor, Tensor], Tensor]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
+from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.config.arguments.models import TimmArgs
-from trainwright.trainer.config.near import near_matches
 from trainwright.trainer.errors import ConfigurationError
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import nn
 
-from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config.arguments.models import TransformersArgs
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss
 from trainwright.trainer.system_files import files_among

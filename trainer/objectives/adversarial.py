@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.config.objectives import AdversarialSection
-from trainwright.trainer.losses import IGNORED
+from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.metrics.built_in import predicted_classes
 from trainwright.trainer.objectives.batches import evaluation_mode, input_of, with_input
 from trainwright.trainer.objectives.outcome import Objective, Outcome

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from trainwright.trainer.config.near import near_matches
+from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.objectives.supervised import describe, split_batch
 

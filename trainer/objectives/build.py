@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainwright.trainer.assembly.work import Work
 from trainwright.trainer.checkpoints.user_state import kinds_of, unchanged
 from trainwright.trainer.config import Entry, TrainingConfig
 from trainwright.trainer.config.contrastive import ContrastiveSection
@@ -39,6 +38,7 @@ from trainwright.trainer.objectives.own import Own
 from trainwright.trainer.objectives.probe import LinearProbe
 from trainwright.trainer.objectives.supervised import Supervised, split_batch
 from trainwright.trainer.objectives.teacher import load_teacher
+from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.user_code.context import Context
 

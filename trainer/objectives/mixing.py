@@ -16,8 +16,8 @@ import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor, nn
 
 from trainwright.trainer.config.mixing import CutmixSection, MixingSection, MixupCutmixSection
+from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.losses import IGNORED
 from trainwright.trainer.objectives.outcome import Objective, Outcome
 from trainwright.trainer.objectives.supervised import TARGET_KEYS, Supervised, split_batch
 

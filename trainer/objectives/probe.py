@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.losses import IGNORED
+from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.objectives.batches import input_of
 from trainwright.trainer.objectives.contrastive import Encoder, only_input
 from trainwright.trainer.objectives.supervised import split_batch

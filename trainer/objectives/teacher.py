@@ -40,7 +40,7 @@ def load_teacher(section: TeacherSection, code_root: Path, make: Callable[[Entry
     Raises:
         ConfigurationError: no such file, outside the code root, no safetensors, or weights of another network.
     """
-    from trainwright.trainer.evidence import weights_digest
+    from trainwright.trainer.data.fingerprint import weights_digest
 
     file = _weights_file(section.weights, code_root) if section.weights is not None else None
     entry = Entry(use=section.use, args=section.args) if section.use is not None else _entry_beside(file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from trainwright.trainer.config.near import near_matches
+from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.observers.observer import EpochResult, Observer
 from trainwright.trainer.progress import Best

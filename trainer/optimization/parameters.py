@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from trainwright.trainer.config.near import near_matches
+from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.config.optimizers import OptimizerBase, OwnSection
 from trainwright.trainer.config.parameters import DivisionSection, GroupSection
 from trainwright.trainer.errors import ConfigurationError

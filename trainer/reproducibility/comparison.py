@@ -12,8 +12,8 @@ from torch import Tensor
 
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.config import config_digest
+from trainwright.trainer.data.fingerprint import weights_digest
 from trainwright.trainer.errors import ConfigurationError, IntegrityError
-from trainwright.trainer.evidence import weights_digest
 from trainwright.trainer.run import RunDirectory, RunSpecification
 from trainwright.trainer.session import Session
 

@@ -11,6 +11,7 @@ import torch
 from torch.nn import functional
 from torch.utils.data import Dataset
 
+from trainwright.trainer.base.nondeterministic import refusal
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.launch_environment import launch_environment
@@ -99,6 +100,6 @@ def _refuses_nondeterministic(exemptions: Sequence[str], *, deterministic: bool)
     try:
         NONDETERMINISTIC[tried]()
     except (RuntimeError, UserWarning) as error:
-        refusal = determinism.refusal(error)
-        return refusal is not None, refusal.details["operation"] if refusal else str(error)[:200]
+        found = refusal(error)
+        return found is not None, found.details["operation"] if found else str(error)[:200]
     return False, f"{tried} was not refused"

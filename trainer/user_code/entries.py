@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from trainwright.trainer.config.near import near, near_matches
+from trainwright.trainer.base.near import near, near_matches
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.user_code.entry_files import entry_file
 from trainwright.trainer.user_code.guard import user_code

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from trainwright.trainer.config.near import near, near_matches
+from trainwright.trainer.base.near import near, near_matches
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.user_code.paths import confine, files_under
 

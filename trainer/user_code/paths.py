@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainwright.trainer.config.near import near, near_matches
+from trainwright.trainer.base.near import near, near_matches
 from trainwright.trainer.errors import ConfigurationError
 
 _SKIPPED = {".git", ".venv", "venv", "node_modules", "__pycache__", ".trainwright"}

@@ -134,7 +134,7 @@ def test_an_exported_run_teaches_a_student_whose_export_needs_no_teacher(
 def export_digest(export: RunDirectory, folder: Path) -> str:
     from safetensors.torch import load_file
 
-    from trainwright.trainer.evidence import weights_digest
+    from trainwright.trainer.data.fingerprint import weights_digest
 
     assert export.evidence("export")
     return weights_digest(load_file(folder / "model.safetensors"))

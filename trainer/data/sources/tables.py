@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.config.near import near_matches
+from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.errors import DataError
 from trainwright.trainer.system_files import files_among
 

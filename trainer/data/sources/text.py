@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.trainer.assembly.work import Splits
-from trainwright.trainer.config.near import near_matches
+from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.config.schema import SplitSection
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.documents import read_documents
 from trainwright.trainer.data.text.language import language_splits
 from trainwright.trainer.errors import ConfigurationError

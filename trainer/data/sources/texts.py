@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.fingerprint import record_split, sample_digest
 from trainwright.trainer.data.sources.numbers import read_targets
 from trainwright.trainer.data.sources.tables import READERS, Table, files_of
 from trainwright.trainer.data.sources.text import find_tokenizer
 from trainwright.trainer.data.split import split_indices
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.language import TextRecord, language_splits
 from trainwright.trainer.data.text.rows import tokenize_rows
 from trainwright.trainer.data.text.tokenizers import build_tokenizer

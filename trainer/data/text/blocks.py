@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainwright.trainer.data.tensors import InMemory
+from trainwright.trainer.data.tensors import IGNORED, InMemory
 from trainwright.trainer.data.text.tokenizers import Tokenizer
-from trainwright.trainer.losses import IGNORED
 
 
 @dataclass(eq=False)

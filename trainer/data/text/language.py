@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.assembly.work import Splits
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.fingerprint import record_split
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.documents import divide
 from trainwright.trainer.data.text.tokenizers import build_tokenizer
