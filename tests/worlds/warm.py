@@ -3,7 +3,8 @@
 Importing torch is most of what a small run takes. Here the orchestrator's command, folder, environment, standard input
 and log go to a process that waits with everything imported; its fork does what the command says, as a process of its
 own. Whatever has to stand before an interpreter starts (threads of the libraries, paths) must be as in the process that
-waits, or the run is started as always. Tests of the start itself (tests/tools/training_orchestrator) do without this.
+waits. Tests of the start itself (tests/tools/training_orchestrator) do without this, and so does every server that is a
+process of its own.
 """
 
 from __future__ import annotations
@@ -26,23 +27,33 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-WORKER = "trainwright.trainer.worker"
-CONDUCTOR = "trainwright.tools.hyperparameter_tuner.conductor"
-IMPORTED = {
-    WORKER: (
-        "trainwright.trainer.training",
-        "trainwright.trainer.data.sources.toy",
-        "scipy.spatial",
-        "safetensors.torch",
-    ),
-    CONDUCTOR: ("trainwright.tools.hyperparameter_tuner", "optuna"),
-}
-"""What is imported before the fork, by the module that the command runs: nothing that it would not import itself."""
 BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUBLAS_", "CUDA", "LD_", "PYTHONPATH", "TF_")
 MOST_BYTES = 1 << 16
 is_fork = False
 places: dict[str, str] = {}
 """Socket of each waiting process, by what it imported and the variables that it was started with."""
+
+
+def _import_for_worker() -> None:
+    """What every run imports, and no more: a run's evidence names the packages that it has imported."""
+    import safetensors.torch
+    import scipy.spatial
+
+    from trainwright.trainer import training
+    from trainwright.trainer.data.sources import toy
+
+    assert safetensors.torch, (scipy.spatial, training, toy)
+
+
+def _import_for_conductor() -> None:
+    import optuna
+
+    from trainwright.tools import hyperparameter_tuner
+
+    assert optuna, hyperparameter_tuner
+
+
+IMPORTS = {"worker": _import_for_worker, "conductor": _import_for_conductor}
 
 
 @contextmanager
@@ -74,10 +85,11 @@ def spawn(
     from trainwright.trainer.run import ProcessIdentity
 
     _, safe_path, dash_m, module, *arguments = command
-    place = places.get(_name(module, env)) or _start(module, env)
+    role = _role(module)
+    place = (places.get(_name(role, env)) or _start(role, env)) if role else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
         return detached.spawn(folder, launch, command, cwd=cwd, env=env, log=log, told=told)
-    wanted = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
+    wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
     reading, writing = os.pipe()
     with (folder / log).open("ab") as output, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         asking.connect(place)
@@ -90,46 +102,52 @@ def spawn(
     return detached.write_launch(folder, launch.model_copy(update={"process": identity}))
 
 
-def _name(module: str, env: Mapping[str, str]) -> str:
-    return json.dumps([module, _fixed(env)])
+def _role(module: str) -> str | None:
+    from trainwright.tools.hyperparameter_tuner import conductor
+    from trainwright.tools.training_orchestrator.launch import WORKER
+
+    return {WORKER: "worker", conductor.__name__: "conductor"}.get(module)
+
+
+def _name(role: str, env: Mapping[str, str]) -> str:
+    return json.dumps([role, _fixed(env)])
 
 
 def _fixed(env: Mapping[str, str]) -> dict[str, str]:
     return {name: env[name] for name in sorted(env) if name.startswith(BEFORE_THE_START)}
 
 
-def _start(module: str, env: Mapping[str, str]) -> str | None:
-    """Start the process that waits for commands of the module, and return its socket's path; None: nobody may wait."""
+def _start(role: str, env: Mapping[str, str]) -> str | None:
+    """Start the process that waits for such commands, and return its socket's path; None: nobody may wait."""
     from trainwright.tools.training_orchestrator.environment import inherited_environment, worker_environment
     from trainwright.trainer.config import parse_config
 
-    if module not in IMPORTED or is_fork:
+    if is_fork:
         return None
-    if module == CONDUCTOR:  # what it starts is started warm too
+    if role == "conductor":  # what it starts is started warm too
         usual = worker_environment(parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}))
-        if _name(WORKER, usual) not in places:
-            _start(WORKER, usual)
+        if _name("worker", usual) not in places:
+            _start("worker", usual)
     folder = tempfile.mkdtemp(prefix="warm-")
     own = inherited_environment() | _fixed(env) | {"PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-P", str(Path(__file__).resolve()), module, f"{folder}/socket"]
+    command = [sys.executable, "-P", str(Path(__file__).resolve()), role, f"{folder}/socket"]
     waiting = subprocess.Popen(command, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder)
     atexit.register(_end, waiting, folder)
     assert waiting.stdout is not None
     assert waiting.stdout.readline() == b"ready\n"
-    places[_name(module, env)] = f"{folder}/socket"
+    places[_name(role, env)] = f"{folder}/socket"
     return f"{folder}/socket"
 
 
-def _end(waiting: subprocess.Popen[bytes], place: str) -> None:
+def _end(waiting: subprocess.Popen[bytes], folder: str) -> None:
     waiting.kill()
     waiting.wait()
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait(module: str, path: str) -> None:
+def _wait(role: str, path: str) -> None:
     """Import, then fork for each command until standard input ends. Only forks return."""
-    for name in IMPORTED[module]:
-        __import__(name)
+    IMPORTS[role]()
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listening.bind(path)
     listening.listen(64)
@@ -144,14 +162,14 @@ def _wait(module: str, path: str) -> None:
         pid = os.fork()
         if pid == 0:
             listening.close()
-            _become(module, json.loads(message), files, asked)
+            _become(role, json.loads(message), files, asked)
         asked.send(str(pid).encode())
         asked.close()
         for file in files:
             os.close(file)
 
 
-def _become(module: str, wanted: dict[str, Any], files: list[int], asked: socket.socket) -> NoReturn:
+def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.socket) -> NoReturn:
     """Be the process that the command would have started."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -166,14 +184,14 @@ def _become(module: str, wanted: dict[str, Any], files: list[int], asked: socket
     os.close(log)
     asked.recv(1)  # ends when the other side has noted who this is
     asked.close()
-    sys.argv = [module, *wanted["arguments"]]
+    sys.argv = [wanted["module"], *wanted["arguments"]]
     places.update(wanted["places"])
     globals()["is_fork"] = True
     code = 70
     try:
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it is imported already
-        with warm() if module == CONDUCTOR else nullcontext():
-            runpy.run_module(module, run_name="__main__", alter_sys=True)
+        with warm() if role == "conductor" else nullcontext():
+            runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
