@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills format clean
+.PHONY: help install demo test quick check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -61,8 +61,8 @@ layers: install  ## Imports run one way: server, tools, trainer
 
 check: lint types layers coverage  ## All of the above: what CI runs
 
-bench-surface: install  ## What the server costs an agent: start-up, size of the tool list, start calls (QUICK=1)
-	$(BIN)/python benchmarks/surface.py --repetitions $(if $(QUICK),3,9)
+bench-surface: install  ## What the server costs an agent: start-up, tool list, start calls, looks at 1,000 runs (QUICK=1)
+	$(BIN)/python benchmarks/surface --repetitions $(if $(QUICK),3 --projects 3 --runs 60 --points 60000,9)
 
 bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
 	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)
@@ -90,6 +90,12 @@ bench-gate-kills: install  ## The server killed 200 times at random moments of g
 
 model-test: install  ## 10,000 random sequences of calls held to a model of the phases (QUICK=1, MINUTES=30)
 	$(BIN)/python benchmarks/call_sequences $(if $(QUICK),--sequences 100) $(if $(MINUTES),--minutes $(MINUTES))
+
+pictures: install  ## Draw the pictures of README from the checklists and a recorded demonstration (PLAY=1 records it anew)
+	$(BIN)/python docs/pictures $(if $(PLAY),--play)
+
+decisions: install  ## Write the index of docs/decisions.md from the anchors of its entries
+	$(BIN)/python docs/decisions_index.py
 
 $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[bench]"

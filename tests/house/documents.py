@@ -134,6 +134,8 @@ def links(path: Path) -> list[str]:
 
 
 def anchors(path: Path) -> set[str]:
-    """Return the anchors of a document's headings, as the usual renderers make them."""
-    headings = re.findall(r"^#+ +(.+?) *$", prose(path), flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    """Return a document's anchors: those of its headings, as the usual renderers make them, and those written out."""
+    text = prose(path)
+    headings = re.findall(r"^#+ +(.+?) *$", text, flags=re.MULTILINE)
+    written = set(re.findall(r'^<a id="([\w.-]+)"></a>$', text, flags=re.MULTILINE))
+    return written | {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}

@@ -35,7 +35,7 @@ DOCUMENTS = reader.documents()
 BLOCKS = [block for path in DOCUMENTS for block in reader.blocks(path)]
 TESTED_LANGUAGES = {"bash", "console", "python", "yaml"}
 KINDS = {"run: shell", "run: python", "check: commands", "check: config", "check: changes", "check: tool-call"}
-KINDS |= {"check: python", "check: tree", "check: transcript", "run: agent", "run: user-code"}
+KINDS |= {"check: python", "check: tree", "run: agent", "run: user-code"}
 DATA = {"model": {"use": "mlp"}, "data": {"use": "digits"}, "metrics": ["accuracy"]}
 OTHER_COMMANDS = {"git", "cd", "claude", "pip", "mcp"}
 SHELL_SECONDS = 120
@@ -138,17 +138,14 @@ def _check_trainwright(words):
     assert not unknown, f"`trainwright {words[0]}` has no {unknown}"
 
 
-def test_transcripts_show_calls_that_fit_the_schemas():
-    assert _offenders(_shows_fitting_calls, _blocks("check: transcript")) == []
-
-
-def _shows_fitting_calls(block):
-    lines = re.sub(r"\n   (?=\S)", " ", block.text).splitlines()
-    calls = [line.removeprefix("-> ") for line in lines if line.startswith("-> ")]
-    nexts = re.findall(r"(?:Next|Remedy|Document): (\w+\(.*?\))(?: - |$)", "\n".join(lines), flags=re.MULTILINE)
+def test_the_recorded_demonstration_shows_calls_that_fit_the_schemas():
+    text = re.sub(r"\n   (?=\S)", " ", (ROOT / "docs" / "pictures" / "demo.txt").read_text(encoding="utf-8"))
+    calls = re.findall(r"^-> (.+)$", text, flags=re.MULTILINE)
+    nexts = re.findall(r"(?:Next|Remedy|Document): (\w+\(.*?\))(?: - |$)", text, flags=re.MULTILINE)
     assert calls
-    for text in [*calls, *nexts]:
-        for call in reader.parse_calls(re.sub(r", …(?=[})])", "", text), f"{block}: {text}"):
+    assert nexts
+    for shown in [*calls, *nexts]:
+        for call in reader.parse_calls(shown, f"demo.txt: {shown}"):
             _check_call(call, whole=True)
 
 
