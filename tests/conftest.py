@@ -102,10 +102,12 @@ def _own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def flowers(tmp_path_factory: pytest.TempPathFactory) -> World:
-    """The usual world, set back to any stage; this process builds each stage once."""
-    from tests.worlds.flowers import World
+    """The usual world, which can be set back to any stage. Built here as a whole, before any test patches anything."""
+    from tests.worlds.flowers import STAGES, World
 
-    return World(tmp_path_factory.mktemp("flowers"))
+    world = World(tmp_path_factory.mktemp("flowers"))
+    world.set_back(STAGES[-1])
+    return world
 
 
 @pytest.fixture
