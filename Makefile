@@ -58,8 +58,8 @@ layers: install  ## Imports run one way: server, tools, trainer
 
 check: lint types layers coverage  ## All of the above: what CI runs
 
-bench-surface: install  ## What the server costs an agent: start-up, size of the tool list, start calls (QUICK=1)
-	$(BIN)/python benchmarks/surface.py --repetitions $(if $(QUICK),3,9)
+bench-surface: install  ## What the server costs an agent: start-up, tool list, start calls, looks at 1,000 runs (QUICK=1)
+	$(BIN)/python benchmarks/surface --repetitions $(if $(QUICK),3 --projects 3 --runs 60 --points 60000,9)
 
 bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
 	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)

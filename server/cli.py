@@ -134,11 +134,13 @@ def verify(
     from trainwright.server.wording import counted
     from trainwright.tools.ledger.verification import verify_workspace
 
-    report = verify_workspace(_existing(workspace_path(workspace or option)), public_key, noted_head=head)
+    terminal = Terminal()
+    path = _existing(workspace_path(workspace or option))
+    report = verify_workspace(path, public_key, noted_head=head, tell=terminal.progress)
+    terminal.progress()
     if as_json:
         typer.echo(json.dumps(report.model_dump(), indent=2))
     else:
-        terminal = Terminal()
         for finding in report.findings:
             terminal.marked("fail" if finding.counts else "warn", f"{finding.where}: {finding.what}")
         checked = ", ".join(f"{count} {what}" for what, count in report.checked.items())

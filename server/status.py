@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from trainwright.server.terminal import Terminal, bar
 from trainwright.server.wording import counted, next_line, number
-from trainwright.tools.projects import ProjectStatus, project_status
-from trainwright.tools.training_orchestrator import refresh_run
+from trainwright.tools.projects import ProjectStatus, newest_first, overview, project_status
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from trainwright.tools.projects.status import RunLine
@@ -24,14 +24,13 @@ def show_status(path: Path, *, as_json: bool) -> None:
     """Print every project of the workspace. Raises TrainwrightError."""
     workspace = Workspace.open(path)
     try:
-        listed = project_status(workspace)
-        assert isinstance(listed, list)  # noqa: S101 - without a name it is the list
-        statuses = [project_status(workspace, summary.project) for summary in listed]
-        projects = [status for status in statuses if isinstance(status, ProjectStatus)]
         terminal = Terminal()
         if as_json:
+            statuses = [project_status(workspace, name) for name in newest_first(workspace)]
+            projects = [status for status in statuses if isinstance(status, ProjectStatus)]
             terminal.line(json.dumps([project.model_dump(mode="json") for project in projects], indent=2))
             return
+        projects = overview(workspace)
         if not projects:
             terminal.line(f"No projects in {path}.")
         for project in projects:
@@ -49,13 +48,18 @@ def _show(terminal: Terminal, workspace: Workspace, project: ProjectStatus) -> N
     for remark in project.remarks:
         terminal.line(f"  {'since then: ' if project.finished else ''}{remark}", "dim")
     for run in project.runs[:SHOWN_RUNS]:
-        terminal.line(f"  {_run_line(workspace, run)}")
+        terminal.line(f"  {_run_line(workspace, project, run)}")
     if project.next:
         terminal.line(f"  {next_line(project.next)}", "dim")
 
 
-def _run_line(workspace: Workspace, run: RunLine) -> str:
-    view = refresh_run(workspace, run.run_id)
+def _run_line(workspace: Workspace, project: ProjectStatus, run: RunLine) -> str:
+    try:
+        status = workspace.run_directory(project.project, run.run_id).status()
+        done, total = status.step, status.total_steps
+    except TrainwrightError:  # the state says so
+        done, total = 0, None
+    open_alerts = sum(alert.run_id == run.run_id for alert in project.alerts)
     best = f", best {number(run.best)}" if run.best is not None else ""
-    alerts = f", {counted(len(view.alerts), 'alert')}" if view.alerts else ""
-    return f"{bar(view.step, view.total_steps)} {run.kind:9} {view.state:11} {run.run_id}{best}{alerts}"
+    alerts = f", {counted(open_alerts, 'alert')}" if open_alerts else ""
+    return f"{bar(done, total)} {run.kind:9} {run.state:11} {run.run_id}{best}{alerts}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 BAR_CHARACTERS = 24
+BETWEEN_SECONDS = 0.1
+"""Between two states of a progress line."""
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
@@ -18,6 +21,7 @@ class Terminal:
     def __init__(self) -> None:
         self.is_terminal = sys.stdout.isatty()
         self._console: Console | None = None
+        self._shown_at = 0.0
         if self.is_terminal:
             from rich.console import Console
 
@@ -30,6 +34,14 @@ class Terminal:
         else:
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()
+
+    def progress(self, what: str = "", done: int = 0, total: int = 0) -> None:
+        """Show how far something is in one line on stderr, where a person looks; without a total, take it away."""
+        if not sys.stderr.isatty() or (done and time.monotonic() - self._shown_at < BETWEEN_SECONDS):
+            return
+        self._shown_at = time.monotonic()
+        sys.stderr.write(f"\r{bar(done, total)} {what}\033[K" if total else "\r\033[K")
+        sys.stderr.flush()
 
     def marked(self, mark: str, text: str) -> None:
         """Write a line after a mark that is ok, warn or fail."""

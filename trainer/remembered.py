@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.traces import note
 
 LARGE_BYTES = 1 << 20
 """Smaller files are read each time: that costs less than a millisecond."""
@@ -25,6 +26,7 @@ def remembered_digest(path: Path) -> str:
 
     Raises OSError when it cannot be read.
     """
+    note(path)
     found = path.stat()
     if found.st_size < LARGE_BYTES or time.time() - max(found.st_ctime, found.st_mtime) < SETTLED_SECONDS:
         return digest_file(path)

@@ -9,9 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.gates.phases import Phase
 from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.traces import Memory
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+_READ = Memory(most=64)
 
 
 class CheckLine(BaseModel):
@@ -48,5 +52,5 @@ def checklist_digest(phase: Phase, root: Path = SKILL) -> str:
 
 def load_checklist(phase: Phase, root: Path = SKILL) -> Checklist:
     """Read a phase's checklist. Raises NotFoundError or ConfigurationError."""
-    checklist, _ = read_document(root / phase.document, Checklist)
-    return checklist
+    path = root / phase.document
+    return _READ.recall(path, lambda: read_document(path, Checklist)[0])

@@ -19,6 +19,7 @@ from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.limits import count_trials, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
+from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.phases import Phase
+    from trainwright.tools.gates.standing import Standing
     from trainwright.tools.owner import Wish
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.settings import ProjectLimits
@@ -145,8 +147,10 @@ class Evidence:
         self.concludes = concludes
         self._settings = workspace.settings  # another call of the same server may read them anew meanwhile
         self.inspection = inspection or Inspection(remembered_digest)
+        self.standing: Standing | None = None
+        """What `standing` has derived from this, once it has."""
         self._surroundings: dict[str, list[str]] = {}
-        self.facts = ProjectFacts(session, project, before=before)
+        self.facts = self.inspection.facts(session, workspace, project, before)
         cut = cut_off(session, workspace, project) if before is None else []
         present = self.facts if before is None else ProjectFacts(session, project)
         refuse_edits(cut + present.project_differences(self.project))
@@ -188,6 +192,7 @@ class Evidence:
     @cached_property
     def trials_left(self) -> int:
         """How many trials the limits of project and workspace leave."""
+        note_whole_workspace()
         own, whole = count_trials(self.session, self.name), count_trials(self.session)
         allowed = self.limits.trials
         left = (allowed - own.made - own.reserved, self.settings.workspace_limits.trials - whole.made - whole.reserved)
@@ -196,11 +201,14 @@ class Evidence:
     @cached_property
     def spent(self) -> str:
         """Which limit leaves no room for another trial, in a few words; empty where all leave it."""
+        note_whole_workspace()
         return spent_limit(self)
 
     def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
         """Return (sequence, body) of the project's ledger entries of a kind, in order."""
-        return entries(self.session, self.name, kind, before=self.before)
+        if self.session.info.get(BEFORE_COMMIT) or kind in self.facts.damaged:  # appended since; or told as an error
+            return entries(self.session, self.name, kind, before=self.before)
+        return self.facts.entries.get(kind, [])
 
     @cached_property
     def begun(self) -> list[int]:
@@ -230,7 +238,7 @@ class Evidence:
         """
         if run.id not in self._surroundings:
             seen = witnesses(self, run)[-1]
-            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, seen, self.inspection.digest)
+            self._surroundings[run.id] = changes_of_surroundings(self.project.code_root, seen, self.inspection)
         return self._surroundings[run.id]
 
     def artifact_digest(self, name: str) -> str | None:

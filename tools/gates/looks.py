@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import select
 
 from trainwright.tools.ledger import ProjectFacts, entries
+from trainwright.tools.workspace.kept import note_whole_workspace
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
@@ -51,6 +52,7 @@ def looks_of_others(evidence: Evidence, split: dict[str, Any]) -> list[Look]:
     Args:
         split: the `test_look` of the present export: fingerprint and digests of the samples.
     """
+    note_whole_workspace()
     names = evidence.session.scalars(select(Project.name).where(Project.name != evidence.name).order_by(Project.name))
     found = [
         look._replace(shared=_shared(split, _split_of(evidence.workspace, look)))

@@ -21,6 +21,7 @@ from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.config import SearchSection, config_digest, parse_config, settle
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.traces import note_fleeting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,6 +80,7 @@ def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
     if evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants)):
         return False
     listed = [run.part("code").get("files"), run.part("data").get("splits")]
+    note_fleeting()  # files' times are looked at, and none is opened
     return all(listed) or not _touched_since(Path(evidence.project.code_root), run.row.created_at.timestamp())
 
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import evaluate
+from trainwright.tools.gates.keeper import GateReport, evaluate
 from trainwright.tools.gates.memory import failed_alike, in_vain
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.standing import standing
-from trainwright.tools.ledger import Inspection
+from trainwright.tools.ledger import Inspection, Look
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
 
@@ -34,13 +34,24 @@ def next_call(
     Args:
         after: the call that is just being answered, where it changes nothing: it is not named again.
     """
-    evidence = Evidence(session, workspace, project)
+    evidence = Evidence(session, workspace, project, inspection=Look())
+    return next_of(evidence, after=after)
+
+
+def next_of(evidence: Evidence, *, report: GateReport | None = None, after: NextCall | None = None) -> NextCall | None:
+    """Return the call that brings the project on by what was read of it already.
+
+    Args:
+        report: what the present phase's checks came to, where they have been evaluated.
+        after: the call that is just being answered, where it changes nothing.
+    """
     where = standing(evidence)
     if where.is_finished:
         return None
-    blocking = evaluate(evidence, where.phase).blocking
+    blocking = (report or evaluate(evidence, where.phase)).blocking
     if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads anew
-        blocking = evaluate(Evidence(session, workspace, project, inspection=Inspection()), where.phase).blocking
+        anew = Evidence(evidence.session, evidence.workspace, evidence.name, inspection=Inspection())
+        blocking = evaluate(anew, where.phase).blocking
     if blocking:
         return proposal(evidence, where.phase, blocking, after=after)
     return evidence.call("pass_gate", "every check of the phase passes", phase=where.phase.value)

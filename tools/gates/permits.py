@@ -6,7 +6,6 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.carrying import may_be_carried
-from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import proposal
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
@@ -18,16 +17,10 @@ from trainwright.trainer.reproducibility.packages import digest_of_versions
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from trainwright.tools.gates.evidence import RunEvidence
-    from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Project
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
 
 
-def permit(
-    session: Session, workspace: Workspace, project: Project, kind: RunKind, *, is_short: bool = False
-) -> dict[str, Any]:
+def permit(evidence: Evidence, kind: RunKind, *, is_short: bool = False) -> dict[str, Any]:
     """Return the permit for a run of this kind, as it is written into `run.json`.
 
     Args:
@@ -36,14 +29,13 @@ def permit(
     Raises:
         GateRefusedError: the present phase does not permit this kind; says which checks are missing.
     """
-    evidence = Evidence(session, workspace, project.name)
-    where = standing(evidence)
+    where, name = standing(evidence), evidence.name
     looks = kind in {RunKind.FINAL, RunKind.EXPORT}
     if where.is_finished and (looks or kind not in PERMITTED[where.phase]):
         why = "look at the test split again" if looks else "belong to an earlier phase"
         raise GateRefusedError(
-            f"All gates of {project.name} have passed ({where.release}); a further {kind.value} run would {why}.",
-            remedy=f"Use final_model/, or work on: configure(project={project.name!r}, changes={{…}}, "
+            f"All gates of {name} have passed ({where.release}); a further {kind.value} run would {why}.",
+            remedy=f"Use final_model/, or work on: configure(project={name!r}, changes={{…}}, "
             "begin_release=True) begins the next release.",
             document="phases/finalization/workflow.md",
         )
@@ -58,20 +50,18 @@ def permit(
     return allowed | ({"is_short": True} if is_short else {})
 
 
-def base_values(session: Session, workspace: Workspace, project: Project, kind: RunKind) -> dict[str, Any]:
+def base_values(evidence: Evidence, kind: RunKind) -> dict[str, Any]:
     """Return the configuration that a run of this kind starts from: for `final`, the optimization gate's choice."""
-    if kind is RunKind.FINAL:
-        chosen = Evidence(session, workspace, project.name).final_values
-        if chosen is not None:
-            return chosen
-    return dict(latest_config(session, project.name).values)
+    if kind is RunKind.FINAL and evidence.final_values is not None:
+        return evidence.final_values
+    return dict(latest_config(evidence.session, evidence.name).values)
 
 
-def expected_digests(session: Session, workspace: Workspace, project: Project) -> dict[str, str]:
+def expected_digests(evidence: Evidence) -> dict[str, str]:
     """Return what planning fixed (`data`, `code`, `environment`); empty before the gate has passed."""
-    rested_on = _planning(session, workspace, project)
+    rested_on = _planning(evidence)
     fixed = {name: rested_on[name] for name in ("data", "code", "environment") if rested_on.get(name)}
-    smoke = _witness(Evidence(session, workspace, project.name), rested_on)
+    smoke = _witness(evidence, rested_on)
     if smoke is not None and (meaning := smoke.part("code").get("meaning")):
         fixed["code"] = meaning
     if smoke is not None and smoke.imported:
@@ -79,10 +69,9 @@ def expected_digests(session: Session, workspace: Workspace, project: Project) -
     return fixed
 
 
-def expected_packages(session: Session, workspace: Workspace, project: Project) -> list[str]:
+def expected_packages(evidence: Evidence) -> list[str]:
     """Return the packages whose versions planning fixed: those that its smoke run imported; empty: all."""
-    rested_on = _planning(session, workspace, project)
-    smoke = _witness(Evidence(session, workspace, project.name), rested_on)
+    smoke = _witness(evidence, _planning(evidence))
     return smoke.imported if smoke is not None else []
 
 
@@ -92,15 +81,14 @@ def _witness(evidence: Evidence, rested_on: dict[str, Any]) -> RunEvidence | Non
     return None if smoke is None else witnesses(evidence, smoke)[-1]
 
 
-def settled_returns(session: Session, workspace: Workspace, project: Project) -> str | None:
+def settled_returns(evidence: Evidence) -> str | None:
     """Return how the smoke run found the model's output to be read; None before the planning gate."""
-    evidence = Evidence(session, workspace, project.name)
-    smoke = evidence.run(_planning(session, workspace, project).get("smoke_run", ""))
+    smoke = evidence.run(_planning(evidence).get("smoke_run", ""))
     return smoke.part("resolved").get("returns") if smoke else None
 
 
-def _planning(session: Session, workspace: Workspace, project: Project) -> dict[str, Any]:
-    decision = accepted_decisions(Evidence(session, workspace, project.name)).get(Phase.PLANNING)
+def _planning(evidence: Evidence) -> dict[str, Any]:
+    decision = accepted_decisions(evidence).get(Phase.PLANNING)
     return dict(decision[1]["rested_on"]) if decision else {}
 
 

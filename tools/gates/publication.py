@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
-from trainwright.tools.workspace.workspace import OPENED_BY
+from trainwright.tools.workspace.kept import OPENED_BY
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import StorageError
 from trainwright.trainer.system_files import files_among

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.ledger import Inspection
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.canonical import digest_file, digest_path
 from trainwright.trainer.config import flatten, parse_config
@@ -40,14 +43,14 @@ def changes_around(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
     return reasons
 
 
-def changes_of_surroundings(code_root: str, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:
+def changes_of_surroundings(code_root: str, run: RunEvidence, inspection: Inspection | None = None) -> list[str]:
     """Return one sentence for all that changed since the run saw it: files of code or data, packages, the engine."""
-    root = Path(code_root)
-    files = file_changes(root, run, read)
+    root, inspection = Path(code_root), inspection or Inspection()
+    files = file_changes(root, run, inspection.digest)
     if files and not root.is_dir():
         files = [f"code root: {root} is not there; changes={{'code_root': …}} names the folder where it is now"]
-    packages = _package_changes(run.part("environment").get("packages", {}), run.imported)
-    return [*files, *packages, *_engine_changes(run.part("code").get("engine_digest"))]
+    packages = _package_changes(run.part("environment").get("packages", {}), run.imported, inspection)
+    return [*files, *packages, *_engine_changes(run.part("code").get("engine_digest"), inspection)]
 
 
 def file_changes(root: Path, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:
@@ -57,7 +60,7 @@ def file_changes(root: Path, run: RunEvidence, read: Callable[[Path], str] = dig
     return own + _file_changes("data", run.part("data").get("files", {}), root, read)
 
 
-def changes_without_effect(code_root: str, run: RunEvidence) -> list[str]:
+def changes_without_effect(code_root: str, run: RunEvidence, inspection: Inspection) -> list[str]:
     """Return what changed since the run and makes nothing stale: how code is written, packages it did not import."""
     root, code = Path(code_root), run.part("code")
     meanings = code.get("meanings", {})
@@ -68,7 +71,7 @@ def changes_without_effect(code_root: str, run: RunEvidence) -> list[str]:
     ]
     if not run.imported:  # then every package counts
         return written
-    then, now = run.part("environment").get("packages", {}), installed_packages()
+    then, now = run.part("environment").get("packages", {}), _packages(inspection)
     others = sorted((then.keys() | now.keys()) - set(run.imported))
     return written + [f"{change} (not imported)" for change in _version_changes(then, now, others)]
 
@@ -163,15 +166,19 @@ def _file_changes(
     return reasons
 
 
-def _engine_changes(recorded: str | None) -> list[str]:
-    if recorded is None or recorded == engine_digest(ENGINE):
+def _engine_changes(recorded: str | None, inspection: Inspection) -> list[str]:
+    if recorded is None or recorded == inspection.once("engine", partial(engine_digest, ENGINE)):
         return []
     return ["engine: Trainwright's own files changed"]
 
 
-def _package_changes(recorded: dict[str, str], imported: list[str]) -> list[str]:
+def _packages(inspection: Inspection) -> dict[str, str]:
+    return inspection.once("packages", installed_packages, folders=sys.path)  # a version is part of a folder's name
+
+
+def _package_changes(recorded: dict[str, str], imported: list[str], inspection: Inspection) -> list[str]:
     """Name changed versions of the packages that the run imported; of all, where it is not known which they were."""
-    now = installed_packages() if recorded else {}
+    now = _packages(inspection) if recorded else {}
     return _version_changes(recorded, now, imported or sorted(recorded.keys() | now.keys()))
 
 

@@ -80,8 +80,14 @@ def standing(evidence: Evidence) -> Standing:
     """Derive where the project stands: finished once its last gate has passed, until the next release is begun.
 
     Before, the phase is the first whose gate is not passed and fresh. First it publishes what a decision has left as
-    drafts, so within a session that has recorded no decision itself.
+    drafts, so within a session that has recorded no decision itself. From one evidence it is derived once.
     """
+    if evidence.standing is None:
+        evidence.standing = _derived(evidence)
+    return evidence.standing
+
+
+def _derived(evidence: Evidence) -> Standing:
     publish(evidence.session, evidence.name, evidence.folder)
     decisions = accepted_decisions(evidence)
     last = decisions.get(Phase.FINALIZATION)
@@ -148,4 +154,5 @@ def _without_effect(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[s
         f"carried over by {body['replay']}, {body['steps']} steps alike: {'; '.join(body['changes'])}"
         for body in carried
     ]
-    return told + changes_without_effect(evidence.project.code_root, witnesses(evidence, smoke)[-1])
+    seen = witnesses(evidence, smoke)[-1]
+    return told + changes_without_effect(evidence.project.code_root, seen, evidence.inspection)

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import ledger
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, validation_samples
 from trainwright.tools.gates.searched import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
-from trainwright.tools.workspace.records import get_project, get_run, require_active, runs_of
+from trainwright.tools.workspace.records import get_run, require_active, runs_of
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.errors import ConflictError, UserCodeError
 from trainwright.trainer.run import RunKind, RunState
@@ -101,7 +102,7 @@ def _existing_run(workspace: Workspace, project: str, digest: str) -> str | None
     with workspace.session() as session:
         rows = runs_of(session, project, RunKind.BASELINE, RunKind.TRIAL)
         seals = {body["run_id"]: body["digests"] for _, body in ledger.entries(session, project, "run_sealed")}
-        expected = permits.expected_digests(session, workspace, get_project(session, project))
+        expected = permits.expected_digests(Evidence(session, workspace, project))
     for row in rows:
         directory = workspace.run_directory(project, row.id)
         if row.config_digest != digest or not row.sealed or row.state != RunState.COMPLETED:

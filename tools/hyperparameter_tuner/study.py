@@ -8,6 +8,7 @@ from sqlalchemy import select
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.space import checked_search, with_search
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
@@ -51,7 +52,7 @@ def start_study(
             checked_search(config.search, wanted, project, given=True)
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":
-            permits.permit(session, workspace, row, RunKind.TRIAL)
+            permits.permit(Evidence(session, workspace, project), RunKind.TRIAL)
             limits.require_room(session, workspace, row)
             section = checked_search(config.search, wanted, project, given=search is not None)
             limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
@@ -94,7 +95,7 @@ def _rests_on_present(session: Session, workspace: Workspace, project: Project, 
     run = session.scalars(select(Run).where(Run.study == study.id).order_by(Run.created_at).limit(1)).first()
     if run is None:
         return True
-    expected = permits.expected_digests(session, workspace, project)
+    expected = permits.expected_digests(Evidence(session, workspace, project.name))
     return workspace.run_directory(project.name, run.id).specification().expected == expected
 
 

@@ -4,10 +4,11 @@ from trainwright.tools.ledger.chain import append, broken_links, entries
 from trainwright.tools.ledger.facts import ProjectFacts, as_told
 from trainwright.tools.ledger.plain import copy_all_forward, cut_off
 from trainwright.tools.ledger.run_keys import digests_to_seal
-from trainwright.tools.ledger.seals import Inspection, seal_differences
+from trainwright.tools.ledger.seals import Inspection, Look, seal_differences
 
 __all__ = [
     "Inspection",
+    "Look",
     "ProjectFacts",
     "append",
     "as_told",

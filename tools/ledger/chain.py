@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import func, select
 
 from trainwright.tools.ledger.plain import announce, copy_forward, hashed_content
+from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.tools.workspace.workspace import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY
 from trainwright.trainer.canonical import canonical_json, digest_json
 
 if TYPE_CHECKING:

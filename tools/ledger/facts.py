@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -76,14 +77,23 @@ class ProjectFacts:
         self.pruned: dict[str, dict[str, Tombstone]] = defaultdict(dict)
         """Run id to the tombstones of its checkpoints by name. Those written after `before` count too: the weights
         were compared with their digests before they were deleted, so an earlier decision found them whole."""
-        query = select(LedgerEntry).where(LedgerEntry.project == project).order_by(LedgerEntry.sequence)
+        self.entries: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+        """Kind to (sequence, body) of the entries before `before`, in order; without those that were damaged."""
+        self.damaged: set[str] = set()
+        """Kinds of the entries that are no JSON."""
+        query = select(LedgerEntry.sequence, LedgerEntry.kind, LedgerEntry.body).where(LedgerEntry.project == project)
         if before is not None:  # as it stood when that entry was written
             query = query.where((LedgerEntry.sequence < before) | (LedgerEntry.kind == PRUNED))
-        for entry in session.scalars(query):
+        for sequence, kind, text in session.execute(query.order_by(LedgerEntry.sequence)):
             try:
-                self._take(entry.kind, json.loads(entry.body), entry.sequence)
-            except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+                body = json.loads(text)
+            except (ValueError, TypeError, RecursionError):
+                self.damaged.add(kind)
                 continue  # an entry that was damaged says nothing; `broken_links` names it
+            if self.is_past(sequence):
+                self.entries[kind].append((sequence, body))
+            with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):  # nor does such a one
+                self._take(kind, body, sequence)
 
     def _take(self, kind: str, body: dict[str, Any], sequence: int) -> None:
         if kind == "project_created" and not self.created:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from trainwright.tools.ledger.facts import ProjectFacts
 from trainwright.tools.ledger.run_keys import unsigned_checkpoints
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
-from trainwright.trainer.run.digests import run_digests
+from trainwright.trainer.remembered import LARGE_BYTES, remembered_digest
+from trainwright.trainer.run.digests import METRICS, metrics_digest, run_digests
+from trainwright.trainer.traces import Memory, Trace, note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
+    from sqlalchemy.orm import Session
+
     from trainwright.tools.ledger.facts import Tombstone
+    from trainwright.tools.workspace import Workspace
     from trainwright.trainer.checkpoints.index import CheckpointRecord
     from trainwright.trainer.run import RunDirectory
+
+
+T = TypeVar("T")
+_FOUND = Memory()
+"""What looks of this server have found of runs' series, the engine and the packages."""
 
 
 class Inspection:
@@ -27,14 +40,33 @@ class Inspection:
 
     def __init__(self, digest: Callable[[Path], str] = digest_file) -> None:
         self.digest = digest
+        self._found: dict[str, Any] = {}
         self._digests: dict[Path, dict[str, str] | str] = {}
         self._checkpoints: dict[Path, list[str]] = {}
 
-    def digests(self, run: RunDirectory) -> dict[str, str] | str:
-        """Return the run's digests as they are now, or why its files cannot be read."""
+    def once(self, what: str, find: Callable[[], T], folders: Collection[str] | None = None) -> T:  # noqa: ARG002
+        """Return what is found out about this machine, once for everything that is inspected.
+
+        Args:
+            folders: by the names in which a look knows that it has not changed; by all the files read, if not given.
+        """
+        if what not in self._found:
+            self._found[what] = find()
+        return cast("T", self._found[what])
+
+    def facts(self, session: Session, workspace: Workspace, project: str, before: int | None) -> ProjectFacts:  # noqa: ARG002
+        """Return what the ledger says of a project, up to the entry `before` if given."""
+        return ProjectFacts(session, project, before=before)
+
+    def digests(self, run: RunDirectory, sealed: dict[str, str] | None = None) -> dict[str, str] | str:
+        """Return the run's digests as they are now, or why its files cannot be read.
+
+        Args:
+            sealed: those that it was sealed with.
+        """
         if run.path not in self._digests:
             try:
-                self._digests[run.path] = run_digests(run)
+                self._digests[run.path] = self._read(run, sealed or {})
             except Exception as error:  # noqa: BLE001 - a file damaged in any way is a difference, not a crash
                 self._digests[run.path] = str(error)
         return self._digests[run.path]
@@ -61,6 +93,51 @@ class Inspection:
             self._checkpoints[run.path] = [f"run {run.run_id}: checkpoint {name}: {what}" for name, what in problems]
         return self._checkpoints[run.path]
 
+    def _read(self, run: RunDirectory, sealed: dict[str, str]) -> dict[str, str]:  # noqa: ARG002
+        return run_digests(run)
+
+
+class Look(Inspection):
+    """What an answer reads: what this server has read before is taken from memory, where it is as it was then.
+
+    For answers alone. Gates that decide, and `verify`, inspect.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(remembered_digest)
+
+    def once(self, what: str, find: Callable[[], T], folders: Collection[str] | None = None) -> T:
+        """Return what is found out about this machine, kept for all looks of this server."""
+
+        def trim(trace: Trace) -> None:
+            if folders is not None:
+                trace.keep_folders(folders)
+
+        return super().once(what, lambda: _FOUND.recall(what, find, state=lambda _: tuple(sys.path), trim=trim))
+
+    def facts(self, session: Session, workspace: Workspace, project: str, before: int | None) -> ProjectFacts:
+        """Return what the ledger says of a project, kept with what the database holds of it."""
+        read = partial(ProjectFacts, session, project, before=before)
+        return workspace.kept.answer(session, project, ("facts", before), read)
+
+    def _read(self, run: RunDirectory, sealed: dict[str, str]) -> dict[str, str]:
+        def series() -> str:
+            if METRICS in sealed and _is_untouched(run, sealed):
+                return sealed[METRICS]
+            return _FOUND.recall(run.path, partial(metrics_digest, run))
+
+        return run_digests(run, series)
+
+
+def _is_untouched(run: RunDirectory, sealed: dict[str, str]) -> bool:
+    """Return whether long series were last written before the run's last status, which is as it was sealed."""
+    status, series = run.path / "status.json", run.path / METRICS
+    note(series)
+    found, log = series.stat(), series.with_name(f"{METRICS}-wal")
+    if found.st_size < LARGE_BYTES or (log.exists() and log.stat().st_size):
+        return False
+    return found.st_ctime_ns <= status.stat().st_ctime_ns and digest_file(status) == sealed.get("status.json")
+
 
 def is_tombstone_of(stone: Tombstone | None, record: CheckpointRecord) -> bool:
     """Return whether a tombstone is this checkpoint's: a later one of the same name has another digest."""
@@ -74,7 +151,7 @@ def seal_differences(run: RunDirectory, sealed: dict[str, str], inspection: Insp
 
 def changed_files(run: RunDirectory, sealed: dict[str, str], inspection: Inspection) -> list[tuple[str, str]]:
     """Return (name, what happened to it) of every file that is not as it was sealed; name is empty if unknown."""
-    found = inspection.digests(run)
+    found = inspection.digests(run, sealed)
     if isinstance(found, str):
         return [("", f"its files can no longer be read ({found})")]
     if not sealed:

@@ -23,7 +23,7 @@ def limit_lines(session: Session, workspace: Workspace, project: Project) -> dic
     A limit of the workspace has a line where it leaves less than the project's own; money, where it has a price.
     """
     allowed = effective_limits(session, workspace, project)
-    table = limit_table(session, workspace, project)
+    table = limit_table(session, workspace, project, look=True)
     own, whole = count_trials(session, project.name), count_trials(session)
     table["trials"] = [
         Line("trials", own.made, own.reserved, allowed.trials),

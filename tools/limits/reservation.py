@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.limits.allowed import effective_limits
 from trainwright.tools.limits.amounts import Amounts, Reservation
-from trainwright.tools.limits.usage import measured_use, project_usage, workspace_usage
+from trainwright.tools.limits.usage import measured_use, project_usage, seen_usage, workspace_usage
 from trainwright.trainer.errors import LimitReachedError
 from trainwright.trainer.run import Limits, RunKind
 
@@ -113,16 +113,20 @@ def has_gpu(devices: Path = Path("/dev")) -> bool:
 
 
 def limit_table(
-    session: Session, workspace: Workspace, project: Project, run: Run | None = None
+    session: Session, workspace: Workspace, project: Project, run: Run | None = None, *, look: bool = False
 ) -> dict[str, list[Line]]:
     """Return for each amount, and for runs_at_once, the project's line and the workspace's.
 
     Args:
         run: a run to be left out: one that is to be resumed.
+        look: for an answer (`seen_usage`).
     """
     without = run.id if run else None
-    own = project_usage(session, workspace, project.name, without=without)
-    whole = workspace_usage(session, workspace, without=without)
+    if look:
+        own, whole = seen_usage(session, workspace, project.name)
+    else:
+        own = project_usage(session, workspace, project.name, without=without)
+        whole = workspace_usage(session, workspace, without=without)
     first = _column("", own, effective_limits(session, workspace, project), PROJECT_NAMES)
     second = _column(WORKSPACE, whole, workspace.settings.workspace_limits, {})
     return {name: [first[name], second[name]] for name in first}

@@ -12,15 +12,17 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 from sqlalchemy import select
 
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
-from trainwright.tools.workspace.tables import LedgerEntry, Run
+from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.traces import Trace, note_fleeting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
 
+PRUNED = "pruned"
+"""Kind of the entry of weights that were deleted (see `tools.ledger.facts`, which builds on this)."""
 RUN_KINDS = ("run_started", "run_resumed", "run_sealed")
 TOLD_BY = ("status.json", "events.jsonl", "artifacts/environment.json")
 """What tells the time and the devices that a run has used."""
@@ -64,6 +68,23 @@ def project_usage(session: Session, workspace: Workspace, project: str, *, witho
 def workspace_usage(session: Session, workspace: Workspace, *, without: str | None = None) -> Usage:
     """Return what the runs of all projects use."""
     return _usage(session, workspace, None, without)
+
+
+def seen_usage(session: Session, workspace: Workspace, project: str) -> tuple[Usage, Usage]:
+    """Return what the project's runs use, and those of all projects, for an answer: whoever reserves counts anew.
+
+    The bytes of a sealed run are those that its seal tells, or of one that was pruned since, those that lie there.
+    """
+    names = set(session.scalars(select(LedgerEntry.project).where(LedgerEntry.project.is_not(None)).distinct()))
+    look, trim = partial(_sealed, session, workspace, look=True), Trace.forget_files
+    found = {
+        name: workspace.kept.answer(session, name, "usage", partial(look, name), trim=trim)
+        for name in sorted(map(str, names | set(session.scalars(select(Project.name)))))
+    }
+    own = found.get(project, (Amounts(), {}))
+    whole = reduce(Amounts.__add__, (used for used, _ in found.values()), Amounts())
+    living = {run_id: account for _, accounts in found.values() for run_id, account in accounts.items()}
+    return _with_unsealed(workspace, *own), _with_unsealed(workspace, whole, living)
 
 
 def sealed_use(session: Session, workspace: Workspace, run: Run, digests: dict[str, str]) -> Amounts:
@@ -124,6 +145,7 @@ def measured_use(directory: RunDirectory, reserved: Reservation | None, *, start
     """
     seconds = _recorded_seconds(directory)
     if seconds is None:
+        note_fleeting()
         seconds = max(0.0, time.time() - started_at)
     return _amounts(directory, reserved, seconds, folder_bytes(directory.path))
 
@@ -155,14 +177,43 @@ def folder_bytes(folder: Path) -> int:
 
 
 def _usage(session: Session, workspace: Workspace, project: str | None, without: str | None) -> Usage:
-    used, reserved, living = Amounts(), Amounts(), 0
+    return _with_unsealed(workspace, *_sealed(session, workspace, project, without))
+
+
+def _sealed(
+    session: Session, workspace: Workspace, project: str | None, without: str | None = None, *, look: bool = False
+) -> tuple[Amounts, dict[str, _Account]]:
+    """Return what sealed runs have used together, and the accounts of the others."""
+    used, others = Amounts(), {}
+    pruned = _pruned(session, project) if look else set()
     for run_id, account in _accounts(session, project).items():
         if run_id == without:
             continue
-        directory = workspace.run_directory(account.project, run_id)
-        if account.used is not None:
-            used += account.used.model_copy(update={"disk_bytes": folder_bytes(directory.path)})
+        if account.used is None:
+            others[run_id] = account
             continue
+        if look and run_id not in pruned:
+            used += account.used
+            continue
+        folder = workspace.run_directory(account.project, run_id).path
+        used += account.used.model_copy(update={"disk_bytes": folder_bytes(folder)})
+    return used, others
+
+
+def _pruned(session: Session, project: str | None) -> set[str]:
+    """Return the runs whose weights were deleted to make room."""
+    query = select(LedgerEntry.body).where(LedgerEntry.kind == PRUNED, _of(LedgerEntry.project, project))
+    found: set[str] = set()
+    for body in session.scalars(query):
+        with suppress(ValueError, KeyError, TypeError):  # an entry that was damaged says nothing; `verify` names it
+            found |= {str(gone["run_id"]) for gone in json.loads(body)["checkpoints"]}
+    return found
+
+
+def _with_unsealed(workspace: Workspace, used: Amounts, others: dict[str, _Account]) -> Usage:
+    reserved, living = Amounts(), 0
+    for run_id, account in others.items():
+        directory = workspace.run_directory(account.project, run_id)
         own = measured_use(directory, account.reserved, started_at=account.started_at)
         used += own
         if is_living(directory):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -50,7 +51,9 @@ class Request(BaseModel):
 
 def requests_of(session: Session, workspace: Workspace, project: str | None = None) -> list[Request]:
     """Return the requests of one project, or of all, in order; grants in settings.yaml are recorded when first seen."""
-    found = {request.id: request for request in _read(session, project)}
+    read = partial(_read, session, project)
+    known = read() if project is None else workspace.kept.answer(session, project, "requests", read)
+    found = {request.id: request for request in known}
     named = [found[name] for name in workspace.settings.grants if name in found]
     new = [request for request in named if request.state == "pending"]
     for request in new:

@@ -11,6 +11,8 @@ from trainwright.tools.projects.status import (
     ProjectStatus,
     ProjectSummary,
     count_projects,
+    newest_first,
+    overview,
     project_names,
     project_status,
 )
@@ -36,6 +38,8 @@ __all__ = [
     "finish_deletions",
     "finish_provenance",
     "pass_gate",
+    "newest_first",
+    "overview",
     "project_names",
     "plot_metrics",
     "project_status",

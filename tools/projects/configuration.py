@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from trainwright.tools.answers import Answer
 from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.standing import standing
 from trainwright.tools.ledger import append, as_told
 from trainwright.tools.owner import (
@@ -128,7 +128,7 @@ def configure(
             reopened=_reopened(before_it, where),
             requests=[view(request) for request in requests] or None,
             taken_as=settled.notes or None,
-            next=next_call(session, workspace, project),
+            next=next_of(evidence),
         )
 
 

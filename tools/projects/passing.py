@@ -13,7 +13,7 @@ from trainwright.tools.checkpoint_manager import register_model
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.keeper import ENDING, GateReport, evaluate, record
-from trainwright.tools.gates.next_call import next_call, proposal
+from trainwright.tools.gates.next_call import next_of, proposal
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.gates.standing import Standing, standing
@@ -80,25 +80,23 @@ def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, c
         get_project(session, project)
     refresh_project(workspace, project)
     with workspace.session() as session:
-        decided = _decide(session, workspace, project, wanted, conclude=conclude)
+        inspection = Inspection()  # a decision reads every file; its answer goes by what was read for it
+        evidence = Evidence(session, workspace, project, inspection=inspection, concludes=conclude)
+        decided = _decide(evidence, wanted)
     if isinstance(decided, GateRefusedError):
         raise decided
     with workspace.session() as session:  # the decision is committed: `standing` publishes its artifacts now
-        answer = _answer(Evidence(session, workspace, project), *decided)
+        answer = _answer(Evidence(session, workspace, project, inspection=inspection), *decided)
     if answer.now_in == "finished":
         answer.artifacts += _provenance(workspace, project)
     return answer
 
 
-def _decide(
-    session: Session, workspace: Workspace, project: str, wanted: Phase | None, *, conclude: bool
-) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
+def _decide(evidence: Evidence, wanted: Phase | None) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
     """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
-    inspection = Inspection()  # a decision reads every file
-    evidence = Evidence(session, workspace, project, inspection=inspection, concludes=conclude)
-    where = standing(evidence)
+    where, project = standing(evidence), evidence.name
     wanted = wanted or where.phase
-    if conclude and wanted is not Phase.OPTIMIZATION:
+    if evidence.concludes and wanted is not Phase.OPTIMIZATION:
         raise ConfigurationError(
             f"`conclude` ends optimization below the goal; the {wanted.value} gate has no such exit.",
             remedy=f"pass_gate(project={project!r}, phase={wanted.value!r})",
@@ -113,7 +111,7 @@ def _decide(
     artifacts = draft_artifacts(evidence, report)
     sequence = record(evidence, report, artifacts)
     if wanted is Phase.FINALIZATION and evidence.export is not None:
-        register_model(session, workspace, evidence.export.id)
+        register_model(evidence.session, evidence.workspace, evidence.export.id)
     return report, artifacts, sequence
 
 
@@ -176,12 +174,12 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
         artifacts=sorted(artifacts),
         folder=str(evidence.folder),
         ledger_sequence=sequence,
-        next=next_call(evidence.session, evidence.workspace, evidence.name),
+        next=next_of(evidence),
     )
 
 
 def _out_of_turn(evidence: Evidence, where: Standing, wanted: Phase) -> GateRefusedError:
-    call = next_call(evidence.session, evidence.workspace, evidence.name)
+    call = next_of(evidence)
     status = where.gate(wanted).status
     if where.is_finished:
         message = f"The project {evidence.name} is {where.finished_text}: every gate has passed."

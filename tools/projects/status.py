@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, Field, computed_field
@@ -12,9 +13,10 @@ from trainwright.tools.answers import Answer
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.keeper import evaluate
-from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.gates.standing import standing
+from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, diagnose
@@ -24,6 +26,7 @@ from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.run import RunState
+from trainwright.trainer.traces import one_glance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -185,15 +188,33 @@ def project_status(
     """
     if project is None:
         refresh_workspace(workspace)
-        with workspace.session() as session:
-            newest = select(Project.name).order_by(Project.created_at.desc(), Project.name)
-            names = list(session.scalars(newest.limit(most)))
-            return [_summary(session, workspace, name) for name in names]
+        with workspace.session() as session, one_glance():
+            return [_kept_summary(session, workspace, name) for name in _newest_first(session)[:most]]
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
     with workspace.session() as session:
         return _status(session, workspace, project)
+
+
+def overview(workspace: Workspace) -> list[ProjectStatus]:
+    """Return the status of every project, the newest first, without limits, requests, and new diagnoses."""
+    refresh_workspace(workspace)
+    with workspace.session() as session, one_glance():
+        return [
+            workspace.kept.answer(session, name, "brief", partial(_looked_at, session, workspace, name, brief=True))
+            for name in _newest_first(session)
+        ]
+
+
+def newest_first(workspace: Workspace) -> list[str]:
+    """Return the names of all projects, the newest first."""
+    with workspace.session() as session:
+        return _newest_first(session)
+
+
+def _newest_first(session: Session) -> list[str]:
+    return list(session.scalars(select(Project.name).order_by(Project.created_at.desc(), Project.name)))
 
 
 def project_names(workspace: Workspace) -> list[str]:
@@ -208,8 +229,16 @@ def count_projects(workspace: Workspace) -> int:
         return session.query(Project).count()
 
 
+def _kept_summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
+    runs = f"{workspace.project_folder(name)}/runs/"  # what ended runs recorded is not looked at for a list
+    found = workspace.kept.answer(
+        session, name, "summary", lambda: _summary(session, workspace, name), trim=lambda trace: trace.leave_out(runs)
+    )
+    return found.model_copy()
+
+
 def _summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
-    evidence = Evidence(session, workspace, name)
+    evidence = Evidence(session, workspace, name, inspection=Look())
     where, rows = standing(evidence), runs_of(session, name)
     at_work = [f"{row.kind} {row.state}" for row in rows if not RunState(row.state).is_ended]
     return ProjectSummary(
@@ -221,7 +250,7 @@ def _summary(session: Session, workspace: Workspace, name: str) -> ProjectSummar
         state=_short(where.finished_text or "; ".join([where.phase.value, *at_work])),
         best=_best_so_far(evidence, rows),
         runs=len(rows),
-        next=next_call(session, workspace, name),
+        next=next_of(evidence),
     )
 
 
@@ -234,10 +263,23 @@ def _best_so_far(evidence: Evidence, rows: list[Run]) -> float | None:
 
 
 def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
-    evidence = Evidence(session, workspace, name)
+    found = workspace.kept.answer(session, name, "status", lambda: _looked_at(session, workspace, name))
+    requests = requests_of(session, workspace, name)[-MOST_REQUESTS:]
+    limits = limit_lines(session, workspace, get_project(session, name))
+    return found.model_copy(update={"limits": limits, "owner": [str(request) for request in requests]})
+
+
+def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool = False) -> ProjectStatus:
+    """Return the status without what other projects, and the owner's answers, have a part in.
+
+    Args:
+        brief: with the alerts that the last diagnosis recorded, and none of its own.
+    """
+    evidence = Evidence(session, workspace, name, inspection=Look())
     where = standing(evidence)
     release = where.release
-    checks = release.decision["checks"] if release else map(dict, evaluate(evidence, where.phase).checks)
+    report = None if release else evaluate(evidence, where.phase)
+    checks = map(dict, report.checks) if report else release.decision["checks"] if release else []
     before = {} if release else decided_before(evidence, where.phase)
     gates = {
         gate.phase.value: _short(f"stale: {'; '.join(gate.reasons[:3])}") if gate.reasons else gate.status
@@ -267,13 +309,13 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
         gates=gates,
         checks=[_shortened(line) for line in check_lines(checks, before)],
         runs=lines,
-        alerts=_alerts(evidence, runs),
+        alerts=_recorded_alerts(evidence, runs) if brief else _alerts(evidence, runs),
         study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,
-        limits=limit_lines(session, workspace, evidence.project),
-        owner=[str(request) for request in requests_of(session, workspace, name)[-MOST_REQUESTS:]],
+        limits={},
+        owner=[],
         config_version=evidence.version.number,
         folder=str(evidence.folder),
-        next=next_call(session, workspace, name),
+        next=next_of(evidence, report=report),
     )
 
 
@@ -281,6 +323,17 @@ def _reached(evidence: Evidence) -> str | None:
     """Return how far the project came by the newest decision that records it."""
     endings = [body["ending"] for _, body in evidence.decisions if "ending" in body]
     return worded(endings[-1]) if endings else None
+
+
+def _recorded_alerts(evidence: Evidence, runs: list[RunEvidence]) -> list[AlertLine]:
+    """Return the alerts that the newest diagnoses of these runs have recorded."""
+    newest = {body["run_id"]: body["alerts"] for _, body in evidence.entries("diagnosis")}
+    shown = set(AlertLine.model_fields)
+    return [
+        AlertLine(run_id=run.id, **{key: value for key, value in one.items() if key in shown})
+        for run in runs
+        for one in newest.get(run.id, [])
+    ]
 
 
 def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:

@@ -232,9 +232,9 @@ def _slope(samples: list[Sample]) -> float | None:
 
 
 def _gradient_health(record: RunRecord) -> GradientHealth:
-    buckets = [bucket for bucket in record.metrics.buckets(GRADIENT_NORM, 2000) if math.isfinite(bucket[1])]
+    buckets = [bucket for bucket in record.buckets(GRADIENT_NORM, 2000) if math.isfinite(bucket[1])]
     steps = record.metrics.count(GRADIENT_NORM)
-    non_finite = len(record.metrics.non_finite(GRADIENT_NORM))
+    non_finite = len(record.non_finite(GRADIENT_NORM))
     return GradientHealth(
         steps=steps,
         median=statistics.median(value for _, value, _, _ in buckets) if buckets else None,
@@ -245,7 +245,7 @@ def _gradient_health(record: RunRecord) -> GradientHealth:
 
 def _resource_use(record: RunRecord) -> ResourceUse:
     def measured(key: str) -> float | None:
-        values = [value for _, value, _, _ in record.metrics.buckets(key, 500) if math.isfinite(value)]
+        values = [value for _, value, _, _ in record.buckets(key, 500) if math.isfinite(value)]
         return mean(values) if values else None
 
     return ResourceUse(

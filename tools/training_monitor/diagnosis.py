@@ -59,7 +59,8 @@ def diagnose_record(record: RunRecord, diagnostics: list[Diagnostic]) -> list[Al
     """Return the alerts of a run that is already open. What trains nothing has none."""
     if record.specification.kind is RunKind.EXPORT or _measured_only(record):
         return []
-    alerts = [alert for diagnostic in diagnostics if (alert := _alert(record, diagnostic)) is not None]
+    with record.metrics.reading():
+        alerts = [alert for diagnostic in diagnostics if (alert := _alert(record, diagnostic)) is not None]
     return sorted(alerts, key=lambda alert: (SEVERITIES.index(alert.severity), alert.requirement, alert.id))
 
 

@@ -14,6 +14,7 @@ from trainwright.tools.training_monitor.signals import LONGEST_WINDOW, SIGNALS
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import TrainingConfig, split_key
 from trainwright.trainer.errors import ConfigurationError, NotFoundError
+from trainwright.trainer.traces import note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -196,6 +197,8 @@ def load_diagnostics(folder: Path = DOCUMENTS) -> list[Diagnostic]:
             f"The folder {folder.name} holds no diagnostic documents.",
             remedy="Reinstall Trainwright: the monitor reads its thresholds from skills/ml-trainer/diagnostics/.",
         )
+    for path in paths:
+        note(path)
     return [_load(path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths]
 
 

@@ -6,16 +6,20 @@ many runs few agree in their first losses, so that only those are read whole.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_monitor.record import STEP_LOSS, RunRecord, Sample
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import flatten
 from trainwright.trainer.errors import TrainwrightError
-from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run import MetricStore, RunDirectory, RunKind
+from trainwright.trainer.run.digests import METRICS
+from trainwright.trainer.traces import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from trainwright.trainer.run.metrics import Point
 
@@ -32,6 +36,8 @@ BESIDE_TRAINING = (
 FIRST_LOSSES = 3
 """Few runs share so many, and only those are read whole."""
 MOST_NAMED = 5
+_BEGINNINGS = Memory()
+"""The first losses of runs, which no look reads again."""
 
 
 def unused_keys(record: RunRecord) -> list[Sample]:
@@ -71,18 +77,24 @@ def trained_alike(first: RunRecord, second: RunRecord) -> bool:
 
 def _earlier_runs_alike(record: RunRecord) -> Iterator[RunRecord]:
     """Yield the project's runs that trained as this one, which has ended, and began before it."""
+    if record.specification.kind not in TRAINED_WHOLE or not record.status.state.is_ended:
+        return
     own = record.metrics.head(STEP_LOSS, FIRST_LOSSES)
-    if not own or not record.status.state.is_ended:
+    if not own:
         return
     for path in sorted(record.run.path.parent.iterdir()):
-        other = RunRecord(RunDirectory(path))
         try:
-            found = other.metrics.head(STEP_LOSS, FIRST_LOSSES)
+            found = _BEGINNINGS.recall(path, partial(_beginning, path))
+            other = RunRecord(RunDirectory(path))
             began_before = bool(found) and found[0].time < own[0].time
             if began_before and _told(found) == _told(own) and trained_alike(other, record):
                 yield other
         except TrainwrightError:  # a damaged record is told where that run is asked for
             continue
+
+
+def _beginning(run: Path) -> list[Point]:
+    return MetricStore(run / METRICS).head(STEP_LOSS, FIRST_LOSSES)
 
 
 def _losses_digest(record: RunRecord) -> str:

@@ -171,7 +171,7 @@ def _draw_losses(axes: Axes, records: Sequence[RunRecord]) -> None:
 
 
 def _mark_non_finite(axes: Axes, record: RunRecord, key: str) -> None:
-    broken = [point.step for point in record.metrics.non_finite(key)]
+    broken = [point.step for point in record.non_finite(key)]
     if broken:
         label = f"not finite at step {broken[0]}" + (f" and {len(broken) - 1} more" if len(broken) > 1 else "")
         axes.axvline(broken[0], color=VERMILION, linestyle="--", label=label)
@@ -210,7 +210,7 @@ def _draw_epochs(axes: Axes, record: RunRecord, key: str, label: str, colour: st
 
 def _draw_steps(axes: Axes, record: RunRecord, key: str, label: str, colour: str) -> None:
     """Bucket means as a line, lowest to highest as a band."""
-    buckets = [b for b in record.metrics.buckets(key, BUCKETS) if all(_is_drawable(value) for value in b)]
+    buckets = [b for b in record.buckets(key, BUCKETS) if all(_is_drawable(value) for value in b)]
     if not buckets:
         return
     steps, means, lows, highs = (list(column) for column in zip(*buckets, strict=True))
@@ -220,7 +220,7 @@ def _draw_steps(axes: Axes, record: RunRecord, key: str, label: str, colour: str
 
 
 def _draw_distribution(axes: Axes, record: RunRecord) -> None:
-    norms = [value for _, value, _, _ in record.metrics.buckets(GRADIENT_NORM, 2000) if 0 < value < LARGEST]
+    norms = [value for _, value, _, _ in record.buckets(GRADIENT_NORM, 2000) if 0 < value < LARGEST]
     if norms:
         low, high = math.log10(min(norms)), math.log10(max(norms))
         edges = [10 ** (low + (high - low + 0.1) * i / 40) for i in range(41)]

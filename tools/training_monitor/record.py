@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import MetricStore, RunDirectory, RunSpecification
+    from trainwright.trainer.run.metrics import Point
 
 STEP_LOSS = "train/loss"
 TRAIN_LOSS = "train/epoch_loss"
@@ -24,6 +25,10 @@ APPLIED_NORM = "train/applied_gradient_norm"
 LEARNING_RATE = "train/learning_rate"
 FIRST_STEPS = 5
 """The starting loss is the median of so many first steps: one batch alone is noisy."""
+
+
+Bucket = tuple[int, float, float, float]
+"""Last step, mean, lowest, highest."""
 
 
 class Sample(NamedTuple):
@@ -50,6 +55,8 @@ class RunRecord:
         self.run = run
         self.metrics: MetricStore = run.metrics()
         self._by_epoch: dict[str, list[Sample]] = {}
+        self._buckets: dict[tuple[str, int], list[Bucket]] = {}
+        self._non_finite: dict[str, list[Point]] = {}
 
     @cached_property
     def specification(self) -> RunSpecification:
@@ -94,6 +101,18 @@ class RunRecord:
                 Sample(p.step, p.value, ends.get(p.step, i)) for i, p in enumerate(by_epoch, start=1)
             ]
         return self._by_epoch[key]
+
+    def buckets(self, key: str, count: int) -> list[Bucket]:
+        """A series in at most `count` buckets, over its finite values."""
+        if (key, count) not in self._buckets:
+            self._buckets[key, count] = self.metrics.buckets(key, count)
+        return self._buckets[key, count]
+
+    def non_finite(self, key: str) -> list[Point]:
+        """The points of a series that are NaN or infinite."""
+        if key not in self._non_finite:
+            self._non_finite[key] = self.metrics.non_finite(key)
+        return self._non_finite[key]
 
     @cached_property
     def starting_loss(self) -> float | None:

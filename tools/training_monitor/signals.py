@@ -33,7 +33,7 @@ LONGEST_WINDOW = 1_000
 
 def non_finite_losses(record: RunRecord) -> list[Sample]:
     """How many recorded losses are NaN or infinite (one sample, at the first of them)."""
-    found = [point.step for key in (STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS) for point in record.metrics.non_finite(key)]
+    found = [point.step for key in (STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS) for point in record.non_finite(key)]
     events = [event for event in record.run.events("alert") if event.data.get("id") == "nan_loss"]
     found += [_step_of(event.data) for event in events if not found]
     failure = record.status.failure
@@ -147,7 +147,7 @@ def loss_rebound(record: RunRecord) -> list[Sample]:
     if count < 5 or start is None:
         return []
     lowest, worst = math.inf, Sample(0, 0.0)
-    for step, mean, _, _ in record.metrics.buckets(STEP_LOSS, count):
+    for step, mean, _, _ in record.buckets(STEP_LOSS, count):
         if lowest < start and mean > lowest:
             worst = max(worst, Sample(step, (mean - lowest) / (start - lowest)), key=lambda sample: sample.value)
         lowest = min(lowest, mean)
@@ -161,12 +161,12 @@ def progress_lost(record: RunRecord) -> list[Sample]:
     larger of both. Less than half of the starting loss does not count as learned (for validation: less than all of
     it), so that noise around a loss that hardly moved, and plain overfitting, lose nothing.
     """
-    if record.metrics.non_finite(GRADIENT_NORM) or any(sample.value > 0 for sample in non_finite_losses(record)):
+    if record.non_finite(GRADIENT_NORM) or any(sample.value > 0 for sample in non_finite_losses(record)):
         return [Sample(record.status.step, math.inf)]
     last, start = record.metrics.last(STEP_LOSS), record.starting_loss
     if last is None or start is None:
         return []
-    trained = [mean for _, mean, _, _ in record.metrics.buckets(STEP_LOSS, min(200, max(1, last.step // 10)))]
+    trained = [mean for _, mean, _, _ in record.buckets(STEP_LOSS, min(200, max(1, last.step // 10)))]
     validated = [sample.value for sample in record.by_epoch(VALIDATION_LOSS)]
     lost = [_lost(trained, start, abs(start) / 2), _lost(validated, start, abs(start))]
     return [Sample(last.step, max(lost))]

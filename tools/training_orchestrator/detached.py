@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainwright.trainer.run import ProcessIdentity, write_atomically
+from trainwright.trainer.traces import note_fleeting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ class Launch(BaseModel):
             return True
         if self.process is not None:
             return self.process.is_alive()
+        note_fleeting()
         return time.time() - self.launched_at < UNCLAIMED_SECONDS
 
 

@@ -10,6 +10,7 @@ import signal
 import time
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
@@ -71,7 +72,9 @@ def followed_next(workspace: Workspace, project: str, *, after: NextCall | None 
     """
     refresh_project(workspace, project)
     with workspace.session() as session:
-        return next_call(session, workspace, project, after=after)
+        look = partial(next_call, session, workspace, project, after=after)
+        call = workspace.kept.answer(session, project, ("next", after and str(after)), look)
+    return call and call.model_copy()
 
 
 def follow(workspace: Workspace, run: Run) -> Observation:

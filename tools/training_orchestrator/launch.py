@@ -13,13 +13,14 @@ from sqlalchemy import select
 
 from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.training_orchestrator.detached import Launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import worker_environment
 from trainwright.tools.training_orchestrator.existing import existing_run
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.order import Order, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
-from trainwright.tools.workspace.records import get_project, require_active
+from trainwright.tools.workspace.records import require_active
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.config import config_digest
@@ -85,16 +86,14 @@ def start_run(
     run_key = RunKey.new()
     try:
         with workspace.session() as session:
-            row = get_project(session, project)
+            evidence = Evidence(session, workspace, project)
             earlier = _earlier(session, project, key)
             if study_id is not None and earlier is None:
                 require_active(session, study_id)
             is_short = kind is RunKind.REPLAY and max_steps is not None
-            allowed = permits.permit(session, workspace, row, kind, is_short=is_short) if earlier is None else {}
+            allowed = permits.permit(evidence, kind, is_short=is_short) if earlier is None else {}
             what = order(
-                session,
-                workspace,
-                row,
+                evidence,
                 kind,
                 base=base,
                 changes=dict(changes or {}),
@@ -105,16 +104,16 @@ def start_run(
             )
             require_launcher(workspace, kind, what.config)
             if key is None and study_id is None:
-                complete = existing_run(session, workspace, project, kind, what)
+                complete = existing_run(evidence, kind, what)
             if earlier is not None:
                 run = _the_same(earlier, kind, what, study_id)
             elif complete is not None:
                 run = complete
             else:
-                run = _row(row, kind, what, study_id=study_id, key=key, label=label)
-                share = limits.reserve(session, workspace, row, kind, what.config)
+                run = _row(evidence.project, kind, what, study_id=study_id, key=key, label=label)
+                share = limits.reserve(session, workspace, evidence.project, kind, what.config)
                 allowed["reserved"] = share.model_dump()
-                written = _write(session, workspace, row, run, what=what, permit=allowed)
+                written = _write(evidence, run, what=what, permit=allowed)
                 _record(session, run, written, allowed, run_key)
     except BaseException:
         if written is not None:  # the row is rolled back, so its folder goes with it
@@ -203,13 +202,12 @@ def _row(
     )
 
 
-def _write(
-    session: Session, workspace: Workspace, project: Project, run: Run, *, what: Order, permit: dict[str, Any]
-) -> RunDirectory:
+def _write(evidence: Evidence, run: Run, *, what: Order, permit: dict[str, Any]) -> RunDirectory:
+    session, workspace, project = evidence.session, evidence.workspace, evidence.project
     root = Path(project.code_root)
     _check_root(session, workspace, project, root)
     source = workspace.run_directory(project.name, what.source.id).path if what.source else None
-    expected = permits.expected_digests(session, workspace, project)
+    expected = permits.expected_digests(evidence)
     specification = RunSpecification(
         run_id=run.id,
         project=project.name,
@@ -222,8 +220,8 @@ def _write(
         exemptions=owner.exempted_operations(session, workspace, project.name),
         source_run=str(source) if source else None,
         expected={name: digest for name, digest in expected.items() if name == "data" or not permit.get("is_short")},
-        expected_packages=permits.expected_packages(session, workspace, project),
-        returns=what.config.returns or permits.settled_returns(session, workspace, project),
+        expected_packages=permits.expected_packages(evidence),
+        returns=what.config.returns or permits.settled_returns(evidence),
         first_looks=str(workspace.path / "cache" / "first_looks"),
         permit=permit,
         overlay=what.overlay,

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates import permits
-from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
@@ -22,8 +21,7 @@ from trainwright.trainer.errors import ConfigurationError, ConflictError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
+    from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project, Run
 
@@ -47,9 +45,7 @@ class Order:
 
 
 def order(
-    session: Session,
-    workspace: Workspace,
-    project: Project,
+    evidence: Evidence,
     kind: RunKind,
     *,
     base: dict[str, Any] | None,
@@ -74,11 +70,12 @@ def order(
             several processes.
         ConflictError: a replay or export without a completed source, or with changes.
     """
+    project = evidence.project
     _check_bound(project, kind, max_steps)
     _check_template(project, kind, template, changes)
-    base_digest = config_digest(parse_config(latest_config(session, project.name).values))
+    base_digest = config_digest(parse_config(latest_config(evidence.session, project.name).values))
     if kind not in REPEATING:
-        values = base if base is not None else permits.base_values(session, workspace, project, kind)
+        values = base if base is not None else permits.base_values(evidence, kind)
         notes: list[str] = []
         if base is None:
             settled = settle(changes, values, argument="changes")
@@ -88,7 +85,7 @@ def order(
         _check_seed(project, kind, values, changes)
         config = parse_config(trained if seed is None else {**trained, "seed": seed})
         if kind is RunKind.FINAL:  # the ledger keeps an overlay key by key
-            searched = _searched(session, workspace, project)
+            searched = list(evidence.confirmation.get("best_parameters") or {})  # which the template leaves as it is
             changes = overlay_of(values, project.name, template=template, changes=changes, searched=searched)
             config = parse_config(apply_changes(values, changes))
         _check_alone(project, kind, config)
@@ -101,8 +98,8 @@ def order(
             f"A run of kind {kind.value} repeats its source exactly; it got changes to {', '.join(changed)}.",
             remedy=f"start_training(project='{project.name}', kind='{kind.value}') without changes or seed.",
         )
-    source = _source(session, workspace, project, kind, source_run)
-    specification = workspace.run_directory(project.name, source.id).specification()
+    source = _source(evidence, kind, source_run)
+    specification = evidence.workspace.run_directory(project.name, source.id).specification()
     bound = specification.max_steps if kind is RunKind.REPLAY else None
     if max_steps is not None:
         bound = min(max_steps, bound or max_steps)
@@ -156,14 +153,10 @@ def _check_template(project: Project, kind: RunKind, template: str | None, chang
     )
 
 
-def _searched(session: Session, workspace: Workspace, project: Project) -> list[str]:
-    """Return the keys that a search settled, which the template leaves as they are."""
-    return list(Evidence(session, workspace, project.name).confirmation.get("best_parameters") or {})
-
-
-def _source(session: Session, workspace: Workspace, project: Project, kind: RunKind, run_id: str | None) -> Run:
-    row = get_run(session, run_id) if run_id else _default_source(session, workspace, project, kind)
-    if row is not None and row.project == project.name and _may_be_source(session, workspace, kind, row):
+def _source(evidence: Evidence, kind: RunKind, run_id: str | None) -> Run:
+    project, workspace = evidence.project, evidence.workspace
+    row = get_run(evidence.session, run_id) if run_id else _default_source(evidence, kind)
+    if row is not None and row.project == project.name and _may_be_source(evidence, kind, row):
         state = workspace.run_directory(project.name, row.id).status().state
         if state is RunState.COMPLETED:
             _require_weights(workspace, row)
@@ -180,11 +173,11 @@ def _source(session: Session, workspace: Workspace, project: Project, kind: RunK
     )
 
 
-def _may_be_source(session: Session, workspace: Workspace, kind: RunKind, row: Run) -> bool:
+def _may_be_source(evidence: Evidence, kind: RunKind, row: Run) -> bool:
     """An export is of a final run, or of the baseline that stands as one; any training can be repeated."""
     if kind is not RunKind.EXPORT:
         return row.kind not in {RunKind.EXPORT, RunKind.PROBE}
-    final = Evidence(session, workspace, row.project).final
+    final = evidence.final
     return row.kind == RunKind.FINAL or (final is not None and final.id == row.id)
 
 
@@ -200,11 +193,10 @@ def _require_weights(workspace: Workspace, run: Run) -> None:
         )
 
 
-def _default_source(session: Session, workspace: Workspace, project: Project, kind: RunKind) -> Run | None:
+def _default_source(evidence: Evidence, kind: RunKind) -> Run | None:
     """The final run of the chosen configuration; before there is one, a replay repeats the newest baseline."""
-    final = Evidence(session, workspace, project.name).final
-    if final is not None:
-        return final.row
+    if evidence.final is not None:
+        return evidence.final.row
     kinds = (RunKind.FINAL,) if kind is RunKind.EXPORT else (RunKind.FINAL, RunKind.BASELINE)
-    rows = [row for row in runs_of(session, project.name, *kinds) if row.label is None]
+    rows = [row for row in runs_of(evidence.session, evidence.name, *kinds) if row.label is None]
     return rows[-1] if rows else None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
@@ -83,7 +84,10 @@ def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Orde
         _check_unchanged(session, directory, row)
         owner = get_project(session, row.project)
         kind = RunKind(row.kind)
-        permit, config = permits.permit(session, workspace, owner, kind), directory.specification().config
+        permit, config = (
+            permits.permit(Evidence(session, workspace, row.project), kind),
+            directory.specification().config,
+        )
         require_launcher(workspace, kind, config)
         share = limits.reserve(session, workspace, owner, kind, config, run=row)
         permit["reserved"] = share.model_dump()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -11,6 +12,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.standing import standing
+from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
 from trainwright.tools.training_orchestrator.follow import followed_next
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
@@ -19,6 +21,8 @@ from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.run import RunDirectory
@@ -130,7 +134,23 @@ class RunView(Answer):
 
 
 def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> RunView:
-    """Describe a run from its row and its directory; damaged records show as the run's failure."""
+    """Describe a run from its row and its directory; damaged records show as the run's failure.
+
+    What was said of one that has ended and is sealed is kept: nothing of it is read again until a file of it differs.
+    """
+    look = partial(_described, workspace, run, with_alerts=with_alerts)
+    if run.sealed:
+        with workspace.snapshot() as session:
+            view = workspace.kept.answer(session, run.project, ("run", run.id, with_alerts), look).model_copy()
+    else:
+        view = look()
+    if view.kind == RunKind.SMOKE and view.state is RunState.COMPLETED and view.is_ended:
+        view.planning_closed_by = _planning_closed_by(workspace, run)
+    view.next = next_for(workspace, run, view)
+    return view
+
+
+def _described(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunView:
     directory = workspace.run_directory(run.project, run.id)
     seen = observe(directory)
     status = seen.status
@@ -158,9 +178,6 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
         view.alerts = diagnose(directory) if with_alerts else []
     except TrainwrightError as error:
         view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
-    if view.kind == RunKind.SMOKE and view.state is RunState.COMPLETED and view.is_ended:
-        view.planning_closed_by = _planning_closed_by(workspace, run)
-    view.next = next_for(workspace, run, view)
     return view
 
 
@@ -188,12 +205,17 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
 def _planning_closed_by(workspace: Workspace, run: Run) -> list[ClosedBy] | None:
     """Return what a smoke run's record lacks for the planning gate, where it is the one that the gate looks at."""
     with workspace.session() as session:
-        evidence = Evidence(session, workspace, run.project)
-        if not evidence.has_valid_config or evidence.smoke is None or evidence.smoke.id != run.id:
-            return None
-        if standing(evidence).phase is not Phase.PLANNING:
-            return None
-        blocking = evaluate(evidence, Phase.PLANNING).blocking
+        look = partial(_lacks, session, workspace, run)
+        return workspace.kept.answer(session, run.project, ("planning", run.id), look)
+
+
+def _lacks(session: Session, workspace: Workspace, run: Run) -> list[ClosedBy] | None:
+    evidence = Evidence(session, workspace, run.project, inspection=Look())
+    if not evidence.has_valid_config or evidence.smoke is None or evidence.smoke.id != run.id:
+        return None
+    if standing(evidence).phase is not Phase.PLANNING:
+        return None
+    blocking = evaluate(evidence, Phase.PLANNING).blocking
     return [ClosedBy(id=one.id, measured=one.measured, required=one.required) for one in blocking] or None
 
 
@@ -258,10 +280,11 @@ def _result(directory: RunDirectory) -> dict[str, Any] | None:
 
 def _add_measurements(view: RunView, directory: RunDirectory) -> None:
     store = directory.metrics()
-    names = [*SHOWN, *filter(lambda key: key.startswith("validation/"), store.keys())][:MOST_METRICS]
-    latest = {name: point.value for name in names if (point := store.last(name)) is not None}
+    with store.reading():
+        names = [*SHOWN, *filter(lambda key: key.startswith("validation/"), store.keys())][:MOST_METRICS]
+        latest = {name: point.value for name in names if (point := store.last(name)) is not None}
+        speed = store.last("throughput/samples_per_second")
     view.metrics = {name: value if value - value == 0 else str(value) for name, value in latest.items()}
-    speed = store.last("throughput/samples_per_second")
     view.samples_per_second = round(speed.value, 1) if speed else None
     view.best = best_epoch(directory)
     resolved = directory.evidence("resolved") or {}

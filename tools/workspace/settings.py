@@ -12,6 +12,7 @@ from trainwright.trainer.base.near import near
 from trainwright.trainer.canonical import digest_json
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.traces import Memory
 
 HEADER = """\
 # Trainwright's owner settings. Agents cannot change them through any tool; edit them yourself.
@@ -30,6 +31,7 @@ HEADER = """\
 """
 
 
+_READ = Memory(most=16)
 LEAST = frozenset({"gpu_utilisation_percent"})
 """Limits from below: a project may ask for more, and only the owner lets it have less."""
 
@@ -137,6 +139,10 @@ class Settings(BaseModel):
             return cls()
         if not path.exists():
             _write_defaults(path)
+        return _READ.recall(path, lambda: cls._read(path))
+
+    @classmethod
+    def _read(cls, path: Path) -> Settings:
         try:
             return cls.model_validate(
                 load_yaml(path.read_text(encoding="utf-8", errors="replace"), source="settings.yaml")

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
 from trainwright.tools.workspace.archived import copy_database, is_archived
+from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY, Kept
 from trainwright.tools.workspace.presence import locked, require_database
 from trainwright.tools.workspace.schema_version import upgrade_if_needed
 from trainwright.tools.workspace.settings import Settings
@@ -29,12 +30,8 @@ DATABASE = "workspace.sqlite"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PATIENCE_SECONDS = 8.0
 """How long a call waits for a database that another program holds: an answer comes within ten seconds."""
-BEFORE_COMMIT, AFTER_COMMIT = "before_commit", "after_commit"
-"""Keys in a session's `info`: {key: function of the workspace} to call at the end of the session, and after it."""
 READ_ONLY = "read_only"
 """Option of a connection that takes no write lock."""
-OPENED_BY = "workspace"
-"""Key in a session's `info`: its workspace."""
 
 
 class Workspace:
@@ -52,6 +49,8 @@ class Workspace:
         event.listen(self._engine, "connect", _prepare_connection)
         event.listen(self._engine, "begin", _begin_immediately)
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)
+        self.kept = Kept(self._database)
+        """What looks came to, until what they were read from differs."""
 
     @classmethod
     def open(cls, path: Path, *, patience_seconds: float | None = None) -> Workspace:
@@ -86,6 +85,7 @@ class Workspace:
 
     def close(self) -> None:
         """Let the database go."""
+        self.kept.close()
         self._engine.dispose()
         if self._copy is not None:
             self._copy.cleanup()
@@ -130,7 +130,7 @@ class Workspace:
     def snapshot(self) -> Iterator[Session]:
         """Give a session that reads the database as it is at its first query, and keeps nobody from writing."""
         engine = self._engine.execution_options(**{READ_ONLY: True})
-        with self._told(), Session(engine, expire_on_commit=False) as session:
+        with self._told(), Session(engine, expire_on_commit=False, info={OPENED_BY: self}) as session:
             yield session
 
     @contextmanager

@@ -10,16 +10,21 @@ from trainwright.trainer.canonical import digest_bytes, digest_file, digest_json
 from trainwright.trainer.system_files import files_among
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from trainwright.trainer.run.directory import RunDirectory
 
 METRICS = "metrics.sqlite"
 
 
-def run_digests(run: RunDirectory) -> dict[str, str]:
+def run_digests(run: RunDirectory, series: Callable[[], str] | None = None) -> dict[str, str]:
     """Return {relative name: digest} of everything that verdicts on the run rest on.
 
     Metrics count by their rows, not by the database file's bytes, which change when SQLite tidies up.
     Checkpoint tensors are covered by the digests in their manifests; `verify_checkpoint` compares those.
+
+    Args:
+        series: gives the digest of the metrics, where they need not be read anew.
     """
     names = ["run.json", "status.json", "events.jsonl"]
     files = [run.path / name for name in names]
@@ -27,7 +32,7 @@ def run_digests(run: RunDirectory) -> dict[str, str]:
     files += sorted(run.checkpoints.glob("*/manifest.json")) + sorted(run.checkpoints.glob("index.json"))
     digests = {str(path.relative_to(run.path)): digest_file(path) for path in files if path.is_file()}
     if (run.path / METRICS).exists():
-        digests[METRICS] = _metrics_digest(run)
+        digests[METRICS] = series() if series is not None else metrics_digest(run)
     return digests
 
 
@@ -48,6 +53,15 @@ class SeriesDigests:
             hasher.update(before + b",")
         self._series[key] = (hasher, step, text)
 
+    def add_all(self, key: str, rows: Sequence[tuple[int, float, float]]) -> None:
+        """Take many rows of a key up at once: (step, value, time), each step once and in order."""
+        self.add(key, *rows[0])
+        if len(rows) > 1:
+            texts = [f'[{step},"{value + 0.0!r}",{time!r}]' for step, value, time in rows[1:]]
+            hasher, _, before = self._series[key]
+            hasher.update(before + "".join([",", *(f"{text}," for text in texts[:-1])]).encode())
+            self._series[key] = (hasher, rows[-1][0], texts[-1].encode())
+
     def whole(self) -> str:
         """Return the digest of all rows of all keys."""
         rows = {}
@@ -58,9 +72,9 @@ class SeriesDigests:
         return digest_bytes(digest_json(rows).encode())
 
 
-def _metrics_digest(run: RunDirectory) -> str:
+def metrics_digest(run: RunDirectory) -> str:
+    """Return the digest of all that the run's metrics hold. Raises IntegrityError."""
     found = SeriesDigests()
-    for key, points in run.metrics().all_series().items():
-        for point in points:
-            found.add(key, *point)
+    for key, points in run.metrics().all_points():
+        found.add_all(key, points)
     return found.whole()

@@ -35,6 +35,7 @@ from trainwright.trainer.run.events import Event, EventWriter, read_events
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.specification import Limits, RunSpecification
 from trainwright.trainer.run.status import RunState, RunStatus
+from trainwright.trainer.traces import note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,6 +141,7 @@ class RunDirectory:
         """Return whether a worker holds the run."""
         path = self.path / "run.lock"
         if not path.exists():
+            note(path)
             return False
         with path.open("rb") as file:
             try:
@@ -200,6 +202,7 @@ class RunDirectory:
     def evidence(self, name: str) -> dict[str, Any] | None:
         """Return `artifacts/<name>.json`, or None when the worker has not written it. Raises IntegrityError."""
         if not (self.artifacts / f"{name}.json").exists():
+            note(self.artifacts / f"{name}.json")
             return None
         return self._read_json(f"artifacts/{name}.json")
 

@@ -13,13 +13,16 @@ from __future__ import annotations
 import math
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import groupby, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from trainwright.trainer.errors import IntegrityError
 from trainwright.trainer.run.digests import SeriesDigests
+from trainwright.trainer.traces import note
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS metrics (
@@ -27,6 +30,19 @@ CREATE TABLE IF NOT EXISTS metrics (
     PRIMARY KEY (key, step)
 ) WITHOUT ROWID
 """
+_NOT_FINITE = "typeof(value) <> 'real'"
+_INDEX = f"CREATE INDEX IF NOT EXISTS not_finite ON metrics (key, step) WHERE {_NOT_FINITE}"
+"""Small where all is well: a million points are not searched for what is not there. Earlier files lack it."""
+_KEYS = """
+WITH RECURSIVE found(key) AS (
+    SELECT MIN(key) FROM metrics UNION ALL
+    SELECT (SELECT MIN(key) FROM metrics WHERE key > found.key) FROM found WHERE found.key IS NOT NULL
+) SELECT key FROM found WHERE key IS NOT NULL ORDER BY key
+"""
+MANY = 50_000
+"""Rows that are read at once."""
+WIDE = 20_000
+"""Steps from which on buckets are read one by one, in the order that they lie in, and not sorted into groups."""
 _ENCODED = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -50,11 +66,13 @@ class MetricStore:
         self.path = path
         self._writer: sqlite3.Connection | None = None
         self._note, self._digests = note, SeriesDigests()
+        self._reader: sqlite3.Connection | None = None
         if writer:
             self._writer = sqlite3.connect(path, timeout=30.0, isolation_level=None)
             self._writer.execute("PRAGMA journal_mode=WAL")
             self._writer.execute("PRAGMA synchronous=NORMAL")
             self._writer.execute(_SCHEMA)
+            self._writer.execute(_INDEX)
             self._take_up()
 
     def __enter__(self) -> Self:
@@ -95,13 +113,12 @@ class MetricStore:
     def _take_up(self) -> None:
         """Take the rows that stand in the file into the digest: an earlier attempt's."""
         self._digests = SeriesDigests()
-        for key, points in self.all_series().items():
-            for point in points:
-                self._digests.add(key, *point)
+        for key, points in self.all_points():
+            self._digests.add_all(key, points)
 
     def keys(self) -> list[str]:
         """Return the recorded keys, sorted."""
-        return [str(row[0]) for row in self._read("SELECT DISTINCT key FROM metrics ORDER BY key", ())]
+        return [str(row[0]) for row in self._read(_KEYS, ())]
 
     def latest(self) -> dict[str, Point]:
         """Return the last point of every key."""
@@ -118,16 +135,27 @@ class MetricStore:
         query = "SELECT step, value, time FROM metrics WHERE key = ? AND step > ? ORDER BY step"
         return self._points(query, (key, after_step))
 
-    def all_series(self) -> dict[str, list[Point]]:
-        """Return the points of every key in order of step, read at once."""
-        found: dict[str, list[Point]] = {}
-        rows = self._read("SELECT key, step, value, time FROM metrics ORDER BY key, step", ())
+    def all_points(self) -> Iterator[tuple[str, list[tuple[int, float, float]]]]:
+        """Give the points of every key in order of step, many at a time: (key, [(step, value, time), …])."""
+        query = "SELECT key, step, value, time FROM metrics ORDER BY key, step"
+        with self.reading():
+            for rows in self._read_many(query):
+                for key, group in groupby(rows, itemgetter(0)):
+                    try:
+                        yield str(key), [_checked(row[1:]) for row in group]
+                    except (KeyError, TypeError, ValueError) as error:  # a value that MetricStore never writes
+                        raise _damaged(self.path, error) from error
+
+    def _read_many(self, query: str) -> Iterator[list[tuple[object, ...]]]:
+        if self._reader is None:
+            return
         try:
-            for row in rows:
-                found.setdefault(str(row[0]), []).append(_point(row[1:]))
-        except (KeyError, TypeError, ValueError) as error:  # a value that MetricStore never writes
-            raise _damaged(self.path, error) from error
-        return found
+            cursor = self._reader.execute(query)
+            while rows := cursor.fetchmany(MANY):
+                yield rows
+        except sqlite3.DatabaseError as error:
+            if "no such table" not in str(error):  # the worker has made the file and not yet the table
+                raise _damaged(self.path, error) from error
 
     def head(self, key: str, count: int) -> list[Point]:
         """Return the first `count` points of one key in order of step."""
@@ -146,11 +174,24 @@ class MetricStore:
 
     def non_finite(self, key: str) -> list[Point]:
         """Return the points of one key that are NaN or infinite, in order of step."""
-        query = "SELECT step, value, time FROM metrics WHERE key = ? AND typeof(value) <> 'real' ORDER BY step"
-        return self._points(query, (key,))
+        with self.reading():
+            has_index = self._read("SELECT 1 FROM sqlite_master WHERE name = 'not_finite'", ())
+            which = "INDEXED BY not_finite " if has_index else ""  # else it may look at every row all the same
+            query = f"SELECT step, value, time FROM metrics {which}WHERE key = ? AND {_NOT_FINITE} ORDER BY step"  # noqa: S608
+            return self._points(query, (key,))
 
     def buckets(self, key: str, count: int) -> list[tuple[int, float, float, float]]:
         """Return at most `count` buckets (last step, mean, lowest, highest) over the finite values of a key."""
+        ends = self._read(
+            "SELECT (SELECT MIN(step) FROM metrics WHERE key = ?1), (SELECT MAX(step) FROM metrics WHERE key = ?1)",
+            (key,),
+        )
+        try:
+            low, high = (int(end) for end in ends[0]) if ends and None not in ends[0] else (0, -1)  # type: ignore[call-overload]
+        except (TypeError, ValueError) as error:
+            raise _damaged(self.path, error) from error
+        if high - low >= WIDE:
+            return self._wide_buckets(key, count, low, high - low + 1)
         query = """
             SELECT MAX(step), AVG(value), MIN(value), MAX(value) FROM metrics,
                 (SELECT MIN(step) AS low, MAX(step) - MIN(step) + 1 AS width FROM metrics WHERE key = ?1)
@@ -160,6 +201,35 @@ class MetricStore:
             return [(int(s), float(a), float(b), float(c)) for s, a, b, c in self._read(query, (key, count))]  # type: ignore[call-overload, arg-type]
         except (TypeError, ValueError) as error:  # a step that is no number: not written by MetricStore
             raise _damaged(self.path, error) from error
+
+    def _wide_buckets(self, key: str, count: int, low: int, width: int) -> list[tuple[int, float, float, float]]:
+        query = """
+            SELECT MAX(step), AVG(value), MIN(value), MAX(value) FROM metrics
+            WHERE key = ? AND step >= ? AND step < ? AND typeof(value) = 'real'
+        """
+        starts = [low - (-number * width // count) for number in range(count + 1)]
+        with self.reading():
+            found = [self._read(query, (key, *bounds))[0] for bounds in pairwise(starts)]
+        return [(int(s), float(a), float(b), float(c)) for s, a, b, c in found if s is not None]  # type: ignore[call-overload, arg-type]
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Keep the file open over several reads. Raises IntegrityError."""
+        if self._reader is not None or not self.path.exists():
+            yield
+            return
+        try:
+            self._reader = self._opened()
+        except sqlite3.DatabaseError as error:
+            raise _damaged(self.path, error) from error
+        try:
+            yield
+        finally:
+            reader, self._reader = self._reader, None
+            reader.close()
+
+    def _opened(self) -> sqlite3.Connection:
+        return sqlite3.connect(f"{self.path.as_uri()}?{self._mode()}", uri=True, timeout=10.0)
 
     def _points(self, query: str, arguments: Sequence[object]) -> list[Point]:
         try:
@@ -172,10 +242,13 @@ class MetricStore:
         return "mode=ro" if os.access(self.path.parent, os.W_OK) else "immutable=1"
 
     def _read(self, query: str, arguments: Sequence[object]) -> list[tuple[object, ...]]:
-        if not self.path.exists():
+        if self._reader is None and not self.path.exists():
+            note(self.path)
             return []
         try:
-            with closing(sqlite3.connect(f"{self.path.as_uri()}?{self._mode()}", uri=True, timeout=10.0)) as connection:
+            if self._reader is not None:
+                return self._reader.execute(query, arguments).fetchall()
+            with closing(self._opened()) as connection:
                 return connection.execute(query, arguments).fetchall()
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
@@ -187,6 +260,13 @@ class MetricStore:
 
 def _encode(value: float) -> float | str:
     return value if math.isfinite(value) else str(float(value))
+
+
+def _checked(row: tuple[object, ...]) -> tuple[int, float, float]:
+    step, value, time = row
+    if type(value) is float and type(step) is int and type(time) is float:
+        return row  # type: ignore[return-value]
+    return _point(row)
 
 
 def _point(row: tuple[object, ...]) -> Point:

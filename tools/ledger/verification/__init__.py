@@ -17,7 +17,7 @@ from trainwright.tools.ledger.verification.carried import verify_carried
 from trainwright.tools.ledger.verification.copies import verify_copies
 from trainwright.tools.ledger.verification.diagnoses import verify_diagnoses
 from trainwright.tools.ledger.verification.files import verify_artifacts, verify_checkpoints, verify_runs
-from trainwright.tools.ledger.verification.findings import Case, Finding, Found, found
+from trainwright.tools.ledger.verification.findings import Case, Finding, Found, Tell, found
 from trainwright.tools.ledger.verification.provenance import verify_provenance
 from trainwright.tools.ledger.verification.releases import verify_releases, verify_since
 from trainwright.tools.ledger.verification.rows import (
@@ -91,13 +91,14 @@ class VerificationReport(BaseModel):
 
 
 def verify_workspace(
-    path: Path, public_key: Path | None = None, *, noted_head: str | None = None
+    path: Path, public_key: Path | None = None, *, noted_head: str | None = None, tell: Tell | None = None
 ) -> VerificationReport:
     """Compare everything with the ledger. Changes nothing, but finishes what a killed server had recorded.
 
     Args:
         public_key: file of the key with which the ledger should be signed.
         noted_head: digest with which the ledger ended at an earlier time, as an earlier report said.
+        tell: hears what is compared, and how many of how many are.
 
     Raises:
         NotFoundError: the folder is not a workspace, or there is no such key.
@@ -115,23 +116,27 @@ def verify_workspace(
                 with suppress(TrainwrightError, *UNREADABLE):  # the comparison below tells what it cannot finish
                     publish(session, project, workspace.project_folder(project))
         with workspace.snapshot() as session:  # reading every file may take minutes: nobody waits for it
-            report = _compare(session, workspace, public, noted_head)
+            report = _compare(_case(session, workspace, public, tell), noted_head)
         with workspace.session() as session:
             last = session.scalar(select(LedgerEntry.digest).order_by(LedgerEntry.sequence.desc()).limit(1))
             if report.findings and last != report.head:  # a server was at work meanwhile: look again while it waits
-                report = _compare(session, workspace, public, noted_head)
+                report = _compare(_case(session, workspace, public, tell), noted_head)
     finally:
         workspace.close()
     return report
 
 
-def _compare(
-    session: Session, workspace: Workspace, public: PublicKey | None, noted_head: str | None
-) -> VerificationReport:
+def _case(session: Session, workspace: Workspace, public: PublicKey | None, tell: Tell | None) -> Case:
     case = Case(session, workspace, public)
-    findings = found("ledger", broken_links(session) + _without(noted_head, case))
+    case.tell = tell or case.tell
+    return case
+
+
+def _compare(case: Case, noted_head: str | None) -> VerificationReport:
+    findings = found("ledger", broken_links(case.session) + _without(noted_head, case))
     checked = {"ledger_entries": len(case.entries)}
     for name, verify in PARTS.items():
+        case.tell(name.replace("_", " "), 0, 1)
         checked[name], more = _part(verify, name, case)
         findings += more
     attested, more = attestation(case)

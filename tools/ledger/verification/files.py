@@ -35,7 +35,7 @@ def verify_runs(case: Case) -> Found:
     permits = {body["run_id"]: body.get("permit", {}) for _, body in case.of("run_started") + case.of("run_resumed")}
     findings: list[Finding] = []
     sealed = 0
-    for run_id, row in rows.items():
+    for run_id, row in case.each("sealed runs", rows.items()):
         own, directory = case.project(row.project), case.workspace.run_directory(row.project, run_id)
         findings += found("database", own.run_differences(row))
         findings += found("run record", _changed_limits(directory, own.resumed.get(run_id)))
@@ -101,7 +101,7 @@ def _foreign_runs(case: Case, known: set[str]) -> list[Finding]:
 def verify_checkpoints(case: Case) -> Found:
     """Compare every checkpoint's files with its manifest."""
     count, problems = 0, []
-    for row in case.session.scalars(select(Run)):
+    for row in case.each("checkpoints", list(case.session.scalars(select(Run)))):
         directory = case.workspace.run_directory(row.project, row.id)
         try:
             count += len(list_checkpoints(directory))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
@@ -15,11 +16,16 @@ from trainwright.tools.ledger.seals import Inspection
 from trainwright.tools.workspace.tables import LedgerEntry
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.ledger.signing import PublicKey
     from trainwright.tools.workspace import Workspace
 
+T = TypeVar("T")
+Tell = Callable[[str, int, int], None]
+"""Hears what is compared, how many are, and of how many."""
 Where = Literal[
     "ledger", "JSONL", "database", "verdict", "configuration", "run record", "event log", "metrics", "checkpoint",
     "artifact", "checklist", "signature", "provenance", "release", "version",
@@ -61,6 +67,10 @@ def deleted_projects(entries: list[tuple[LedgerEntry, dict[str, Any]]]) -> set[s
     return deleted
 
 
+def _nothing(*_: object) -> None:
+    return None
+
+
 @dataclass
 class Case:
     """A workspace under verification. The ledger's entries are read once, by kind."""
@@ -70,6 +80,8 @@ class Case:
     public: PublicKey | None = None
     """The key with which the ledger should be signed."""
     inspection: Inspection = field(default_factory=Inspection)
+    tell: Tell = _nothing
+    """Hears what is compared, and how many of how many are."""
     _projects: dict[str, ProjectFacts] = field(default_factory=dict)
 
     @cached_property
@@ -94,6 +106,12 @@ class Case:
                 continue
             pairs += [(entry, body)] if isinstance(body, dict) else []
         return pairs
+
+    def each(self, what: str, items: Collection[T]) -> Iterator[T]:
+        """Give the items one after another, and tell how many are compared."""
+        for done, item in enumerate(items):
+            self.tell(what, done, len(items))
+            yield item
 
     def of(self, kind: str) -> list[tuple[LedgerEntry, dict[str, Any]]]:
         """Return the entries of a kind in order."""

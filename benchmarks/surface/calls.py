@@ -1,12 +1,7 @@
-"""What the server costs an agent: time to the first tool list, size of that list, time of a start call.
-
-Prints a table and, as its last line, one JSON object. Every figure is measured through a real client over stdio.
-"""
+"""What calls on a small workspace cost an agent: the first tool list, its size, a start call."""
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import json
 import statistics
 import sys
@@ -28,7 +23,8 @@ PROJECT = {
 }
 
 
-def _server(workspace: Path) -> StdioServerParameters:
+def server_on(workspace: Path) -> StdioServerParameters:
+    """Return how a client starts the server on a workspace."""
     arguments = ["-P", "-m", cli.__name__, "serve", "--workspace", str(workspace)]
     return StdioServerParameters(command=sys.executable, args=arguments)
 
@@ -36,7 +32,7 @@ def _server(workspace: Path) -> StdioServerParameters:
 async def first_tool_list(folder: Path) -> tuple[float, int]:
     """Return seconds from starting the server to its answered `tools/list`, and the answer's length in characters."""
     began = time.perf_counter()
-    async with Client(_server(folder / "empty")) as client:
+    async with Client(server_on(folder / "empty")) as client:
         listed = await client.list_tools()
         seconds = time.perf_counter() - began
     tools = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed.tools]
@@ -46,19 +42,20 @@ async def first_tool_list(folder: Path) -> tuple[float, int]:
 async def start_calls(folder: Path, repetitions: int) -> list[float]:
     """Return the seconds of each `start_training` call; every run is waited for before the next one starts."""
     seconds = []
-    async with Client(_server(folder / "runs")) as client:
-        await _structured(client, "create_project", PROJECT)
+    async with Client(server_on(folder / "runs")) as client:
+        await structured(client, "create_project", PROJECT)
         for _ in range(repetitions):
             began = time.perf_counter()
-            view = await _structured(client, "start_training", {"project": "bench", "kind": "smoke"})
+            view = await structured(client, "start_training", {"project": "bench", "kind": "smoke"})
             seconds.append(time.perf_counter() - began)
             while view["state"] in {"created", "starting", "running"}:
                 wait = {"run_id": view["run_id"], "wait_seconds": 50}
-                view = await _structured(client, "run_status", wait)
+                view = await structured(client, "run_status", wait)
     return seconds
 
 
-async def _structured(client: Client, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+async def structured(client: Client, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the structured content of a call. Raises SystemExit where it was refused."""
     result = await client.call_tool(tool, arguments)
     if result.is_error or result.structured_content is None:
         raise SystemExit(f"{tool}: {result.content}")
@@ -79,17 +76,3 @@ async def measure(repetitions: int) -> dict[str, float]:
         "start_call_seconds": round(statistics.median(starts), 3),
         "start_call_seconds_longest": round(max(starts), 3),
     }
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=5)
-    figures = asyncio.run(measure(parser.parse_args().repetitions))
-    for name, value in figures.items():
-        print(f"{name:32} {value}")
-    print(json.dumps(figures))
-
-
-if __name__ == "__main__":
-    main()

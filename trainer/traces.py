@@ -1,0 +1,308 @@
+"""Traces of what was read: the files that a function opened and the folders it listed, each as it was at that moment.
+
+Whatever follows from nothing else can be kept until one of them differs. A file is taken for unchanged when device,
+inode, size and both times are what they were; the inode's time of change is the kernel's, and no program sets it back.
+What was read while it may still have been written (git calls such entries racy) is not relied on.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Hashable, Iterator
+
+T = TypeVar("T")
+
+Stamp = tuple[int, ...] | None
+"""Device, inode, size (of a lock whether it is held), times of content and of inode; None where there is no file."""
+SETTLED_NS = 2_000_000_000
+PASSING = ("-shm", "-wal", "-journal", ".tmp")
+"""Ends of names that come and go in a folder without meaning: SQLite's, and those of files that are being replaced."""
+LOCK = "/run.lock"
+"""A file whose state is whether a process holds it."""
+COMPILED = (".pyc", "__pycache__")
+METRICS = "metrics.sqlite"
+MOST_VALUES = 4096
+_glance: ContextVar[dict[str | int, Any] | None] = ContextVar("glance", default=None)
+"""Stamps that were taken in the present look: each file is asked once."""
+_traces: ContextVar[tuple[Trace, ...]] = ContextVar("traces", default=())
+
+
+def _none(_: Trace) -> None:
+    return None
+
+
+class Listing(NamedTuple):
+    """A folder's stamp, and the names in it."""
+
+    stamp: Stamp
+    names: frozenset[str] | None
+
+
+class Trace:
+    """What was read."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, Stamp] = {}
+        self.folders: dict[str, Listing] = {}
+        self.parts: dict[int, Trace] = {}
+        """Traces of what was kept, and taken from memory."""
+        self.marks: set[str] = set()
+        """What else counts, by names of whoever keeps it."""
+        self.is_fleeting = False
+        """Whether it follows from something that leaves no stamp: a lock, a process, the clock."""
+        self.began_ns = time.time_ns()
+
+    def file(self, path: str) -> None:
+        """Take up a file, and the folder that it stands in."""
+        if path not in self.files:
+            self.files[path] = stamp_of(path)
+            self.folder(os.path.dirname(path))  # noqa: PTH120 - for every file that is opened
+
+    def folder(self, path: str) -> None:
+        """Take up a folder by the names in it."""
+        if path not in self.folders:
+            self.folders[path] = Listing(stamp_of(path), names_in(path))
+
+    def join(self, other: Trace) -> None:
+        """Take up all that another trace holds."""
+        self.parts[id(other)] = other
+        self.marks |= other.marks
+        self.is_fleeting = self.is_fleeting or other.is_fleeting
+
+    def forget_files(self) -> None:
+        """Go by nothing but the marks."""
+        self.files, self.folders, self.parts = {}, {}, {}
+
+    def keep_folders(self, folders: Collection[str]) -> None:
+        """Go by nothing but the names in these folders."""
+        kept = {path: listing for path, listing in self.folders.items() if path in folders}
+        self.forget_files()
+        self.folders = kept
+
+    def leave_out(self, folder: str) -> None:
+        """Go no more by what stands below a folder."""
+        self.files = {path: stamp for path, stamp in self.files.items() if not path.startswith(folder)}
+        self.folders = {path: listing for path, listing in self.folders.items() if not path.startswith(folder)}
+        self.parts = {key: part for key, part in self.parts.items() if not part.lies_below(folder)}
+
+    def lies_below(self, folder: str) -> bool:
+        """Return whether it follows from files, and all of them stand below a folder."""
+        paths = [*self.files, *self.folders]
+        return bool(paths) and all(path.startswith(folder) for path in paths)
+
+    def is_settled(self) -> bool:
+        """Return whether all of it had stood still before it was read."""
+        stamps = [*self.files.values(), *(listing.stamp for listing in self.folders.values())]
+        newest = max((max(stamp[3:]) for stamp in stamps if stamp is not None), default=0)
+        return not self.is_fleeting and newest < self.began_ns - SETTLED_NS and self._parts_are_settled()
+
+    def _parts_are_settled(self) -> bool:
+        return all(part.is_settled() for part in self.parts.values())
+
+    def holds(self, seen: dict[str | int, Any]) -> bool:
+        """Return whether everything is as it was.
+
+        Args:
+            seen: stamps, and verdicts on traces, of this very look: shared by the traces that it asks.
+        """
+        if id(self) not in seen:
+            seen[id(self)] = self._holds(seen)
+        return bool(seen[id(self)])
+
+    def _holds(self, seen: dict[str | int, Any]) -> bool:
+        for path, stamp in self.files.items():
+            if path not in seen:
+                seen[path] = stamp_of(path)
+            if seen[path] != stamp:
+                return False
+        folders = all(self._holds_folder(path, listing, seen) for path, listing in self.folders.items())
+        return folders and all(part.holds(seen) for part in self.parts.values())
+
+    def _holds_folder(self, path: str, listing: Listing, seen: dict[str | int, Any]) -> bool:
+        if path not in seen:
+            seen[path] = stamp_of(path)
+        if seen[path] == listing.stamp:
+            return True
+        if names_in(path) != listing.names:
+            return False
+        if seen[path] is not None and max(seen[path][3:]) < time.time_ns() - SETTLED_NS:
+            self.folders[path] = Listing(seen[path], listing.names)
+        return True
+
+
+def stamp_of(path: str) -> Stamp:
+    """Return the stamp of a file or folder; SQLite's log counts as absent while it is empty."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - thousands of them for one look
+    except (OSError, ValueError):
+        return None
+    if not found.st_size and path.endswith("-wal"):
+        return None
+    size = found.st_size if not path.endswith(LOCK) else int(_is_held(path))
+    return (found.st_dev, found.st_ino, size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _is_held(path: str) -> bool:
+    """Return whether a process holds the lock that the file is."""
+    token = _traces.set(())
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        _traces.reset(token)
+    return False
+
+
+def names_in(path: str) -> frozenset[str] | None:
+    """Return the names of what stands in a folder, without those that come and go; None where there is none."""
+    token = _traces.set(())
+    try:
+        return frozenset(name for name in os.listdir(path) if not name.endswith(PASSING))  # noqa: PTH208
+    except OSError:
+        return None
+    finally:
+        _traces.reset(token)
+
+
+@contextmanager
+def traced() -> Iterator[Trace]:
+    """Trace what is read within; the traces around it hold this one as a part."""
+    _listen()
+    trace, outer = Trace(), _traces.get()
+    token = _traces.set((trace,))
+    try:
+        yield trace
+    finally:
+        _traces.reset(token)
+        for one in outer:
+            one.join(trace)
+
+
+def note(path: str | os.PathLike[str]) -> None:
+    """Tell the trace of a file that counts and is not opened: its digest is remembered, only its size is asked for."""
+    for trace in _traces.get():
+        trace.file(os.fspath(path))
+
+
+def note_fleeting() -> None:
+    """Tell the trace that what is made follows from something that leaves no stamp."""
+    for trace in _traces.get():
+        trace.is_fleeting = True
+
+
+def note_mark(name: str) -> None:
+    """Tell the trace of something else that counts."""
+    for trace in _traces.get():
+        trace.marks.add(name)
+
+
+class Memory:
+    """Values that follow from what is read, each kept with its trace."""
+
+    def __init__(self, most: int = MOST_VALUES) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._kept: dict[Hashable, tuple[Hashable, Trace, Any]] = {}
+
+    def recall(
+        self, key: Hashable, make: Callable[[], T], *,
+        state: Callable[[Trace], Hashable] = _none, trim: Callable[[Trace], None] = _none,
+    ) -> T:  # fmt: skip
+        """Return what was made before where all that it was read from is as it was; else make it.
+
+        Args:
+            state: gives what else must be as it was, for a trace.
+            trim: takes out of the trace what is not gone by.
+        """
+        with one_glance() as seen:
+            found = self._kept.get(key)
+            if found is not None and found[0] == state(found[1]) and found[1].holds(seen):
+                for outer in _traces.get():
+                    outer.join(found[1])
+                return found[2]  # type: ignore[no-any-return]
+            with traced() as trace:
+                value = make()
+        if trace.is_settled():
+            trim(trace)
+            self._keep(key, (state(trace), trace, value))
+        return value
+
+    def _keep(self, key: Hashable, kept: tuple[Hashable, Trace, Any]) -> None:
+        with self._lock:
+            self._kept.pop(key, None)
+            self._kept[key] = kept
+            while len(self._kept) > self._most:
+                del self._kept[next(iter(self._kept))]
+
+
+@contextmanager
+def one_glance() -> Iterator[dict[str | int, Any]]:
+    """Ask no file twice within; give the stamps of the look that is under way, or of one that begins here."""
+    if (seen := _glance.get()) is not None:
+        yield seen
+        return
+    token = _glance.set(seen := {})
+    try:
+        yield seen
+    finally:
+        _glance.reset(token)
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    """Hear of every file that this process opens to read, and every folder that it lists (PEP 578)."""
+    if event not in _HEARD or not (traces := _traces.get()):
+        return
+    path = arguments[0]
+    if event == "open" and len(arguments) > 2 and (arguments[2] or 0) & os.O_ACCMODE != os.O_RDONLY:
+        return
+    if event == "sqlite3.connect":
+        path = _database(path)
+    if isinstance(path, int) or path is None:
+        return
+    text = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links are followed by the stamp
+    if text.endswith(COMPILED):
+        return
+    for trace in traces:
+        _take(trace, event, text)
+
+
+def _take(trace: Trace, event: str, path: str) -> None:
+    if path.startswith("/proc/"):
+        trace.is_fleeting = True
+    elif event == "open":
+        trace.file(path)
+    elif event != "sqlite3.connect":
+        trace.folder(path)
+    elif path.endswith(f"/{METRICS}"):  # whoever keeps another database's content knows by itself when it changes
+        for name in (path, f"{path}-wal"):
+            trace.files.setdefault(name, stamp_of(name))
+
+
+def _database(name: Any) -> str:
+    """Return the path of a database that is named as a path or as a URI."""
+    text = os.fsdecode(name)
+    return unquote(text.removeprefix("file://").partition("?")[0]) if text.startswith("file://") else text
+
+
+_HEARD = frozenset({"open", "os.listdir", "os.scandir", "sqlite3.connect"})
+
+
+@cache
+def _listen() -> None:
+    """Begin to hear: in a process that keeps something, and not in one that trains."""
+    sys.addaudithook(_hear)
