@@ -42,7 +42,9 @@ def divergence(  # noqa: PLR0917 - all that is known of one step
 
 def lower_rate(session: Session) -> dict[str, Any]:
     """Return a tenth of the learning rate as `changes`; nothing where only the user's code knows it."""
-    found = rate_of(session.config.optimizer) if session.objective is not None else None
+    if session.rule.is_users:
+        return {}
+    found = rate_of(session.config.optimizer)
     return {"changes": {found[0]: float(f"{found[1] / 10:.3g}")}} if found is not None else {}
 
 

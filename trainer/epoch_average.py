@@ -10,24 +10,24 @@ from torch import nn
 from torch.optim.swa_utils import update_bn
 
 from trainwright.trainer.assembly.untouched import untouched
+from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.objectives import Objective
 from trainwright.trainer.reproducibility import seeding
-from trainwright.trainer.session import Session, to_device
+from trainwright.trainer.session import Session
 
 
 def average_epoch(session: Session) -> None:
-    """Tell the averaging, if there is one, that the present epoch is over.
+    """Let the observers of the weights follow the end of the present epoch.
 
     The mean of several weights never ran on data, so its batch statistics come from one pass over the training data
     (Izmailov et al. 2018, section 3.2), keyed to the epoch: training itself notices nothing of it.
     """
-    averaging = session.averaging
-    if averaging is None or not averaging.after_epoch(session.progress.epoch + 1):
-        return
-    with untouched(session), averaging.applied():
-        seeding.seed_sample(session.config.seed, session.progress.epoch)
-        update_bn(_batches(session), _Pass(session))
-        averaging.take_buffers()
+    for observer in session.weight_observers:
+        if observer.after_epoch(session.progress.epoch + 1):
+            with untouched(session), observer.judged():
+                seeding.seed_sample(session.config.seed, session.progress.epoch)
+                update_bn(_batches(session), _Pass(session))
+                observer.take_buffers()
 
 
 class _Pass(nn.Module):
@@ -43,12 +43,8 @@ class _Pass(nn.Module):
 
 
 def _plain_objective(session: Session) -> Objective:
-    own = session.work.validation_step is not None and session.objective is not None
-    objective = session.objective if own else session.validation_objective
-    if own and session.parallel is not None:
-        objective = session.parallel.objective
-    assert objective is not None  # noqa: S101 - both branches give one
-    return objective
+    is_own = session.work.validation_step is not None and not session.rule.is_users
+    return session.objective if is_own else session.validation_objective
 
 
 def _batches(session: Session) -> Iterator[tuple[Any]]:

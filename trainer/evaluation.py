@@ -7,9 +7,10 @@ from dataclasses import replace
 import torch
 
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.metrics import evaluate, evaluate_loss
 from trainwright.trainer.reproducibility import seeding
-from trainwright.trainer.session import Session, to_device
+from trainwright.trainer.session import Session
 from trainwright.trainer.totals import EpochTotals
 
 
@@ -37,20 +38,18 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
             with session.autocast():
                 outcome = objective(session.model, moved)
             if not loader.is_spare(number):
-                totals.add(outcome, objective.count(moved), gather=session.work.gathers)
+                totals.add(outcome, objective.count(moved), gather=session.gathers)
         every = loader if loader.share is None else replace(loader, share=None)
         added = {name: value for each in session.own.measures for name, value in each(session, every).items()}
     session.model.train()
     session.context.training = True
-    return values_of(session, totals, loader) | (added if session.parallel is None else session.parallel.agreed(added))
+    return values_of(session, totals, loader) | session.strategy.agreed(added)
 
 
 def values_of(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[str, float]:
     """Return the mean loss and the metrics of what an epoch gathered, over all processes where there are several."""
-    if session.parallel is None:
-        return {"loss": totals.loss, **measure(session, totals, loader)}
-    merged = session.parallel.merged(totals)
-    return session.parallel.agreed({"loss": merged.loss, **measure(session, merged, loader)})
+    merged = session.strategy.merged(totals)
+    return session.strategy.agreed({"loss": merged.loss, **measure(session, merged, loader)})
 
 
 def measure(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[str, float]:
@@ -58,7 +57,7 @@ def measure(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[
     metrics = session.work.metrics
     values = evaluate_loss(metrics, totals.loss, loader.samples) if metrics else {}
     gathered = totals.gathered()
-    if gathered is None or not session.work.gathers:
+    if gathered is None or not session.gathers:
         return values
     with seeding.preserved():
         return values | evaluate(metrics, *gathered, task=session.work.task)

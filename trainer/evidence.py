@@ -25,6 +25,15 @@ from trainwright.trainer.user_code.entries import PRIVATE
 from trainwright.trainer.user_code.whose import own_name
 
 _OF_SEVERAL = tuple(f"distributed.{key}" for key in ("strategy", "deepspeed", "backend", "batch_norm", "restarts"))
+_OF_UPDATES = (
+    "training.clip_norm",
+    "training.clip_value",
+    "schedule",
+    "optimizer",
+    "weight_averaging.learning_rate_factor",
+    "weight_averaging.anneal_epochs",
+)
+"""Of the engine's own updates: a train_step of the user's knows nothing of them."""
 _KEEP_DATA = "Data must not depend on context.seed, which differs between runs: draw it from context.data_seed. "
 
 
@@ -79,7 +88,7 @@ def _deepspeed(session: Session) -> dict[str, Any]:
 def _objective_of(session: Session) -> str:
     """Return the name of what was minimised: the configuration's, or the form in which the user's code does it."""
     name = session.config.objective.name
-    own = "train_step" if session.objective is None else "step" if session.work.step else name
+    own = "train_step" if session.rule.is_users else "step" if session.work.step else name
     return own if name == "supervised" else name
 
 
@@ -123,21 +132,16 @@ def keys_without_effect(config: TrainingConfig, session: Session) -> list[str]:
         "loader.num_workers": session.train_loader.is_stream and config.loader.num_workers > 1,  # one reads ahead
         "loader.prefetch_factor": config.loader.num_workers == 0,
         "loader.persistent_workers": config.loader.num_workers == 0,
-        "training.initial_loss_scale": session.scaler is None,
-        "training.loss_scale_growth_steps": session.scaler is None,
+        "training.initial_loss_scale": config.training.precision != "fp16",
+        "training.loss_scale_growth_steps": config.training.precision != "fp16",
         "training.channels_last": all(parameter.dim() != 4 for parameter in session.model.parameters()),
-        "training.compile": work.returns == "compute_loss" and session.objective is not None,
-        "training.clip_norm": session.objective is None,
-        "training.clip_value": session.objective is None,
-        "schedule": session.objective is None,
-        "optimizer": session.objective is None,
+        "training.compile": work.returns == "compute_loss" and not session.rule.is_users,
         "curriculum.stages": config.curriculum is not None and config.curriculum.pacing != "step",
         "curriculum.full_after_fraction": getattr(config.curriculum, "full_after_epochs", None) is not None,
         "progressive_resizing.full_after_fraction": getattr(config.progressive_resizing, "full_after_epochs", None)
         is not None,
         "weight_averaging.after_fraction": getattr(config.weight_averaging, "after_epochs", None) is not None,
-        "weight_averaging.learning_rate_factor": session.objective is None,
-        "weight_averaging.anneal_epochs": session.objective is None,
+        **dict.fromkeys(_OF_UPDATES, session.rule.is_users),
         **_ignored_of_objective(config),
         **dict.fromkeys(_OF_SEVERAL, config.distributed.processes == 1),
         "loss": work.step is not None or work.train_step is not None or work.returns not in {"output", None},
@@ -214,7 +218,7 @@ def summary_evidence(session: Session, reason: str, sampler: SystemSampler) -> d
             "checkpoint": best.checkpoint,
         },
         "weights_digest": weights_digest(session.weights()),
-        "skipped_updates": session.scaler.skipped_updates if session.scaler is not None else 0,
+        "skipped_updates": session.scaler.skipped_updates,
         "non_finite_steps": 0,  # a non-finite step ends a run as failed, without a summary
         "peak_memory_bytes": peak_memory_bytes(session.device),
         "cpu_percent_mean": sampler.mean("cpu_percent"),

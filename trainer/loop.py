@@ -7,10 +7,8 @@ import time
 from trainwright.trainer.epoch_average import average_epoch
 from trainwright.trainer.evaluation import LeftError, evaluate_split, values_of
 from trainwright.trainer.observers.observer import EpochResult, Observers
-from trainwright.trainer.optimization.averaging import settle
 from trainwright.trainer.session import Session
 from trainwright.trainer.stepping import take_step
-from trainwright.trainer.totals import EpochTotals
 
 
 def train(session: Session, observers: Observers) -> str:
@@ -24,7 +22,8 @@ def train(session: Session, observers: Observers) -> str:
     observers.start(session)
     while progress.stop_reason is None and not session.stop.asked:
         started = time.perf_counter()
-        session.freezing.apply(session.model, progress.epoch)
+        for observer in session.weight_observers:
+            observer.before_epoch(progress.epoch)
         for group in session.groups():
             result = take_step(session, group)
             observers.step(session, result)
@@ -33,9 +32,8 @@ def train(session: Session, observers: Observers) -> str:
             _end_epoch(session, observers, seconds=time.perf_counter() - started)
     reason = progress.stop_reason or session.stop.reason
     observers.stop(session, reason)
-    settle(session.optimizers.values())
-    if session.averaging is not None:
-        session.averaging.settle()
+    for observer in session.weight_observers:
+        observer.settle()
     return reason
 
 
@@ -54,7 +52,8 @@ def _end_epoch(session: Session, observers: Observers, seconds: float) -> None:
         except LeftError:  # the position stays before it: a resumed run begins by validating
             return
     if progress.batch == len(session.train_loader):  # not when the bound fell into the epoch
-        progress.epoch, progress.batch, session.totals = number, 0, EpochTotals()
+        progress.epoch, progress.batch = number, 0
+        session.totals.reset()
     session.context.epoch = progress.epoch
     if is_last:
         progress.stop_reason = "max_steps" if progress.epoch < training.epochs else "completed"

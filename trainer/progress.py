@@ -40,12 +40,11 @@ class Progress:
     periodic: list[str] = field(default_factory=list)
     """Names of the periodic checkpoints."""
 
-    def as_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Progress:
-        """Take up a saved position."""
-        best = values.get("best")
-        return cls(**{**values, "best": Best(**best) if best else None})
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Resume from a saved position."""
+        best = state.get("best")
+        vars(self).update({**state, "best": Best(**best) if best else None})

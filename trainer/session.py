@@ -3,41 +3,69 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from trainwright.trainer.acceleration.memory_format import match_layout
-from trainwright.trainer.acceleration.precision import LossScaler, autocast
-from trainwright.trainer.checkpoints.hidden import hidden_buffers, restore_hidden_buffers
+from trainwright.trainer.acceleration.precision import Scaling, autocast
 from trainwright.trainer.checkpoints.packing import pack, unpack
 from trainwright.trainer.checkpoints.read import LoadedCheckpoint
-from trainwright.trainer.checkpoints.user_state import Kinds, load_into, require_resumable
+from trainwright.trainer.checkpoints.user_state import Kinds, require_resumable
+from trainwright.trainer.components import (
+    CarriedState,
+    Generators,
+    HiddenBuffers,
+    LeftGradients,
+    OptimizerStates,
+    Stateful,
+)
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.errors import IntegrityError
 from trainwright.trainer.objectives import Objective
 from trainwright.trainer.objectives.own import Own
 from trainwright.trainer.objectives.work import Work
-from trainwright.trainer.optimization.averaging import averaged_weights, restore_training_points, training_points
-from trainwright.trainer.optimization.freezing import Freezing
 from trainwright.trainer.optimization.schedules import Schedule
 from trainwright.trainer.optimization.update import Update
-from trainwright.trainer.optimization.weight_averaging import WeightAveraging
+from trainwright.trainer.optimization.weight_observer import WeightObserver
 from trainwright.trainer.progress import Progress
-from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.run import RunDirectory, RunSpecification
+from trainwright.trainer.strategy import Strategy
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.totals import EpochTotals
 from trainwright.trainer.user_code.context import Context
 
-if TYPE_CHECKING:
-    from trainwright.trainer.distributed.parallel import Parallel
-    from trainwright.trainer.distributed.zero import Zero
+JUDGED = ("objective",)
+"""Components that are saved, like the model, as the weights that are judged."""
+DEPLOYED = ("objective", "model", "hidden_buffers")
+"""Components that a model needs to be measured and exported."""
+
+
+class UpdateRule(Protocol):
+    """How an update is made from its micro-batches: by the engine's objective, or by the user's own code.
+
+    Attributes:
+        is_users: whether the user's train_step makes it: the engine then sets no rates and computes no losses.
+    """
+
+    is_users: bool
+
+    def set_rates(self, session: Session) -> None:
+        """Set the rates (and momenta) of the next step, where they are the engine's to set."""
+        ...
+
+    def __call__(self, session: Session, group: list[Any]) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
+        """Make the update; return loss, gradient norm (None where it could not be measured) and the step's values.
+
+        Raises:
+            DivergenceError: the loss or the gradient is not finite.
+        """
+        ...
 
 
 @dataclass
@@ -51,20 +79,21 @@ class Session:
     context: Context
     device: torch.device
     model: nn.Module
-    objective: Objective | None
-    """None when the user's train_step does the updates."""
+    objective: Objective
+    """What is minimised; a NoObjective when the user's train_step does the updates."""
     validation_objective: Objective
     """What measures validation and test: the objective, or the user's validation_step."""
     optimizers: dict[str, Optimizer]
+    rule: UpdateRule
     update: Update
-    """How they are stepped."""
+    """How the optimizers are stepped."""
     parameters: list[nn.Parameter]
     """Everything that the optimizers update."""
     base_rates: dict[str, list[float]]
     """Peak learning rate of each optimizer's groups."""
     schedule: Schedule
-    freezing: Freezing
-    averaging: WeightAveraging | None
+    weight_observers: Sequence[WeightObserver]
+    """Freezing and averages of the weights, in the order in which they are resumed."""
     own: Own
     """What the objective has beside the model."""
     train_loader: BatchLoader
@@ -78,12 +107,33 @@ class Session:
     """Stop after this many optimizer steps: the smaller of the configuration's and the specification's."""
     progress: Progress = field(default_factory=Progress)
     totals: EpochTotals = field(default_factory=EpochTotals)
-    scaler: LossScaler | None = None
-    """Of fp16 alone."""
-    parallel: Parallel | None = None
-    """The other processes of the run, where there are any."""
+    scaler: Scaling = field(default_factory=Scaling)
+    strategy: Strategy = field(default_factory=Strategy)
+    """How the run is shared among processes."""
     non_finite: Tensor | None = None
     """On CUDA a flag on the device that holds back every update after a non-finite one."""
+    gathers: bool = field(init=False)
+    """Whether outputs and targets are kept for metrics."""
+    components: dict[str, Stateful] = field(init=False)
+    """Whatever the next step depends on, by name, in the order in which a resumed run loads it."""
+
+    def __post_init__(self) -> None:
+        """Register the components. A checkpoint holds these, and a resumed run has nothing else from it."""
+        self.gathers = self.work.gathers
+        self.components = {
+            "objective": self.own,
+            "model": self.model,
+            "hidden_buffers": HiddenBuffers(self.model),
+            "optimizers": OptimizerStates(self.optimizers, self.config.training.channels_last),
+            "scaler": self.scaler,
+            **{observer.state_name: observer for observer in self.weight_observers if observer.state_name is not None},
+            **({"gradients": LeftGradients(self.model)} if self.rule.is_users else {}),
+            "schedule": self.schedule,
+            "context": CarriedState(self.context.state, self.built_state),
+            "progress": self.progress,
+            "totals": self.totals,
+            "generators": Generators(),
+        }
 
     @property
     def total_steps(self) -> int:
@@ -96,18 +146,14 @@ class Session:
         return self.step_bound is not None and self.progress.step >= self.step_bound
 
     @property
-    def zero(self) -> Zero | None:
-        """DeepSpeed's engine, where it makes the updates."""
-        return None if self.parallel is None else self.parallel.zero
-
-    @property
     def may_leave_validation(self) -> bool:
         """Whether a stop was asked for, and a run that is taken up before this validation would train the same.
 
-        Several processes must agree, an average has moved already, and the user's code may have kept something.
+        An average has moved already, and the user's code may have kept something. Several processes agree on a stop
+        at a step alone, so that none is asked to leave a validation.
         """
-        alone = self.parallel is None and self.averaging is None and not self.context.state
-        return alone and self.stop.asked
+        moved = any(observer.moves_at_epoch_end for observer in self.weight_observers)
+        return not moved and not self.context.state and self.stop.asked
 
     def saves_at(self, step: int) -> bool:
         """Whether a checkpoint is due after this step, within an epoch; at its end the epoch's own is."""
@@ -121,7 +167,9 @@ class Session:
     @contextmanager
     def judged_weights(self) -> Iterator[None]:
         """Hold the weights that are judged and exported in the model inside the context: averages, where there are."""
-        with averaged_weights(self.optimizers.values()), self.averaging.applied() if self.averaging else nullcontext():
+        with ExitStack() as judged:
+            for observer in self.weight_observers:
+                judged.enter_context(observer.judged())
             yield
 
     def groups(self) -> Iterator[list[Any]]:
@@ -141,16 +189,7 @@ class Session:
 
     def weights(self) -> dict[str, Any]:
         """Return the state of the model, its tensors whole. Several processes must call it together."""
-        return self._whole(self.model.state_dict())  # type: ignore[no-any-return]
-
-    def _gradients_left(self) -> dict[str, Tensor]:
-        """Return the gradients that the user's train_step left for its next call; the engine's own steps leave none."""
-        if self.objective is not None:
-            return {}
-        return {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
-
-    def _whole(self, value: Any) -> Any:
-        return value if self.parallel is None else self.parallel.whole(value)
+        return self.strategy.whole(self.model.state_dict())  # type: ignore[no-any-return]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
         """Return the model's tensors, the rest of the state as JSON types, and the tensors that it refers to.
@@ -161,81 +200,48 @@ class Session:
         self.require_resumable()
         tensors: dict[str, Tensor] = {}
         with self.judged_weights():
-            own = self.weights()
-            hidden = {name: value.clone() for name, value in hidden_buffers(self.model).items()}
-            beside = pack(self.own.state(), "objective", tensors)
+            weights = self.weights()
+            packed = self._packed(JUDGED, tensors)
             model = {
                 name: value.detach().cpu().contiguous().clone()
-                for name, value in own.items()
+                for name, value in weights.items()
                 if isinstance(value, Tensor)
             }
-        tree = {
-            "progress": self.progress.as_dict(),
-            "optimizers": {name: self._whole(optimizer.state_dict()) for name, optimizer in self.optimizers.items()},
-            "generators": seeding.capture(),
-            "context": self.context.state,
-            "totals": self.totals.as_dict(),
-            "model_extra": {name: value for name, value in own.items() if not isinstance(value, Tensor)},
-            "hidden_buffers": hidden,
-            "gradients": self._gradients_left(),
-            "training_points": training_points(self.optimizers),
-            "averaging": self.averaging.state_dict() if self.averaging is not None else None,
-            "schedule": self.schedule.state_dict(),
-            "scaler": self.scaler.state_dict() if self.scaler is not None else None,
-            "config": self.config.model_dump(mode="json"),
-        }
-        packed = {name: pack(value, name, tensors) for name, value in tree.items()}
-        packed["objective"] = beside
-        if self.parallel is not None:
-            self.parallel.add_own_states(packed, tensors, tree)
+        extra = {name: value for name, value in weights.items() if not isinstance(value, Tensor)}
+        packed |= self._packed([name for name in self.components if name not in {"model", *JUDGED}], tensors)
+        packed |= {"model_extra": pack(extra, "model_extra", tensors), "config": self.config.model_dump(mode="json")}
+        self.strategy.add_own_states(packed, tensors, self.components)
         return model, packed, tensors
+
+    def _packed(self, names: Iterable[str], tensors: dict[str, Tensor]) -> dict[str, Any]:
+        whole = {name: self.strategy.whole(self.components[name].state_dict()) for name in names}
+        return {name: pack(value, name, tensors) for name, value in whole.items()}
 
     def require_resumable(self) -> None:
         """Raise UserCodeError when context.state holds what a resumed run could not take up."""
         require_resumable(self.context.state, self.built_state)
 
     def load(self, checkpoint: LoadedCheckpoint) -> None:
-        """Take up the state of a checkpoint, generators last: nothing may draw between this and the next fetch."""
-        state = {name: unpack(value, checkpoint.tensors, self.device) for name, value in checkpoint.state.items()}
-        if self.parallel is not None:
-            state = self.parallel.own_state(state)
-        self.own.load(state["objective"])
-        model, optimizers = {**checkpoint.model, **state["model_extra"]}, state["optimizers"]
-        if self.parallel is not None:
-            model, optimizers = self.parallel.divided(model, optimizers)
-        self.model.load_state_dict(model)
-        restore_hidden_buffers(self.model, state["hidden_buffers"])
-        for name, optimizer in self.optimizers.items():
-            optimizer.load_state_dict(optimizers[name])
-        if self.config.training.channels_last:
-            match_layout(self.optimizers.values())
-        if self.scaler is not None:
-            self.scaler.load_state_dict(state["scaler"])
-        restore_training_points(self.optimizers, state["training_points"])
-        if self.averaging is not None:
-            self.averaging.load_state_dict(state["averaging"])
-        for name, parameter in self.model.named_parameters():
-            parameter.grad = state["gradients"].get(name)
-        if self.zero is not None:
-            self.zero.follow_weights()
-        self.schedule.load_state_dict(state["schedule"])
-        load_into(self.context.state, state["context"])
-        self.progress = Progress.from_dict(state["progress"])
-        self.totals = EpochTotals.from_dict(state["totals"])
+        """Resume from a checkpoint, generators last: nothing may draw between this and the next fetch.
+
+        Raises:
+            IntegrityError: the checkpoint lacks the state of a component, or is of another number of processes.
+        """
+        self.load_components(checkpoint, self.components)
+        self.strategy.follow_weights()
         self.context.epoch, self.context.step = self.progress.epoch, self.progress.step
-        seeding.restore(state["generators"])
 
-
-def to_device(batch: Any, device: torch.device) -> Any:
-    """Return the batch with its tensors on the device; objects with a `.to` of their own are moved by it."""
-    if device.type == "cpu":
-        return batch
-    if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, Mapping) and not hasattr(batch, "to"):
-        return {name: to_device(value, device) for name, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(to_device(value, device) for value in batch))
-    if isinstance(batch, tuple | list):
-        return type(batch)(to_device(value, device) for value in batch)
-    return batch.to(device) if hasattr(batch, "to") else batch
+    def load_components(self, checkpoint: LoadedCheckpoint, names: Iterable[str]) -> None:
+        """Load some components of a checkpoint, in the order of `names`. Raises IntegrityError where one is missing."""
+        wanted = {*names, "model_extra", "ranks"} - {"model"}
+        saved = {name: value for name, value in checkpoint.state.items() if name in wanted}
+        state = {name: unpack(value, checkpoint.tensors, self.device) for name, value in saved.items()}
+        state["model"] = {**checkpoint.model, **state.get("model_extra", {})}
+        state = self.strategy.part(state)
+        for name in names:
+            if name not in state:
+                raise IntegrityError(
+                    f"Checkpoint {checkpoint.name} holds no state of `{name}`, on which the next step depends.",
+                    remedy="Resume from another checkpoint, or start a new run: start_training(project, kind).",
+                )
+            self.components[name].load_state_dict(state[name])

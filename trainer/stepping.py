@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from trainwright.trainer.acceleration.norms import clip_to, total_norm
+from trainwright.trainer.acceleration.norms import total_norm
+from trainwright.trainer.data.tensors import batch_size, to_device
 from trainwright.trainer.divergence import divergence
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.errors import ConfigurationError, DivergenceError
 from trainwright.trainer.metrics import require_unmeasured
-from trainwright.trainer.objectives.custom import batch_size
-from trainwright.trainer.session import Session, to_device
+from trainwright.trainer.session import Session
 from trainwright.trainer.totals import EpochTotals
 
 
@@ -45,17 +45,13 @@ def take_step(session: Session, group: list[Any]) -> StepResult:
             looking would stall the device, the update is held back on the device and the recorder raises later.
         ConfigurationError: the user's step returned a number under a name of the engine's.
     """
-    progress = session.progress
-    rate = _set_rates(session)
-    samples = sum(batch_size(batch) for batch in group)
-    step = _own_step if session.objective is None else standard_step
-    loss, norm, values = step(session, group)
-    if session.scaler is not None:
-        assert norm is not None  # noqa: S101 - a train_step has no scaler
-        values = {**values, **session.scaler.update(norm)}
-    samples = samples if session.parallel is None else session.parallel.samples
-    if session.averaging is not None:
-        session.averaging.after_step()
+    progress, own = session.progress, sum(batch_size(batch) for batch in group)
+    session.rule.set_rates(session)
+    rate = _highest_rate(session)
+    loss, norm, values = session.rule(session, group)
+    for observer in session.weight_observers:
+        observer.after_step()
+    samples = session.strategy.samples(own)
     result = StepResult(
         progress.step + 1, progress.epoch, progress.batch, len(group), loss, norm, rate, samples, values
     )
@@ -66,43 +62,84 @@ def take_step(session: Session, group: list[Any]) -> StepResult:
     return result
 
 
-def standard_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """Update from the micro-batches by the session's objective; return loss, gradient norm and the step's values."""
-    session.update.begin()
-    loss, values = _measure(session, group, session.totals)
-    if session.scaler is not None:
+class Standard:
+    """Updates by the session's objective and optimizers, at the schedule's rates."""
+
+    is_users = False
+
+    def set_rates(self, session: Session) -> None:
+        """Set the schedule's rate (and momentum) of the next step in every group."""
+        step, schedule = session.progress.step, session.schedule
+        factor, momentum = schedule.factor(step), schedule.momentum(step)
+        for name, optimizer in session.optimizers.items():
+            for group, rate in zip(optimizer.param_groups, session.base_rates[name], strict=True):
+                group["lr"] = rate * factor
+                if momentum is not None:
+                    _set_momentum(group, momentum)
+
+    def __call__(self, session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        """Measure, clip and update; a gradient that overflowed under a scaled loss is left out."""
+        session.update.begin()
+        loss, values = _measure(session, group, session.totals)
         session.scaler.unscale(session.optimizers.values())
-    norm, applied = _clip(session)
-    if _may_update(session, loss, norm, len(group)):
-        _update(session, group, loss)
-    _clear_gradients(session)
-    return loss, norm, values if applied is None else {**values, "applied_gradient_norm": applied}
+        norm, applied = session.strategy.clip(session.parameters, session.config.training)
+        if _may_update(session, loss, norm, len(group)):
+            session.update.apply(loss, lambda: _measure_again(session, group))
+        _clear_gradients(session)
+        return loss, norm, {**values, **applied, **session.scaler.update(norm)}
+
+
+@dataclass(frozen=True)
+class UserTrainStep:
+    """Updates by the user's train_step, whose optimizers keep their own rates."""
+
+    function: Callable[..., Any]
+    is_users = True
+
+    def set_rates(self, session: Session) -> None:
+        """Leave the rates alone."""
+
+    def __call__(self, session: Session, group: list[Any]) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
+        """Call it with each micro-batch; a non-finite loss ends the run before anything is saved."""
+        values: dict[str, Any] = {}
+        losses = []
+        for batch in group:
+            moved = to_device(batch, session.device)
+            with session.autocast():
+                given = self.function(session.model, moved, session.context)
+            values = dict(given) if isinstance(given, Mapping) else {"loss": given}
+            losses.append(_total_loss(values))
+        loss = torch.stack(
+            [torch.as_tensor(value, device=session.device).detach().float().reshape(()) for value in losses]
+        ).mean()
+        norm = total_norm([p.grad for p in session.parameters if p.grad is not None])
+        cleared = norm.item() == 0.0  # by zero_grad, to None or to zeros
+        if not math.isfinite(loss.item()):
+            raise _diverged(session, loss, norm, len(group))
+        session.totals.add_loss(loss, sum(batch_size(batch) for batch in group))
+        require_unmeasured(values.keys() - {"loss"})
+        return loss, None if cleared else norm, {name: value for name, value in values.items() if name != "loss"}
 
 
 def _measure(session: Session, group: list[Any], totals: EpochTotals) -> tuple[Tensor, dict[str, Any]]:
     """Add the gradients of the micro-batches; return their loss and the values of the last one."""
-    objective = session.objective
-    assert objective is not None  # noqa: S101 - chosen by the caller
-    counts = [objective.count(batch) for batch in group]  # before they are on the device: no need to wait for it
-    total = sum(counts)
-    if session.parallel is not None:
-        counts, total = session.parallel.begin(group, counts)
+    objective, strategy, scaler = session.objective, session.strategy, session.scaler
+    # counted before they are on the device: no need to wait for it
+    counts, total = strategy.begin(group, [objective.count(batch) for batch in group])
     losses, values = [], {}
     for batch, count in zip(group, counts, strict=True):
         moved = to_device(batch, session.device)
         with session.autocast():
-            outcome = objective(session.model, moved)
+            outcome = strategy.measure(objective, session.model, moved)
         share = count / total if total else 1.0  # so that the update is that of the one large batch
         weighted = outcome.loss if count == total else outcome.loss * share
-        _backward(session, weighted)
+        strategy.backward(scaler.scaled(weighted))
         losses.append(weighted.detach())
-        totals.add(outcome, count, gather=session.work.gathers)
+        totals.add(outcome, count, gather=session.gathers)
         values = outcome.values
-    require_unmeasured(values)
-    loss = losses[0] if len(losses) == 1 else torch.stack(losses).sum()
-    if session.parallel is not None:
-        loss = session.parallel.finish(loss)
-    return loss, values
+    if values:
+        require_unmeasured(values)
+    return strategy.finish(losses[0] if len(losses) == 1 else torch.stack(losses).sum()), values
 
 
 def _measure_again(session: Session, group: list[Any]) -> Tensor:
@@ -121,48 +158,13 @@ def _measure_again(session: Session, group: list[Any]) -> Tensor:
         )
     _clear_gradients(session)
     loss, _ = _measure(session, group, EpochTotals())
-    _clip(session)
+    session.strategy.clip(session.parameters, session.config.training)
     return loss
-
-
-def _backward(session: Session, loss: Tensor) -> None:
-    scaled = loss if session.scaler is None else session.scaler.scaled(loss)
-    if session.parallel is not None:
-        session.parallel.backward(scaled)
-    else:
-        scaled.backward()  # type: ignore[no-untyped-call]
-
-
-def _update(session: Session, group: list[Any], loss: Tensor) -> None:
-    if session.zero is not None:
-        session.zero.update()
-    else:
-        session.update.apply(loss, lambda: _measure_again(session, group))
 
 
 def _clear_gradients(session: Session) -> None:
     for parameter in session.parameters:  # what zero_grad does, without its bookkeeping
         parameter.grad = None
-
-
-def _clip(session: Session) -> tuple[Tensor, Tensor | None]:
-    """Return the total gradient norm before clipping, and after it where the configuration clips (else None)."""
-    training = session.config.training
-    if session.zero is not None:
-        norm = session.zero.norm()  # it clips when it updates
-        return norm, None if training.clip_norm is None else norm.clamp(max=training.clip_norm)
-    gradients = [p.grad for p in session.parameters if p.grad is not None]
-    norm = total_norm(gradients)
-    if session.parallel is not None:
-        norm = session.parallel.whole(norm)
-    if training.clip_norm is not None:
-        clip_to(session.parameters, gradients, training.clip_norm, norm)
-        return norm, norm.clamp(max=training.clip_norm)
-    if training.clip_value is not None:
-        torch.nn.utils.clip_grad_value_(session.parameters, training.clip_value)
-        applied = total_norm(gradients)
-        return norm, applied if session.parallel is None else session.parallel.whole(applied)
-    return norm, None
 
 
 def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int) -> bool:
@@ -171,15 +173,14 @@ def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int
     A gradient that overflowed under a scaled loss is left out; it is no divergence.
     """
     fused = all(optimizer.defaults.get("fused") for optimizer in session.optimizers.values())
-    if session.device.type == "cpu" or session.zero is not None or not fused:
+    overflows = session.scaler.leaves_out_overflow
+    if session.device.type == "cpu" or session.strategy.looks_first or not fused:
         finite = math.isfinite(norm.item())
-        if not (math.isfinite(loss.item()) and (finite or session.scaler is not None)):
-            progress = session.progress
-            if session.zero is not None:
-                session.zero.show_gradients()
-            raise divergence(session, progress.step + 1, progress.epoch, progress.batch, micro_batches, loss, norm)
+        if not (math.isfinite(loss.item()) and (finite or overflows)):
+            session.strategy.show_gradients()
+            raise _diverged(session, loss, norm, micro_batches)
         return finite
-    judged = torch.isfinite(loss) if session.scaler is not None else torch.isfinite(loss) & torch.isfinite(norm)
+    judged = torch.isfinite(loss) if overflows else torch.isfinite(loss) & torch.isfinite(norm)
     bad = (~judged).float().reshape(())
     session.non_finite = bad if session.non_finite is None else torch.maximum(session.non_finite, bad)
     held_back = torch.maximum(session.non_finite, (~torch.isfinite(norm)).float().reshape(()))
@@ -188,47 +189,18 @@ def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int
     return True
 
 
-def _own_step(session: Session, group: list[Any]) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
-    """Let the user's train_step make the updates; a non-finite loss ends the run before anything is saved."""
-    function = session.work.train_step
-    assert function is not None  # noqa: S101 - chosen by the caller
-    values: dict[str, Any] = {}
-    losses = []
-    for batch in group:
-        moved = to_device(batch, session.device)
-        with session.autocast():
-            given = function(session.model, moved, session.context)
-        values = dict(given) if isinstance(given, Mapping) else {"loss": given}
-        losses.append(_total_loss(values))
-    loss = torch.stack(
-        [torch.as_tensor(value, device=session.device).detach().float().reshape(()) for value in losses]
-    ).mean()
-    norm = total_norm([p.grad for p in session.parameters if p.grad is not None])
-    cleared = norm.item() == 0.0  # by zero_grad, to None or to zeros
+def _diverged(session: Session, loss: Tensor, norm: Tensor, micro_batches: int) -> DivergenceError:
     progress = session.progress
-    if not math.isfinite(loss.item()):
-        raise divergence(session, progress.step + 1, progress.epoch, progress.batch, len(group), loss, norm)
-    count = sum(batch_size(batch) for batch in group)
-    session.totals.add_loss(loss, count)
-    require_unmeasured(values.keys() - {"loss"})
-    return loss, None if cleared else norm, {name: value for name, value in values.items() if name != "loss"}
+    return divergence(session, progress.step + 1, progress.epoch, progress.batch, micro_batches, loss, norm)
+
+
+def _highest_rate(session: Session) -> float:
+    return max(float(group["lr"]) for optimizer in session.optimizers.values() for group in optimizer.param_groups)
 
 
 def _total_loss(values: Mapping[str, Any]) -> Any:
     """Return `loss`, or the sum of all values that a train_step returned."""
     return values["loss"] if values.get("loss") is not None else sum(values.values())
-
-
-def _set_rates(session: Session) -> float:
-    """Set the rates (and momenta) of this step; return the highest rate. A train_step's optimizers keep their own."""
-    factor, momentum = session.schedule.factor(session.progress.step), session.schedule.momentum(session.progress.step)
-    for name, optimizer in session.optimizers.items():
-        if session.objective is not None:
-            for group, rate in zip(optimizer.param_groups, session.base_rates[name], strict=True):
-                group["lr"] = rate * factor
-                if momentum is not None:
-                    _set_momentum(group, momentum)
-    return max(float(group["lr"]) for optimizer in session.optimizers.values() for group in optimizer.param_groups)
 
 
 def _set_momentum(group: dict[str, Any], momentum: float) -> None:

@@ -58,12 +58,18 @@ class EpochTotals:
             return None
         return torch.cat(self.outputs).cpu(), torch.cat(self.targets).cpu()
 
-    def as_dict(self) -> dict[str, Any]:
+    def reset(self) -> None:
+        """Begin an epoch."""
+        self.loss_sum, self.count = 0.0, 0
+        self.unread, self.outputs, self.targets = [], [], []
+
+    def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
         self.read()
         return {"loss_sum": self.loss_sum, "count": self.count, "outputs": self.outputs, "targets": self.targets}
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> EpochTotals:
-        """Take up a saved state."""
-        return cls(**values)
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Resume from a saved state."""
+        self.reset()
+        self.loss_sum, self.count = state["loss_sum"], state["count"]
+        self.outputs, self.targets = state["outputs"], state["targets"]

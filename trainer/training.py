@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +9,10 @@ from trainwright.trainer.acceleration.deferred_compiler import defer_compiler
 from trainwright.trainer.acceleration.shortage import explained_shortage
 from trainwright.trainer.assembly.assemble import assemble, choose_device
 from trainwright.trainer.checkpoints.read import newest_whole
-from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import data_evidence
-from trainwright.trainer.distributed.group import present
+from trainwright.trainer.distributed.choice import share
+from trainwright.trainer.distributed.group import world_size
+from trainwright.trainer.distributed.silence import SilentCheckpointing
 from trainwright.trainer.errors import DivergenceError, ReproducibilityError
 from trainwright.trainer.evidence import check_expected, expected_environment, resolved_evidence, summary_evidence
 from trainwright.trainer.loop import train
@@ -55,17 +55,12 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         from trainwright.trainer.probing.run import probe
 
         return probe(session, heartbeat)
-    group, checkpointing = present(), Checkpointing()
-    if group is not None:
-        from trainwright.trainer.distributed.parallel import attach
-        from trainwright.trainer.distributed.silence import SilentCheckpointing
-
-        attach(session, group)
-        checkpointing = checkpointing if group.is_first else SilentCheckpointing()
+    share(session)
+    checkpointing = Checkpointing() if session.strategy.is_first else SilentCheckpointing()
     _resume(session)
-    # the launcher's tree and all its devices: the whole group
-    sampler = SystemSampler(os.getppid() if group is not None else None, gpus=heartbeat.gpus)
-    recorder = Recorder(run.metrics(writer=True), _board(run, specification.config), sampler)
+    # of a group the launcher's tree and all its devices
+    sampler = SystemSampler(session.strategy.watched_process, gpus=heartbeat.gpus)
+    recorder = Recorder(run.metrics(writer=True), _board(session), sampler)
     watched = [SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
     observers = Observers(watched, heartbeat.stage)
     sampler.start()
@@ -119,14 +114,12 @@ def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbe
     seeded = seeding.seed_everything(config.seed)
     device = choose_device(config)
     root = Path(specification.code_root)
-    group = present()
-    world_size = group.world_size if group is not None else 1
-    heartbeat.gpus = 0 if device.type == "cpu" else world_size
+    heartbeat.gpus = 0 if device.type == "cpu" else world_size()
     environment = environment_evidence(
         root,
         device=device.type,
         precision=config.training.precision,
-        world_size=world_size,
+        world_size=world_size(),
     )
     run.write_evidence("environment", environment)
     probed = run_probes(config, seeded, specification.exemptions)
@@ -180,8 +173,7 @@ def _resume(session: Session) -> None:
     """Take up the newest whole checkpoint of an earlier attempt, if there is one."""
     run = session.run
     checkpoint, skipped = newest_whole(run.checkpoints, config_digest=session.specification.config_digest)
-    if session.parallel is not None:
-        session.parallel.require_same(checkpoint.name if checkpoint is not None else None)
+    session.strategy.require_same(checkpoint.name if checkpoint is not None else None)
     if checkpoint is not None:
         session.load(checkpoint)
         run.append_event("resumed", from_checkpoint=checkpoint.name, step=checkpoint.manifest["step"], skipped=skipped)
@@ -189,13 +181,12 @@ def _resume(session: Session) -> None:
         run.append_event("note", text="No checkpoint is whole; training starts from the beginning.", skipped=skipped)
 
 
-def _board(run: RunDirectory, config: TrainingConfig) -> Any | None:
-    group = present()
-    if not config.logging.tensorboard or (group is not None and not group.is_first):
+def _board(session: Session) -> Any | None:
+    if not session.config.logging.tensorboard or not session.strategy.is_first:
         return None
     from torch.utils.tensorboard import SummaryWriter
 
-    return SummaryWriter(str(run.path / "tensorboard"), max_queue=200, flush_secs=10)
+    return SummaryWriter(str(session.run.path / "tensorboard"), max_queue=200, flush_secs=10)
 
 
 def _noted(error: DivergenceError) -> tuple[float, float]:

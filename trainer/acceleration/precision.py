@@ -52,8 +52,43 @@ def autocast(precision: str, device: torch.device) -> AbstractContextManager[Any
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype=dtype)
 
 
-class LossScaler:
+class Scaling:
+    """Losses as they are: the scaling of every precision but fp16.
+
+    Attributes:
+        leaves_out_overflow: whether a gradient that is not finite may come of the scale, and is no divergence.
+    """
+
+    leaves_out_overflow: bool = False
+
+    @property
+    def skipped_updates(self) -> int:
+        """Updates left out so far."""
+        return 0
+
+    def scaled(self, loss: Tensor) -> Tensor:
+        """Return the loss to call `backward` on."""
+        return loss
+
+    def unscale(self, optimizers: Iterable[Optimizer]) -> None:
+        """Divide the gradients by the scale, before they are measured and clipped."""
+
+    def update(self, norm: Tensor) -> dict[str, Tensor]:  # noqa: ARG002 - the scaler of fp16 needs it
+        """Adapt the scale after the update of `norm` was applied or left out; return what to record of the step."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Resume from what a checkpoint kept."""
+
+
+class LossScaler(Scaling):
     """Scales the loss of fp16 and leaves out updates whose gradients overflowed."""
+
+    leaves_out_overflow = True
 
     def __init__(self, training: TrainingSection, device: torch.device) -> None:
         self._scaler = torch.amp.GradScaler(
@@ -94,20 +129,20 @@ class LossScaler:
         """Return what a checkpoint keeps."""
         return {"scaler": self._scaler.state_dict(), "skipped": self.skipped_updates}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what a checkpoint kept."""
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Resume from what a checkpoint kept."""
         self._scaler.load_state_dict(state["scaler"])
         self._skipped.fill_(state["skipped"])
 
 
-def build_scaler(training: TrainingSection, device: torch.device, *, own_updates: bool) -> LossScaler | None:
-    """Return the scaler of a run; None for every precision but fp16.
+def build_scaler(training: TrainingSection, device: torch.device, *, own_updates: bool) -> Scaling:
+    """Return how a run scales its losses: a scaler under fp16, else nothing.
 
     Raises:
         ConfigurationError: the updates are made by the user's train_step, whose losses the engine cannot scale.
     """
     if training.precision != "fp16":
-        return None
+        return Scaling()
     if own_updates:
         raise ConfigurationError(
             "`training.precision` = 'fp16' needs the loss scaled before its backward pass, and `train_step` does that "

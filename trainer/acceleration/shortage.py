@@ -155,10 +155,9 @@ def _bytes(tensors: Sequence[Tensor]) -> int:
 
 def _kept_bytes(session: Session, count: int) -> int:
     """Return the bytes that the backward pass of one batch needs, the parameters aside."""
+    from trainwright.trainer.data.tensors import to_device
     from trainwright.trainer.reproducibility import seeding
-    from trainwright.trainer.session import to_device
 
-    assert session.objective is not None, "a train_step cannot be measured in parts"  # noqa: S101 - caught above
     kept: dict[int, int] = {}
     own = {parameter.untyped_storage().data_ptr() for parameter in session.model.parameters()}
 
@@ -173,7 +172,7 @@ def _kept_bytes(session: Session, count: int) -> int:
     with seeding.preserved(), torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
         batch = to_device(next(loader.batches(session.progress.epoch)), session.device)
         with session.autocast():
-            outcome = session.objective(session.model, batch)
+            outcome = session.strategy.measure(session.objective, session.model, batch)
     total = sum(kept.values()) + 2 * max(kept.values(), default=0)  # the pass itself works on the largest
     del outcome
     return total

@@ -26,12 +26,13 @@ from trainwright.trainer.config.names import BUILT_IN
 from trainwright.trainer.config.optimizers import OwnSection
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.loader import BatchLoader
-from trainwright.trainer.distributed.group import divide_model
+from trainwright.trainer.distributed.choice import divide_model
 from trainwright.trainer.errors import ConfigurationError, DataError
 from trainwright.trainer.objectives import Objective
 from trainwright.trainer.objectives.build import prepare_work
 from trainwright.trainer.objectives.own import Own
 from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.optimization.averaging import ScheduleFree
 from trainwright.trainer.optimization.freezing import Freezing
 from trainwright.trainer.optimization.optimizers import build_optimizers
 from trainwright.trainer.optimization.parameters import trained_parameters
@@ -40,6 +41,7 @@ from trainwright.trainer.optimization.weight_averaging import build_averaging
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.session import Session
+from trainwright.trainer.stepping import Standard, UserTrainStep
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.guard import user_code
@@ -68,15 +70,15 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         plain = settle(work, context=context, loader=train_loader, device=device, root=root)
         lay_out(work.model, specification)
         built = shape(specification, work, plain, context=context, loader=train_loader, device=device)
-    objective, own = (built.training, built.own) if built is not None else (None, Own())
     freezing = Freezing.build(work.model, config.freezing)
-    freezing.apply(work.model, finished_epochs=0)
+    freezing.before_epoch(finished_epochs=0)
     divide_model(work, config, device)
-    optimizers = work.optimizers or _optimizers(config, work, freezing, own, device=device, root=root)
+    optimizers = work.optimizers or _optimizers(config, work, freezing, built.own, device=device, root=root)
     parameters = trained_parameters(work.model, optimizers.values())
-    _require_kept(parameters, work.model, own)
+    _require_kept(parameters, work.model, built.own)
     ordered = list(optimizers.values())
     update = InTurn(ordered) if work.train_step is not None else choose_update(config, ordered, parameters)
+    averaging = build_averaging(config.weight_averaging, config.training.epochs, work.model, parameters)
     session = Session(
         specification=specification,
         config=config,
@@ -85,16 +87,18 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         context=context,
         device=device,
         model=work.model,
-        objective=objective,
-        own=own,
-        validation_objective=judge(work, built.validation if built is not None else None, context),
+        objective=built.training,
+        own=built.own,
+        validation_objective=judge(work, built.validation, context),
         optimizers=dict(optimizers),
+        rule=Standard() if work.train_step is None else UserTrainStep(work.train_step),
         update=update,
         parameters=parameters,
         base_rates={name: [group["lr"] for group in o.param_groups] for name, o in optimizers.items()},
         schedule=make_schedule(config, train_loader),
-        freezing=freezing,
-        averaging=build_averaging(config.weight_averaging, config.training.epochs, work.model, parameters),
+        weight_observers=[
+            observer for observer in (freezing, ScheduleFree(optimizers), *averaging) if observer.is_needed
+        ],
         train_loader=train_loader,
         validation_loader=make_loader(config, work, "validation"),
         stop=stop,
@@ -158,9 +162,9 @@ def _train_loader(config: TrainingConfig, work: Work, root: Path) -> BatchLoader
     return loader
 
 
-def _try(session: Session, plain: Objective | None, root: Path) -> None:
+def _try(session: Session, plain: Objective, root: Path) -> None:
     """Make every kind of step once on a real batch, so that what does not fit is told before training."""
-    if session.objective is not None:
+    if not session.rule.is_users:
         trial = user_code("The first forward and backward pass", root)
         with explained_shortage(session), trial, untouched(session):
             try_batch(session, plain)

@@ -12,9 +12,10 @@ from trainwright.trainer.assembly.calling import find_returns
 from trainwright.trainer.assembly.model import build_model
 from trainwright.trainer.assembly.untouched import kept_state
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import built_in_loss
-from trainwright.trainer.objectives import Objective
+from trainwright.trainer.objectives import NoObjective, Objective
 from trainwright.trainer.objectives.build import Built, Surroundings, build_objective
 from trainwright.trainer.objectives.custom import CustomStep
 from trainwright.trainer.objectives.mixing import build_mixing
@@ -23,17 +24,17 @@ from trainwright.trainer.objectives.supervised import Supervised
 from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.run import RunKind, RunSpecification
-from trainwright.trainer.session import Session, to_device
+from trainwright.trainer.session import Session
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.guard import user_code
 
 
-def settle(work: Work, *, context: Context, loader: BatchLoader, device: torch.device, root: Path) -> Objective | None:
+def settle(work: Work, *, context: Context, loader: BatchLoader, device: torch.device, root: Path) -> Objective:
     """Return the objective, having found `returns` on a real batch where nobody said it."""
     if work.target_scaling is not None and (work.step or work.train_step):
         raise _own_loss("the task's own step computes its loss")
     if work.train_step is not None:
-        return None
+        return NoObjective()
     if work.step is not None:
         return CustomStep(work.step, context)
     lazy = any(isinstance(parameter, UninitializedParameter) for parameter in work.model.parameters())
@@ -61,13 +62,13 @@ def _own_loss(why: str) -> ConfigurationError:
 def shape(
     specification: RunSpecification,
     work: Work,
-    plain: Objective | None,
+    plain: Objective,
     *,
     context: Context,
     loader: BatchLoader,
     device: torch.device,
-) -> Built | None:
-    """Return the objective of training with all that belongs to it; None where the user's train_step updates."""
+) -> Built:
+    """Return the objective of training with all that belongs to it."""
     config = specification.config
     around = Surroundings(
         config=config,
@@ -87,18 +88,17 @@ def shape(
         return build_objective(plain, around)
 
 
-def judge(work: Work, objective: Objective | None, context: Context) -> Objective:
+def judge(work: Work, objective: Objective, context: Context) -> Objective:
     """Return what measures validation and test."""
     if work.validation_step is not None:
         return CustomStep(work.validation_step, context, "validation_step")
-    assert objective is not None, "require_validation has refused a train_step alone"  # noqa: S101
     return objective
 
 
-def around(session: Session, plain: Objective | None) -> Objective:
+def around(session: Session, plain: Objective) -> Objective:
     """Return the training objective with all around it that changes the batches it sees."""
     config, objective = session.config, session.objective
-    if objective is None:
+    if session.rule.is_users:
         raise ConfigurationError(
             "`mixing` and `progressive_resizing` go around an objective, and the task's train_step makes the updates.",
             remedy="Take them out (null), or change the batches in train_step.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,13 +11,12 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trainwright.trainer.checkpoints.packing import pack
+from trainwright.trainer.components import snapshot
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.optimizers import OwnSection
 from trainwright.trainer.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.optimization.parameters import Setting, settings_of, to_groups
 from trainwright.trainer.optimization.update import ByClosure, InTurn, Update, needs_closure, takes_closure
-from trainwright.trainer.stepping import standard_step
-from trainwright.trainer.totals import EpochTotals
 from trainwright.trainer.user_code.entries import call_entry, resolve_entry
 
 if TYPE_CHECKING:
@@ -131,26 +129,20 @@ def try_optimizer(session: Session, batch: Any) -> None:
         UserCodeError: it keeps state outside `state` and `param_groups`, or state that no checkpoint can hold.
         DivergenceError: the batch's loss is not finite.
     """
-    before = {name: copy.deepcopy(optimizer.state_dict()) for name, optimizer in session.optimizers.items()}
     held = {name: _attributes(optimizer) for name, optimizer in session.optimizers.items()}
-    scaler = session.scaler.state_dict() if session.scaler is not None else None
-    _, norm, _ = standard_step(session, [batch])
-    session.totals = EpochTotals()
-    if session.scaler is not None and scaler is not None:
-        session.scaler.update(norm)
-        session.scaler.load_state_dict(scaler)
-    for name, optimizer in session.optimizers.items():
-        pack(optimizer.state_dict(), f"The state of optimizer {type(optimizer).__name__}", {})
-        present = _attributes(optimizer)
-        moved = [key for key, value in held[name].items() if present.get(key) != value]
-        if moved:
-            raise UserCodeError(
-                f"{type(optimizer).__name__} keeps {moved[0]!r} as an attribute that a step changes: it is not in the "
-                "optimizer's state_dict, so a resumed run would go on without it.",
-                remedy="Keep it in self.state[parameter] or in self.param_groups.",
-                document=DOCUMENT,
-            )
-        optimizer.load_state_dict(before[name])
+    with snapshot(session.components, "optimizers", "scaler", "totals"):
+        session.rule(session, [batch])
+        for name, optimizer in session.optimizers.items():
+            pack(optimizer.state_dict(), f"The state of optimizer {type(optimizer).__name__}", {})
+            present = _attributes(optimizer)
+            moved = [key for key, value in held[name].items() if present.get(key) != value]
+            if moved:
+                raise UserCodeError(
+                    f"{type(optimizer).__name__} keeps {moved[0]!r} as an attribute that a step changes: it is not in "
+                    "the optimizer's state_dict, so a resumed run would go on without it.",
+                    remedy="Keep it in self.state[parameter] or in self.param_groups.",
+                    document=DOCUMENT,
+                )
 
 
 def _attributes(optimizer: Optimizer) -> dict[str, Any]:

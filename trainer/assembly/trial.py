@@ -10,13 +10,14 @@ from torch import Tensor
 
 from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import check_fit, check_labels
 from trainwright.trainer.metrics import evaluate, evaluate_loss
 from trainwright.trainer.objectives import Objective, Outcome
 from trainwright.trainer.objectives.supervised import Supervised, describe, plain_output, split_batch
 from trainwright.trainer.objectives.work import Work
-from trainwright.trainer.session import Session, to_device
+from trainwright.trainer.session import Session
 from trainwright.trainer.totals import EpochTotals
 
 
@@ -82,15 +83,13 @@ def require_validation(config: TrainingConfig, work: Work) -> None:
         )
 
 
-def try_batch(session: Session, plain: Objective | None) -> None:
+def try_batch(session: Session, plain: Objective) -> None:
     """Run one real batch forward and backward; whatever does not fit is told before training."""
-    objective = session.objective
-    assert objective is not None  # noqa: S101 - called for objectives only
     batch = to_device(next(session.train_loader.batches(0)), session.device)
     if isinstance(plain, Supervised) and plain.returns == "output" and session.work.loss is not None:
         _check_output(session, batch)
     with session.autocast():
-        outcome: Outcome = objective(session.model, batch)
+        outcome: Outcome = session.objective(session.model, batch)
     session.work.found = describe(outcome.output) if outcome.output is not None else None
     if not outcome.loss.requires_grad:
         raise ConfigurationError(

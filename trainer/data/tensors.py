@@ -1,8 +1,8 @@
-"""Samples that live in memory as tensors: a batch is one gather, without Python work per sample."""
+"""Samples that live in memory as tensors, of which a batch is one gather; and batches on their way to the device."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -80,3 +80,26 @@ def in_memory(data: object) -> object:
     if type(data) is TensorDataset:
         return TensorSamples(*data.tensors)
     return data
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """Return the batch with its tensors on the device; objects with a `.to` of their own are moved by it."""
+    if device.type == "cpu":
+        return batch
+    if isinstance(batch, Tensor):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, Mapping) and not hasattr(batch, "to"):
+        return {name: to_device(value, device) for name, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(to_device(value, device) for value in batch))
+    if isinstance(batch, tuple | list):
+        return type(batch)(to_device(value, device) for value in batch)
+    return batch.to(device) if hasattr(batch, "to") else batch
+
+
+def batch_size(batch: Any) -> int:
+    """Return the first dimension of the first tensor in the batch, or 1."""
+    if isinstance(batch, Tensor):
+        return len(batch) if batch.dim() else 1
+    parts = list(batch.values()) if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else []
+    return batch_size(parts[0]) if len(parts) else 1

@@ -5,30 +5,33 @@ torch's SyncBatchNorm works on GPUs only, and counts rows that a process has onl
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-if TYPE_CHECKING:
-    from trainwright.trainer.distributed.parallel import Parallel
 
+def synchronize(model: nn.Module, is_spare: Callable[[], bool]) -> None:
+    """Let every batch normalisation of the model measure whole batches while it trains; names and state stay.
 
-def synchronize(model: nn.Module, parallel: Parallel) -> None:
-    """Let every batch normalisation of the model measure whole batches while it trains; names and state stay."""
+    Args:
+        model: what is trained.
+        is_spare: tells of the present micro-batch whether this process only keeps the others company in it.
+    """
     for module in model.modules():
         if isinstance(module, _BatchNorm):
-            module.forward = MethodType(_forward(type(module), parallel), module)  # type: ignore[method-assign]
+            module.forward = MethodType(_forward(type(module), is_spare), module)  # type: ignore[method-assign]
 
 
-def _forward(kind: type[_BatchNorm], parallel: Parallel) -> Any:
+def _forward(kind: type[_BatchNorm], is_spare: Callable[[], bool]) -> Any:
     def forward(module: _BatchNorm, rows_NC: Tensor) -> Tensor:  # noqa: N803 - rows, channels, and any places after
         if not module.training:
             return kind.forward(module, rows_NC)
-        return normalised(module, rows_NC, counts=not parallel.is_spare)
+        return normalised(module, rows_NC, counts=not is_spare())
 
     return forward
 

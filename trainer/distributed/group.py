@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -19,9 +19,6 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.distributed.placement import Placement
 from trainwright.trainer.distributed.sharing import Share
 from trainwright.trainer.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from trainwright.trainer.objectives.work import Work
 
 _TREE = "/tree"
 _present: Group | None = None
@@ -90,12 +87,9 @@ def share_of(size: int | None) -> Share | None:
     return Share(_present.rank, _present.world_size)
 
 
-def divide_model(work: Work, config: TrainingConfig, device: torch.device) -> None:
-    """Divide the model among the processes where the configuration says so, before its optimizer is built."""
-    if _present is not None and config.distributed.strategy == "fsdp2":
-        from trainwright.trainer.distributed.sharded import shard
-
-        shard(work, _present, device)
+def world_size() -> int:
+    """Return how many processes this one has joined, itself included."""
+    return 1 if _present is None else _present.world_size
 
 
 def join(placement: Placement, config: TrainingConfig) -> Group:
@@ -108,7 +102,7 @@ def join(placement: Placement, config: TrainingConfig) -> Group:
     global _present  # noqa: PLW0603 - a process is in one group
     section = config.distributed
     if section.strategy == "deepspeed":
-        from trainwright.trainer.distributed.zero import load_deepspeed
+        from trainwright.trainer.distributed.library import load_deepspeed
 
         load_deepspeed("cuda" if config.training.device != "cpu" and torch.cuda.is_available() else "cpu")
     if placement.world_size != section.processes:

@@ -6,6 +6,7 @@ hold whole tensors, so one process reads them like any other.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -16,8 +17,10 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from trainwright.trainer.distributed.group import Group
+from trainwright.trainer.distributed.parallel import Shared
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.session import Session
 
 
 def shard(work: Work, group: Group, device: torch.device) -> None:
@@ -44,6 +47,24 @@ def shard(work: Work, group: Group, device: torch.device) -> None:
         register_fsdp_forward_method(model, "compute_loss")
 
 
+class Fsdp2(Shared):
+    """A part of every weight in each process; the model's own hooks sum the gradients of every micro-batch."""
+
+    def __init__(self, session: Session, group: Group) -> None:
+        super().__init__(session, group)
+        require_sharded(session.parameters)
+
+    def whole(self, value: Any) -> Any:
+        """Return a nested value with whole tensors in the place of divided ones; all processes call it together."""
+        return whole(value)
+
+    def part(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state as this process holds it: of weights and what has their shape, its parts."""
+        state, own = super().part(state), self.session.optimizers
+        optimizers = {name: divided_optimizer(own[name], saved) for name, saved in state["optimizers"].items()}
+        return {**state, "model": divided_model(self.session.model, state["model"]), "optimizers": optimizers}
+
+
 def require_sharded(parameters: list[nn.Parameter]) -> None:
     """Hold everything that is trained to what has been divided.
 
@@ -61,9 +82,9 @@ def whole(value: Any) -> Any:
     """Return a nested value with whole tensors in the place of divided ones. All processes must call it together."""
     if isinstance(value, DTensor):
         return value.full_tensor()
-    if isinstance(value, dict):
+    if type(value) in {dict, OrderedDict}:
         return {key: whole(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if type(value) in {list, tuple}:  # no kind of its own, such as a named tuple: they hold no parts of ours
         return type(value)(whole(item) for item in value)
     return value
 

@@ -7,52 +7,36 @@ copy of the weights equals the model's, so a checkpoint needs no second one.
 
 from __future__ import annotations
 
-import os
-import warnings
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.config.deepspeed import deepspeed_configuration
+from trainwright.trainer.config.schema import TrainingSection
+from trainwright.trainer.distributed.group import Group
+from trainwright.trainer.distributed.library import load_deepspeed
+from trainwright.trainer.distributed.parallel import OWN_STATE, Shared
 from trainwright.trainer.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from trainwright.trainer.session import Session
-
-
-def load_deepspeed(device: str) -> Any:
-    """Import DeepSpeed for a type of device.
-
-    Raises:
-        ConfigurationError: it is not installed, or does not load here.
-    """
-    os.environ.setdefault("DS_ACCELERATOR", device)
-    try:
-        import deepspeed
-    except (ImportError, OSError, RuntimeError) as error:
-        raise ConfigurationError(
-            f"`distributed.strategy` = 'deepspeed' needs the package deepspeed, which does not load here: {error}.",
-            remedy="Install it beside Trainwright (pip install 'trainwright[deepspeed]'), or set distributed.strategy "
-            "ddp, or fsdp2 where the model does not fit.",
-            document="configs/distributed.md",
-        ) from error
-    # A kernel for inference on the CPU would be compiled, whose shared memory all runs of a machine have in common.
-    deepspeed.ops.__compatible_ops__ = {}
-    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed\.")  # its calls of torch
-    return deepspeed
+from trainwright.trainer.optimization.update import Again
+from trainwright.trainer.session import Session
 
 
-class Zero:
-    """DeepSpeed's engine around what is measured.
+class DeepSpeed(Shared):
+    """Whole weights in every process, and an engine that divides, clips and updates.
 
     Gradients stay whole until the update's last backward pass, and are then summed in the parameters' order. Left to
     itself DeepSpeed sums them in the order in which each process comes by them: where processes use different
     parameters, it adds up what does not belong together and says nothing (seen with 0.19.8).
     """
 
-    def __init__(self, session: Session, measured: nn.Module) -> None:
+    looks_first = True
+    own_state = (*OWN_STATE, "optimizers")
+
+    def __init__(self, session: Session, group: Group) -> None:
+        super().__init__(session, group)
         (optimizer,) = session.optimizers.values()
         _require_fp32(session.model)
         self.trained = [parameter for parameter in session.parameters if parameter.requires_grad]
@@ -60,7 +44,7 @@ class Zero:
         deepspeed = load_deepspeed(session.device.type)
         try:
             self.engine: Any = deepspeed.initialize(
-                model=_Computed(session, measured), optimizer=optimizer, config=given, dist_init_required=False
+                model=_Computed(session, self.measured), optimizer=optimizer, config=given, dist_init_required=False
             )[0]
         except (ValueError, TypeError, AssertionError) as error:
             raise ConfigurationError(
@@ -69,31 +53,29 @@ class Zero:
                 document="configs/distributed.md",
             ) from error
         self.engine.set_gradient_accumulation_boundary(True)
+        self.wrapped, session.update = self.engine, ByEngine(self.engine)
         self._update = ExitStack()
 
-    def backward(self, loss: Tensor, *, first: bool, last: bool) -> None:
-        """Add to the gradients; after the last pass of an update they are the sums over all processes.
-
-        Args:
-            loss: this process's share of the update's loss.
-        """
-        if first:
+    def backward(self, loss: Tensor) -> None:
+        """Add to the gradients; after the last pass of an update they are the sums over all processes."""
+        if self.number == 1:
             self._update.enter_context(self.engine.coalesce_grad_reduction())
         self.engine.backward(loss, scale_wrt_gas=False)
-        if last:
+        if self.is_last:
             for parameter in self.trained:
                 if parameter.grad is None:  # not used in this process
                     parameter.grad = torch.zeros_like(parameter)
             self._update.close()
 
-    def norm(self) -> Tensor:
-        """Return the norm of the whole gradient before clipping. All processes call it together."""
-        norm: Tensor = self.engine.optimizer.scaled_global_norm()
-        return torch.where(norm < 0, torch.nan, norm)  # DeepSpeed says -1 of one that is not finite
-
-    def update(self) -> None:
-        """Clip, update this process's part, and bring the whole weights together."""
-        self.engine.step()
+    def clip(
+        self,
+        parameters: list[nn.Parameter],  # noqa: ARG002 - the engine has them
+        training: TrainingSection,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the norm of the whole gradient; the engine clips when it updates. All processes call it together."""
+        found: Tensor = self.engine.optimizer.scaled_global_norm()
+        norm = torch.where(found < 0, torch.nan, found)  # DeepSpeed says -1 of one that is not finite
+        return norm, {} if training.clip_norm is None else {"applied_gradient_norm": norm.clamp(max=training.clip_norm)}
 
     def show_gradients(self) -> None:
         """Put the whole gradients back where they are looked for. All processes call it together."""
@@ -105,6 +87,20 @@ class Zero:
     def follow_weights(self) -> None:
         """Take over weights that were loaded into the model."""
         self.engine.optimizer.refresh_fp32_params()
+
+
+@dataclass(frozen=True)
+class ByEngine:
+    """Updates by DeepSpeed's engine: it clips, updates this process's part, and brings the whole weights together."""
+
+    engine: Any
+
+    def begin(self) -> None:
+        """Do nothing."""
+
+    def apply(self, loss: Tensor, again: Again) -> None:  # noqa: ARG002 - the form of all updates
+        """Update."""
+        self.engine.step()
 
 
 class _Computed(nn.Module):

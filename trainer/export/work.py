@@ -15,9 +15,7 @@ from torch import Tensor, nn
 
 from trainwright.trainer.assembly.pace import make_loader
 from trainwright.trainer.canonical import digest_file
-from trainwright.trainer.checkpoints.hidden import restore_hidden_buffers
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.checkpoints.packing import unpack
 from trainwright.trainer.checkpoints.read import LoadedCheckpoint, load_checkpoint
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY
@@ -27,7 +25,7 @@ from trainwright.trainer.export.library_folder import write_library_folder
 from trainwright.trainer.export.onnx_file import write_onnx
 from trainwright.trainer.export.serving import Serving, example_rows, serving_model
 from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically
-from trainwright.trainer.session import Session
+from trainwright.trainer.session import DEPLOYED, Session
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
 
@@ -96,12 +94,8 @@ def _evidence_digests(source: RunDirectory) -> dict[str, str]:
 
 
 def _load_model(session: Session, checkpoint: LoadedCheckpoint) -> None:
-    extra = unpack(checkpoint.state["model_extra"], checkpoint.tensors, session.device)
     try:
-        session.model.load_state_dict({**checkpoint.model, **extra})
-        hidden = unpack(checkpoint.state["hidden_buffers"], checkpoint.tensors, session.device)
-        restore_hidden_buffers(session.model, hidden)
-        session.own.load(unpack(checkpoint.state["objective"], checkpoint.tensors, session.device))
+        session.load_components(checkpoint, DEPLOYED)
     except RuntimeError as error:
         raise IntegrityError(
             f"Checkpoint {checkpoint.name} does not fit the model: {str(error)[:300]}.",

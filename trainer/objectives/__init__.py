@@ -1,5 +1,5 @@
 """What a step minimises: functions of (model, batch) that give a loss and named values."""
 
-from trainwright.trainer.objectives.outcome import Objective, Outcome
+from trainwright.trainer.objectives.outcome import NoObjective, Objective, Outcome
 
-__all__ = ["Objective", "Outcome"]
+__all__ = ["NoObjective", "Objective", "Outcome"]

@@ -9,16 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.config.objectives import AdversarialSection
-from trainwright.trainer.data.tensors import IGNORED
+from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.metrics.built_in import predicted_classes
 from trainwright.trainer.objectives.batches import evaluation_mode, input_of, with_input
 from trainwright.trainer.objectives.outcome import Objective, Outcome
-from trainwright.trainer.objectives.own import over_processes
+from trainwright.trainer.objectives.own import MeasuredRun
 from trainwright.trainer.reproducibility import seeding
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.loader import BatchLoader
-    from trainwright.trainer.session import Session
 
 
 @dataclass(frozen=True)
@@ -100,19 +99,17 @@ class Robustness:
         self.objective, self.attack, self.of_classes = objective, Attack.for_evaluation(section), of_classes
         self.names: tuple[str, ...] = ("robust_loss", "robust_accuracy") if of_classes else ("robust_loss",)
 
-    def __call__(self, session: Session, loader: BatchLoader) -> dict[str, float]:
+    def __call__(self, run: MeasuredRun, loader: BatchLoader) -> dict[str, float]:
         """Attack every batch, with starts that are the same at each evaluation."""
-        from trainwright.trainer.session import to_device
-
-        sums = torch.zeros(4, dtype=torch.float64, device=session.device)  # loss, its terms, right, judged
-        seeding.seed_sample(session.config.seed, 1)
+        sums = torch.zeros(4, dtype=torch.float64, device=run.device)  # loss, its terms, right, judged
+        seeding.seed_sample(run.config.seed, 1)
         for number, batch in enumerate(loader.batches(0)):
-            moved = to_device(batch, session.device)
-            with session.autocast():
-                outcome = self.objective(session.model, self.attack(self.objective, session.model, moved))
+            moved = to_device(batch, run.device)
+            with run.autocast():
+                outcome = self.objective(run.model, self.attack(self.objective, run.model, moved))
             if not loader.is_spare(number):
                 sums += self._sums_of(outcome, self.objective.count(moved))
-        loss, terms, right, judged = over_processes(session, sums).tolist()
+        loss, terms, right, judged = run.strategy.total(sums).tolist()
         values = {"robust_loss": loss / max(terms, 1), "robust_accuracy": right / max(judged, 1)}
         return {name: values[name] for name in self.names}
 

@@ -33,7 +33,7 @@ from trainwright.trainer.objectives.batches import evaluation_mode, input_of, re
 from trainwright.trainer.objectives.contrastive import Contrastive, Encoder, build_head, only_input
 from trainwright.trainer.objectives.distillation import Distillation, build_maps, try_teacher
 from trainwright.trainer.objectives.multi_task import MultiTask, Uncertainty, build_parts, metrics_of
-from trainwright.trainer.objectives.outcome import Objective
+from trainwright.trainer.objectives.outcome import NoObjective, Objective
 from trainwright.trainer.objectives.own import Own
 from trainwright.trainer.objectives.probe import LinearProbe
 from trainwright.trainer.objectives.supervised import Supervised, split_batch
@@ -77,8 +77,8 @@ def prepare_work(section: ObjectiveSection, work: Work) -> None:
         require_own_names((f"metric {metric.name}", metric) for metric in work.metrics)
 
 
-def build_objective(plain: Objective | None, around: Surroundings) -> Built | None:
-    """Return the configuration's objective around the plain one; None under a train_step, which has its own.
+def build_objective(plain: Objective, around: Surroundings) -> Built:
+    """Return the configuration's objective around the plain one; under a train_step there is nothing to go around.
 
     The global generators are left alone, so that an objective's own modules do not change what the run draws.
 
@@ -86,13 +86,13 @@ def build_objective(plain: Objective | None, around: Surroundings) -> Built | No
         ConfigurationError: the objective does not fit the work.
     """
     section = around.config.objective
-    if plain is None:
+    if isinstance(plain, NoObjective):
         if not isinstance(section, SupervisedSection):
             raise ConfigurationError(
                 f"`objective.name` = {section.name!r}, and the task's train_step makes the updates itself.",
                 remedy="Leave `objective` out, or return `step` or plain parts from the task.",
             )
-        return None
+        return Built(plain, plain, Own())
     with seeding.preserved():
         seeding.seed_sample(around.config.seed, 0)
         if isinstance(section, AdversarialSection):

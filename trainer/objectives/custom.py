@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.errors import UserCodeError
 from trainwright.trainer.objectives.outcome import Outcome
 from trainwright.trainer.user_code.context import Context
@@ -38,11 +39,3 @@ class CustomStep:
     def count(self, batch: Any) -> int:
         """Return the samples of the batch, as far as they can be told."""
         return batch_size(batch)
-
-
-def batch_size(batch: Any) -> int:
-    """Return the first dimension of the first tensor in the batch, or 1."""
-    if isinstance(batch, Tensor):
-        return len(batch) if batch.dim() else 1
-    parts = list(batch.values()) if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else []
-    return batch_size(parts[0]) if len(parts) else 1

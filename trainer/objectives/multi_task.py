@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from trainwright.trainer.config import Entry
 from trainwright.trainer.config.multi_task import MultiTaskSection
+from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss, built_in_loss
 from trainwright.trainer.metrics import BUILT_IN, Metric
-from trainwright.trainer.objectives.custom import batch_size
 from trainwright.trainer.objectives.outcome import Outcome
 from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
 

@@ -31,3 +31,15 @@ class Objective(Protocol):
     def count(self, batch: Any) -> int:
         """Return how many terms the batch's mean loss is over."""
         ...
+
+
+class NoObjective:
+    """Stands where an objective would, under a train_step of the user's: its losses are not the engine's to compute."""
+
+    def __call__(self, model: nn.Module, batch: Any) -> Outcome:  # noqa: ARG002 - the form of an objective
+        """Refuse. Raises TypeError."""
+        raise TypeError("a train_step computes its losses itself: it cannot be measured in parts")
+
+    def count(self, batch: Any) -> int:  # noqa: ARG002
+        """Refuse. Raises TypeError."""
+        raise TypeError("a train_step computes its losses itself: it has no terms to count")

@@ -3,18 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Tensor, nn
 
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.optimizers import OptimizerBase, OwnSection
 from trainwright.trainer.errors import ReproducibilityError
 from trainwright.trainer.optimization.parameters import Setting, settings_of
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.loader import BatchLoader
-    from trainwright.trainer.session import Session
+
+
+class Processes(Protocol):
+    """The processes of a run, as a measure asks them."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that gathers."""
+        ...
+
+    def total(self, value: Tensor) -> Tensor:
+        """Return the sum of a tensor over all of them, the same in each."""
+        ...
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return every process's value in the first; elsewhere nothing."""
+        ...
+
+    def agreed(self, values: dict[str, float]) -> dict[str, float]:
+        """Return the first process's values in each."""
+        ...
+
+
+class MeasuredRun(Protocol):
+    """What a measure needs of the run that it measures."""
+
+    @property
+    def config(self) -> TrainingConfig:
+        """The run's configuration, with its seed."""
+        ...
+
+    @property
+    def model(self) -> nn.Module:
+        """The trained model, on the device."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        ...
+
+    @property
+    def train_loader(self) -> BatchLoader:
+        """The training samples."""
+        ...
+
+    @property
+    def strategy(self) -> Processes:
+        """The processes that measure together."""
+        ...
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context in which forward passes run."""
+        ...
 
 
 class Measure(Protocol):
@@ -23,14 +79,9 @@ class Measure(Protocol):
     names: tuple[str, ...]
     """Of the values it gives, always the same."""
 
-    def __call__(self, session: Session, loader: BatchLoader) -> dict[str, float]:
+    def __call__(self, run: MeasuredRun, loader: BatchLoader) -> dict[str, float]:
         """Measure a split. The model is in evaluation mode, gradients are off, the generators are put back later."""
         ...
-
-
-def over_processes(session: Session, sums: Tensor) -> Tensor:
-    """Return the sums over all processes of the run, the same in each."""
-    return sums if session.parallel is None else session.parallel.group.total(sums)
 
 
 @dataclass
@@ -57,12 +108,12 @@ class Own:
         rate = section.learning_rate and section.learning_rate * self.learning_rate_factor
         return settings_of(self.modules, section.model_copy(update={**plain, "learning_rate": rate}))
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps."""
         return {"modules": dict(self.modules.state_dict()), "fixed": self.fixed}
 
-    def load(self, state: dict[str, Any]) -> None:
-        """Take up what a checkpoint kept.
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Resume from what a checkpoint kept.
 
         Raises:
             ReproducibilityError: what the objective rests on is not what the run began with.

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.data.tensors import IGNORED
+from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.objectives.batches import input_of
 from trainwright.trainer.objectives.contrastive import Encoder, only_input
+from trainwright.trainer.objectives.own import MeasuredRun
 from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.reproducibility import seeding
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.loader import BatchLoader
-    from trainwright.trainer.session import Session
 
 
 class LinearProbe:
@@ -31,31 +31,27 @@ class LinearProbe:
     def __init__(self, encoder: Encoder, key: str | None, max_samples: int) -> None:
         self.encoder, self.key, self.max_samples = encoder, key, max_samples
 
-    def __call__(self, session: Session, loader: BatchLoader) -> dict[str, float]:
+    def __call__(self, run: MeasuredRun, loader: BatchLoader) -> dict[str, float]:
         """Measure. Under several processes the first one fits on the features of all."""
-        in_order = dataclasses.replace(session.train_loader, shuffle=False, drop_last=False)
-        train, held_out = self._features(session, in_order, self.max_samples), self._features(session, loader)
-        parallel = session.parallel
-        if parallel is not None:
-            train, held_out = _joined(parallel.group.gather(train)), _joined(parallel.group.gather(held_out))
+        in_order = dataclasses.replace(run.train_loader, shuffle=False, drop_last=False)
+        train, held_out = self._features(run, in_order, self.max_samples), self._features(run, loader)
+        train, held_out = _joined(run.strategy.gather(train)), _joined(run.strategy.gather(held_out))
         values = {"linear_probe_accuracy": float("nan")}
-        if parallel is None or parallel.group.is_first:
+        if run.strategy.is_first:
             kept = tuple(part[: self.max_samples] for part in train)
             values = {"linear_probe_accuracy": probe_accuracy(kept, held_out)}
-        return values if parallel is None else parallel.agreed(values)
+        return run.strategy.agreed(values)
 
-    def _features(self, session: Session, loader: BatchLoader, at_most: int | None = None) -> tuple[Tensor, Tensor]:
-        from trainwright.trainer.session import to_device
-
+    def _features(self, run: MeasuredRun, loader: BatchLoader, at_most: int | None = None) -> tuple[Tensor, Tensor]:
         features: list[Tensor] = []
         labels: list[Tensor] = []
-        seeding.seed_sample(session.config.seed, 2)
+        seeding.seed_sample(run.config.seed, 2)
         for number, batch in enumerate(loader.batches(0)):
             if at_most is not None and sum(map(len, labels)) >= at_most:
                 break
-            moved = to_device(batch, session.device)
-            with session.autocast():
-                found = self.encoder(session.model, only_input(moved, input_of(moved, self.key)))
+            moved = to_device(batch, run.device)
+            with run.autocast():
+                found = self.encoder(run.model, only_input(moved, input_of(moved, self.key)))
             if not loader.is_spare(number):
                 features.append(found.float().cpu())
                 labels.append(split_batch(moved)[2].reshape(-1).cpu())

@@ -6,7 +6,7 @@ checkpoint would then go on with other bits than one that did not. So the traini
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,46 +14,52 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-
-@contextmanager
-def averaged_weights(optimizers: Iterable[Optimizer]) -> Iterator[None]:
-    """Hold the averaged weights in the model inside the context, where an optimizer averages."""
-    averaging = [optimizer for optimizer in optimizers if averages(optimizer)]
-    groups = [group for optimizer in averaging for group in optimizer.param_groups]
-    kept = [(group, training_point(group), group["train_mode"]) for group in groups]
-    settle(averaging)
-    try:
-        yield
-    finally:
-        for group, point, mode in kept:
-            _put_back(group, point)
-            group["train_mode"] = mode
+from trainwright.trainer.optimization.weight_observer import WeightObserver
 
 
-def settle(optimizers: Iterable[Optimizer]) -> None:
-    """Leave the averaged weights in the model for good: training is over."""
-    for optimizer in optimizers:
-        if averages(optimizer):
+class ScheduleFree(WeightObserver):
+    """Switches the optimizers of a run that average by themselves."""
+
+    state_name = "training_points"
+
+    def __init__(self, optimizers: Mapping[str, Optimizer]) -> None:
+        self.optimizers = {name: optimizer for name, optimizer in optimizers.items() if averages(optimizer)}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether any optimizer averages."""
+        return bool(self.optimizers)
+
+    @contextmanager
+    def judged(self) -> Iterator[None]:
+        """Hold the averaged weights in the model inside the context."""
+        groups = [group for optimizer in self.optimizers.values() for group in optimizer.param_groups]
+        kept = [(group, _training_point(group), group["train_mode"]) for group in groups]
+        self.settle()
+        try:
+            yield
+        finally:
+            for group, point, mode in kept:
+                _put_back(group, point)
+                group["train_mode"] = mode
+
+    def settle(self) -> None:
+        """Leave the averaged weights in the model for good."""
+        for optimizer in self.optimizers.values():
             optimizer.eval()  # type: ignore[attr-defined]
 
+    def state_dict(self) -> dict[str, list[list[Tensor]]]:
+        """Return the training weights of each optimizer by group."""
+        return {
+            name: [_training_point(group) for group in optimizer.param_groups]
+            for name, optimizer in self.optimizers.items()
+        }
 
-def training_points(optimizers: dict[str, Optimizer]) -> dict[str, list[list[Tensor]]]:
-    """Return the training weights of the optimizers that average, by group, for a checkpoint."""
-    return {
-        name: [training_point(group) for group in optimizer.param_groups]
-        for name, optimizer in optimizers.items()
-        if averages(optimizer)
-    }
-
-
-def restore_training_points(optimizers: dict[str, Optimizer], saved: dict[str, list[list[Tensor]]]) -> None:
-    """Put the training weights of a checkpoint into the model, whose own file holds the averaged ones.
-
-    The optimizers have their own saved state by then, the mode included.
-    """
-    for name, points in saved.items():
-        for group, point in zip(optimizers[name].param_groups, points, strict=True):
-            _put_back(group, point)
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Put the training weights into the model; the optimizers have their own state by then, the mode included."""
+        for name, points in state.items():
+            for group, point in zip(self.optimizers[name].param_groups, points, strict=True):
+                _put_back(group, point)
 
 
 def averages(optimizer: Optimizer) -> bool:
@@ -61,7 +67,7 @@ def averages(optimizer: Optimizer) -> bool:
     return any("train_mode" in group for group in optimizer.param_groups)
 
 
-def training_point(group: dict[str, Any]) -> list[Tensor]:
+def _training_point(group: dict[str, Any]) -> list[Tensor]:
     """Return copies of a group's parameters as they are trained."""
     return [parameter.detach().clone() for parameter in group["params"]]
 

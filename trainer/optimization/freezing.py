@@ -9,12 +9,14 @@ from torch import nn
 from trainwright.trainer.config.parameters import FreezingSection
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.optimization.parameters import matching
+from trainwright.trainer.optimization.weight_observer import WeightObserver
 
 
 @dataclass(frozen=True)
-class Freezing:
+class Freezing(WeightObserver):
     """What is frozen is a function of the epoch alone, so there is no state to lose."""
 
+    model: nn.Module
     until: dict[str, int | None] = field(default_factory=dict)
     """Frozen parameter to the number of finished epochs from which on it is trained; None: never."""
 
@@ -26,7 +28,7 @@ class Freezing:
             ConfigurationError: a pattern matches no parameter; unfreezing names none that is frozen.
         """
         if section is None:
-            return cls()
+            return cls(model)
         names = [name for name, _ in model.named_parameters()]
         until: dict[str, int | None] = dict.fromkeys(matching(names, section.patterns, "freezing.patterns"))
         for number, unfreeze in enumerate(section.unfreeze):
@@ -40,16 +42,21 @@ class Freezing:
             for name in thawed:
                 earlier = until[name]
                 until[name] = unfreeze.after_epochs if earlier is None else min(earlier, unfreeze.after_epochs)
-        return cls(until)
+        return cls(model, until)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anything is frozen."""
+        return bool(self.until)
 
     @property
     def thawing(self) -> list[str]:
         """Names of the parameters that are frozen at first and trained later."""
         return [name for name, epoch in self.until.items() if epoch is not None]
 
-    def apply(self, model: nn.Module, finished_epochs: int) -> None:
+    def before_epoch(self, finished_epochs: int) -> None:
         """Make the frozen parameters require a gradient, or not, as the epoch has it."""
-        for name, parameter in model.named_parameters() if self.until else ():
+        for name, parameter in self.model.named_parameters() if self.is_needed else ():
             if name in self.until:
                 epoch = self.until[name]
                 parameter.requires_grad_(epoch is not None and finished_epochs >= epoch)

@@ -16,15 +16,19 @@ from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn, get_swa_multi_avg_fn
 
 from trainwright.trainer.config.averaging import EmaSection, SwaSection, WeightAveragingSection
+from trainwright.trainer.optimization.weight_observer import WeightObserver
 
 
-class WeightAveraging:
+class WeightAveraging(WeightObserver):
     """Averages of what the optimizers update and of the model's floating-point and complex buffers.
 
     Buffers are averaged like weights (the statistics of batch normalisation belong to the weights that made them);
     integer ones are left to the model, and so are those that begin with infinities: a mask has no mean. So are those
     that are not persistent: each process of a group may hold its own, and the averages must be the same in all.
     """
+
+    state_name = "averaging"
+    moves_at_epoch_end = True
 
     def __init__(self, model: nn.Module, parameters: list[nn.Parameter]) -> None:
         self.parameters = [parameter for parameter in parameters if _has_mean(parameter)]
@@ -42,15 +46,8 @@ class WeightAveraging:
         """Whether some averages are longer than the weights they average."""
         self.updates = 0
 
-    def after_step(self) -> None:
-        """Take notice of an optimizer step. Does not wait for the device."""
-
-    def after_epoch(self, finished_epochs: int) -> bool:  # noqa: ARG002 - the moment's form
-        """Take notice of an epoch's end; tell whether its average needs new statistics of batch normalisation."""
-        return False
-
     @contextmanager
-    def applied(self) -> Iterator[None]:
+    def judged(self) -> Iterator[None]:
         """Hold the averages in the model inside the context; the trained values come back exactly."""
         kept = [value.detach().clone() for value in self._live()] if self.averages else []
         self.settle()
@@ -64,7 +61,7 @@ class WeightAveraging:
         _copy(self.averages, self._live())
 
     def take_buffers(self) -> None:
-        """Take over the model's buffers as the average's own (called inside `applied`)."""
+        """Take over the model's buffers as the average's own (called inside `judged`)."""
         _copy(self._live()[len(self.parameters) :], self.averages[len(self.parameters) :])
 
     def state_dict(self) -> dict[str, Any]:
@@ -76,8 +73,8 @@ class WeightAveraging:
         ]
         return {"updates": self.updates, "training": live, "averages": wider}
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up what a checkpoint kept; the model holds the checkpoint's averages by then, afterwards it does not."""
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Resume from what a checkpoint kept; the model holds the averages by then, afterwards it does not."""
         self.updates = state["updates"]
         if state["training"]:
             live = self._live()
@@ -136,11 +133,11 @@ class Swa(WeightAveraging):
 
 def build_averaging(
     section: WeightAveragingSection | None, epochs: int, model: nn.Module, parameters: list[nn.Parameter]
-) -> WeightAveraging | None:
-    """Return the averaging that the configuration asks for."""
+) -> list[WeightAveraging]:
+    """Return the averaging that the configuration asks for, if any."""
     if isinstance(section, SwaSection):
-        return Swa(section.start(epochs), model, parameters)
-    return Ema(section, model, parameters) if section is not None else None
+        return [Swa(section.start(epochs), model, parameters)]
+    return [Ema(section, model, parameters)] if section is not None else []
 
 
 def _has_mean(value: Tensor) -> bool:

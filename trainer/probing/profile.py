@@ -64,8 +64,7 @@ def profile(session: Session, recorder: Recorder, steps: int) -> dict[str, Any]:
     watch = Stopwatch(session.device)
     plain, samples = session.objective, 0
     seconds: list[float] = []
-    if plain is not None:
-        session.objective = TimedObjective(plain, watch)
+    session.objective = TimedObjective(plain, watch)
     hooks = [
         hook
         for optimizer in session.optimizers.values()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from trainwright.trainer.acceleration.shortage import explained_shortage
 from trainwright.trainer.assembly.untouched import untouched
+from trainwright.trainer.components import snapshot
 from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.observers.recorder import Recorder
 from trainwright.trainer.optimization.plan import planned_schedule, plot_schedule
@@ -20,7 +20,6 @@ from trainwright.trainer.run import RunState
 from trainwright.trainer.session import Session
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler
-from trainwright.trainer.totals import EpochTotals
 
 PROFILED_STEPS = 20
 SWEPT_STEPS = 100
@@ -38,7 +37,7 @@ def probe(session: Session, heartbeat: Heartbeat) -> str:
     """
     steps = session.specification.max_steps or PROFILED_STEPS
     session.step_bound = None
-    session.averaging = None
+    session.weight_observers = []
     session.model.train()
     heartbeat.set(state=RunState.RUNNING, stage="measuring steps", total_steps=steps)
     evidence: dict[str, Any] = {}
@@ -70,7 +69,7 @@ def _profiled(session: Session, steps: int) -> dict[str, Any]:
 
 
 def _swept(session: Session) -> dict[str, Any]:
-    if session.objective is None:
+    if session.rule.is_users:
         return {"suggested": None, "why": "train_step sets its own rates", "points": []}
     found = rates.sweep(session, SWEPT_STEPS)
     if found["points"]:
@@ -101,15 +100,11 @@ def suggested_changes(session: Session, evidence: dict[str, Any]) -> dict[str, A
 @contextmanager
 def put_back(session: Session) -> Iterator[None]:
     """Begin at the run's beginning, and leave model, optimizers, generators and position as they were."""
-    kept = session.progress, session.totals, session.schedule, session.train_loader
-    optimizers = {name: copy.deepcopy(optimizer.state_dict()) for name, optimizer in session.optimizers.items()}
-    scaler = session.scaler.state_dict() if session.scaler is not None else None
-    session.progress, session.totals = Progress(), EpochTotals()
-    with untouched(session):
-        yield
-    for name, optimizer in session.optimizers.items():
-        optimizer.load_state_dict(optimizers[name])
-    if session.scaler is not None:
-        session.scaler.load_state_dict(scaler or {})
-    session.progress, session.totals, session.schedule, session.train_loader = kept
+    schedule, loader = session.schedule, session.train_loader
+    with snapshot(session.components, "optimizers", "scaler", "progress", "totals"):
+        session.progress.load_state_dict(Progress().state_dict())
+        session.totals.reset()
+        with untouched(session):
+            yield
+    session.schedule, session.train_loader = schedule, loader
     session.context.epoch, session.context.step = session.progress.epoch, session.progress.step

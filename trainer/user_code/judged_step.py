@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.errors import UserCodeError
 from trainwright.trainer.objectives.custom import CustomStep
 from trainwright.trainer.reproducibility import seeding
-from trainwright.trainer.session import Session, to_device
+from trainwright.trainer.session import Session
 from trainwright.trainer.totals import EpochTotals
 
 FEWEST_SAMPLES = 32

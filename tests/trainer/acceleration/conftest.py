@@ -63,7 +63,7 @@ def bits() -> Callable[[Any], Any]:
         whole = {
             "model": {name: value.contiguous() for name, value in session.model.state_dict().items()},
             "optimizers": {name: optimizer.state_dict() for name, optimizer in session.optimizers.items()},
-            "scaler": session.scaler.state_dict() if session.scaler else None,
+            "scaler": session.scaler.state_dict(),
         }
         plain = pack(whole, "all", tensors)
         return plain, {name: tensor.contiguous().numpy().tobytes() for name, tensor in tensors.items()}

@@ -86,7 +86,7 @@ def trained(take_steps: Any) -> Callable[[Any], Any]:
         for epoch in range(session.config.training.epochs):
             take_steps(session, len(session.train_loader))
             session.progress.epoch, session.progress.batch = epoch + 1, 0
-            session.totals = type(session.totals)()
+            session.totals.reset()
         return session
 
     return train

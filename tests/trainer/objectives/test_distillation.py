@@ -146,12 +146,12 @@ def test_a_learned_map_is_trained(open_session: Any, take_steps: Any, root: Path
 def test_a_run_is_not_resumed_with_another_teacher(open_session: Any, root: Path) -> None:
     values = {**DIGITS, "objective": a_teacher(root)}
     session = open_session(values)
-    state = session.own.state()
+    state = session.own.state_dict()
     file = root / "teacher.safetensors"
     network = session.objective.teacher
     save_file({name: value + 1 for name, value in network.state_dict().items()}, file)
     with pytest.raises(ReproducibilityError, match="The teacher changed since the run began"):
-        open_session(values).own.load(state)
+        open_session(values).own.load_state_dict(state)
 
 
 @pytest.mark.requirement("TRAIN-5")

@@ -110,12 +110,12 @@ def test_freezing_and_unfreezing_follow_the_epochs() -> None:
     freezing = freezing_of(model, patterns=["encoder", "embeddings"], unfreeze=unfreeze)
     trained = {}
     for epoch in (0, 1, 2, 3, 4, 8, 1):  # and back, as after a resume
-        freezing.apply(model, epoch)
+        freezing.before_epoch(epoch)
         trained[epoch] = {name.rpartition(".")[0] for name, p in model.named_parameters() if p.requires_grad}
     assert trained[1] == {"head"}
     assert trained[2] == trained[3] == {"head", "encoder.layer.1"}
     assert trained[4] == trained[8] == {"head", "encoder.layer.0", "encoder.layer.1"}
-    freezing.apply(model, 0)
+    freezing.before_epoch(0)
     section = parse_config(WORK).optimizer
     (optimizer,) = build_optimizers(model, section, thawing=freezing.thawing).values()
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -146,7 +146,8 @@ def test_frozen_weights_stay_and_move_from_their_epoch_on(
     take_steps(session, 99)
     assert moved() == start.keys() - {"layers.1.weight", "layers.1.bias"}
     session.progress.epoch, session.progress.batch = 1, 0
-    session.freezing.apply(session.model, 1)
+    for observer in session.weight_observers:
+        observer.before_epoch(1)
     take_steps(session, 2)
     assert moved() == start.keys() - {"layers.1.bias"}
 

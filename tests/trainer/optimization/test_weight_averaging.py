@@ -93,7 +93,7 @@ def test_before_it_begins_the_weights_are_judged_as_they_are(iris: dict[str, Any
 
 def test_short_weights_are_averaged_in_single_precision(iris: dict[str, Any], open_session: Any) -> None:
     session = open_session({**iris, "weight_averaging": {"decay": 0.9999, "decay_warmup": False}})
-    averaging = session.averaging
+    averaging = session.components["averaging"]
     averaging.parameters = [torch.nn.Parameter(torch.ones(3, dtype=torch.bfloat16))]
     averaging.after_step()
     averaging.parameters[0].data += 1
@@ -102,7 +102,7 @@ def test_short_weights_are_averaged_in_single_precision(iris: dict[str, Any], op
     assert averaging.averages[0].dtype == torch.float32
     assert 1.0005 < float(averaging.averages[0][0]) < 1.0015, "in bfloat16 it would not have moved"
     kept = averaging.state_dict()
-    with averaging.applied():
+    with averaging.judged():
         assert averaging.parameters[0][0] == 1.0
     averaging.load_state_dict(kept)
     assert torch.equal(averaging.averages[0], kept["averages"][0])
@@ -144,7 +144,7 @@ def bits_of(session: Any) -> tuple[Any, dict[str, bytes]]:
     whole = {
         "model": session.model.state_dict(),
         "judged": model,
-        "averaging": session.averaging.state_dict(),
+        "averaging": session.components["averaging"].state_dict(),
         "optimizers": {name: optimizer.state_dict() for name, optimizer in session.optimizers.items()},
     }
     return (pack(whole, "all", tensors), state["generators"]), {n: t.numpy().tobytes() for n, t in tensors.items()}
@@ -243,7 +243,7 @@ def test_the_average_beats_the_last_weights_of_the_same_run(section: dict[str, A
         for _ in range(6):
             an_epoch(session)
         averaged = evaluate_split(session, session.validation_loader)
-        session.averaging.averages = []
+        session.components["averaging"].averages = []
         last = evaluate_split(session, session.validation_loader)
         assert averaged["loss"] < last["loss"], seed
         assert averaged["accuracy"] > last["accuracy"], seed
@@ -274,6 +274,6 @@ def test_a_mask_of_infinities_is_neither_averaged_nor_refused() -> None:
     averaging = Ema(EmaSection(name="ema", decay=0.9), model, list(model.parameters()))
     for _ in range(3):
         averaging.after_step()
-    with averaging.applied():
+    with averaging.judged():
         assert not model.mask.isnan().any()
     require_finite(None, model.state_dict(), frozenset({"mask"}))  # type: ignore[arg-type]  # looked at on failure only
