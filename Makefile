@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills pictures decisions format clean
+.PHONY: help install demo test quick check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -40,6 +40,9 @@ demo: install  ## Run the main job: an agent's client takes digits through all f
 
 test: install  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_layers.py)
 	$(PYTEST) $(AREA:%=tests/%)
+
+quick: install  ## Run the fast heart of the tests in under a minute: all that neither trains nor waits for long
+	$(PYTEST) -m "not slow and not gpu"
 
 coverage: install  ## Run the tests with branch coverage recorded; fail when less ran than pyproject.toml demands
 	@rm -f .coverage .coverage.*

@@ -16,21 +16,36 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.worlds.flowers import World
+
 MANIFEST = Path(__file__).with_name("requirements.yaml")
 REQUIREMENTS = yaml.safe_load(MANIFEST.read_text(encoding="utf-8"))["requirements"]
 
 LONGEST_FIRST = (
     "cheats/test_cheats.py",
-    "projects/test_phases.py",
+    "server/test_demo.py",
+    "house/test_walks.py",
     "hyperparameter_tuner/test_conducting.py",
-    "hyperparameter_tuner/test_trouble.py",
+    "server/test_slips.py",
+    "projects/test_looks.py",
+    "projects/test_phases.py",
+    "projects/test_ends.py",
+    "server/test_two_forms.py",
+    "server/test_runs.py",
+    "house/test_call_sequences.py",
+    "house/test_benchmarks.py",
+    "server/test_cli.py",
+    "projects/test_requirements_file.py",
     "projects/test_debugging.py",
     "projects/test_optimization.py",
-    "house/test_requirements.py",
     "house/test_document_sessions.py",
     "training_orchestrator/test_life_of_a_run.py",
 )
 """Files that train for long. A file runs in one process, so one that begins last leaves the other process idle."""
+TRAINS = frozenset({
+    "flowers", "work", "begin", "group_work", "started", "digits_run", "ended", "trained", "serve_command",
+})  # fmt: skip
+"""Fixtures that train runs or start servers: who asks for one is slow, like whole files marked `slow`."""
 SHOWN = pytest.StashKey[set[str]]()
 """Ids of the requirements that the collected tests name."""
 GRACE_SECONDS = 5.0
@@ -49,6 +64,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if gpu_items and not _cuda_is_available():
         for item in gpu_items:
             item.add_marker(pytest.mark.skip(reason="needs a CUDA device; torch finds none on this machine"))
+    for item in items:
+        if TRAINS.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=_place)
     config.stash[SHOWN] = {name for item in items if item not in gpu_items for name in _requirements(item)}
 
@@ -80,6 +98,16 @@ def _own_modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if str(getattr(sys.modules[name], "__file__", None)).startswith(base):
             del sys.modules[name]
     importlib.invalidate_caches()
+
+
+@pytest.fixture(scope="session")
+def flowers(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """The usual world, which can be set back to any stage. Built here as a whole, before any test patches anything."""
+    from tests.worlds.flowers import STAGES, World
+
+    world = World(tmp_path_factory.mktemp("flowers"))
+    world.set_back(STAGES[-1])
+    return world
 
 
 @pytest.fixture

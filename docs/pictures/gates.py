@@ -103,8 +103,8 @@ def draw() -> str:
         "measured meets every check.",
     )
     drawing.box(0.5, 0.5, WIDTH - 1, HEIGHT - 1, fill="#ffffff", stroke="#cbd2d9", rx=12)
-    drawing.text(MARGIN, 34, "Five phases, each behind a gate", size=17, fill=INK, **{"font-weight": 600})
-    drawing.text(WIDTH - MARGIN, 33, RESULT, size=12, fill=SOFT, **{"text-anchor": "end"})
+    drawing.text(MARGIN, 34, "Five phases, each behind a gate", size=17, fill=INK, bold=True)
+    drawing.text(WIDTH - MARGIN, 33, RESULT, size=12, fill=SOFT, anchor="end")
     for number, phase in enumerate(FIVE, start=1):
         _phase(drawing, number, phase)
     for part in (AGENT, OWNER, SERVER, WORKER, LEDGER):
@@ -116,11 +116,11 @@ def draw() -> str:
 def _phase(drawing: Drawing, number: int, phase: Phase) -> None:
     x = MARGIN + (number - 1) * (CARD + GAP)
     drawing.box(x, TOP, CARD, TALL, fill="#f5f7fa", stroke="#cbd2d9")
-    drawing.text(x + 10, TOP + 22, f"{number} {phase.name}", size=14, fill=INK, **{"font-weight": 600})
+    drawing.text(x + 10, TOP + 22, f"{number} {phase.name}", size=14, fill=INK, bold=True)
     for place, words in enumerate(phase.work):
         drawing.text(x + 10, TOP + 42 + 16 * place, words, size=12, fill=SOFT)
     drawing.line((x + 10, TOP + 70), (x + CARD - 10, TOP + 70), stroke=GREEN)
-    drawing.text(x + 10, TOP + 89, f"gate: {_checks(phase.name)} checks", size=12, fill=GREEN, **{"font-weight": 600})
+    drawing.text(x + 10, TOP + 89, f"gate: {_checks(phase.name)} checks", size=12, fill=GREEN, bold=True)
     for place, words in enumerate(phase.asks):
         drawing.text(x + 10, TOP + 109 + 17 * place, words, size=12, fill=INK)
     if number < len(FIVE):
@@ -134,7 +134,7 @@ def _checks(phase: str) -> int:
 
 def _part(drawing: Drawing, part: Part) -> None:
     drawing.box(part.x, part.y, part.width, part.height, fill="#ffffff", stroke=part.colour)
-    drawing.text(part.x + 12, part.y + 25, part.title, size=14, fill=part.colour, **{"font-weight": 600})
+    drawing.text(part.x + 12, part.y + 25, part.title, size=14, fill=part.colour, bold=True)
     for place, words in enumerate(part.lines):
         drawing.text(part.x + 12, part.y + 47 + 18 * place, words, size=12.5, fill=INK)
 
@@ -154,4 +154,4 @@ def _arrows(drawing: Drawing) -> None:
 def _arrow(drawing: Drawing, start: tuple[float, float], end: tuple[float, float], words: str, colour: str) -> None:
     drawing.arrow(start, end, stroke=colour)
     middle = (start[0] + end[0]) / 2
-    drawing.text(middle, start[1] - 7, words, size=11.5, fill=SOFT, font=MONO, **{"text-anchor": "middle"})
+    drawing.text(middle, start[1] - 7, words, size=11.5, fill=SOFT, font=MONO, anchor="middle")

@@ -55,8 +55,7 @@ def draw(transcript: str) -> str:
         if row.strip():
             start = len(row) - len(row.lstrip())
             x, y = EDGE + start * CELL, BAR + ROW * (place + 1) - 4
-            length = f"{(len(row) - start) * CELL:.0f}"
-            drawing.text(x, y, row.strip(), size=SIZE, font=MONO, fill=colour, textLength=length)
+            drawing.text(x, y, row.strip(), size=SIZE, font=MONO, fill=colour, length=(len(row) - start) * CELL)
     return drawing.render()
 
 

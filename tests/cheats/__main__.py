@@ -17,6 +17,7 @@ sys.path.append(str(Path(__file__).parents[2]))  # what the tests share is named
 from cheat_suite.case import Case, Outcome, all_cases
 from cheat_suite.playing import Player, in_playing_order
 from cheat_suite.table import count, write
+from tests.worlds.flowers import World
 
 
 def main() -> int:
@@ -28,7 +29,7 @@ def main() -> int:
     cases = [case for case in in_playing_order(declared) if not only or {case.id, case.family} & only]
     outcomes: list[tuple[Case, Outcome]] = []
     unexpected = 0
-    with tempfile.TemporaryDirectory() as folder, Player(Path(folder)) as player:
+    with tempfile.TemporaryDirectory() as folder, Player(World(Path(folder))) as player:
         for case in cases:
             began = time.monotonic()
             verdict = player.play(case)

@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parent))  # cheat_suite is run by `make cheat
 from cheat_suite.case import Case, all_cases
 from cheat_suite.playing import Player, in_playing_order
 from cheat_suite.table import count, read, table
+from tests.worlds.flowers import World
 
 CASES = all_cases()
 QUICK: list[Any] = [
@@ -22,8 +23,8 @@ QUICK: list[Any] = [
 
 
 @pytest.fixture(scope="module")
-def player(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Player]:
-    with Player(tmp_path_factory.mktemp("cheats")) as opened:
+def player(flowers: World) -> Iterator[Player]:
+    with Player(flowers) as opened:
         yield opened
 
 

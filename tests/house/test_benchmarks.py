@@ -14,6 +14,8 @@ import pytest
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunDirectory
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

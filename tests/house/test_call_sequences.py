@@ -13,6 +13,8 @@ from trainwright.tools.gates import permits, staleness
 from trainwright.tools.gates.phases import Phase
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -11,6 +11,8 @@ from mcp import Client
 
 from trainwright.server.app import build_server
 
+pytestmark = pytest.mark.slow
+
 spec = importlib.util.spec_from_file_location("house_documents_sessions", Path(__file__).with_name("documents.py"))
 reader = importlib.util.module_from_spec(spec)
 sys.modules[spec.name] = reader

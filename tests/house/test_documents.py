@@ -120,7 +120,9 @@ def _names_commands(block):
 
 def _check_make(words):
     targets = [word for word in words if "=" not in word]
-    done = subprocess.run(["make", "-n", *targets], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["make", "-n", f"PYTHON={sys.executable}", *targets], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -15,6 +15,8 @@ from tests.function_text import body_of
 import trainwright
 from trainwright.server import cli
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 LINKED = ("server", "tools", "trainer", "skills", "agents", "prompts")
 PACKAGED_SUFFIXES = {".py", ".md", ".yaml", ".json"}

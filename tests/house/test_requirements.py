@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 MANIFEST = yaml.safe_load((Path(__file__).parents[1] / "requirements.yaml").read_text(encoding="utf-8"))
 
 pytest_plugins = ["pytester"]

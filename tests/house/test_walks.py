@@ -13,6 +13,8 @@ from types import ModuleType
 import pytest
 from mcp.types import CallToolResult, TextContent
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TOOLS = {"configure", "start_training", "pass_gate"}
 

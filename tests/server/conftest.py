@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.types import CallToolResult
+from tests.worlds.warm import warm
 
 from trainwright.server import cli
 from trainwright.server.app import build_server
@@ -79,6 +80,13 @@ def text_of(result: CallToolResult) -> str:
 
 
 OpenAgent = Callable[..., AbstractAsyncContextManager[Agent]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_runs() -> Iterator[None]:
+    """Let servers in this process start runs warm; servers of their own start them as they always do."""
+    with warm():
+        yield
 
 
 @pytest.fixture

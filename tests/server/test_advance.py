@@ -4,6 +4,8 @@ import pytest
 
 from trainwright.tools.projects.advancing import FOLLOWED
 
+pytestmark = pytest.mark.slow
+
 HIGH = {"metric": "accuracy", "direction": "maximize", "target": 0.9999}
 
 

@@ -10,7 +10,7 @@ from mcp.types import ElicitResult
 
 from trainwright.server import cli
 
-pytestmark = pytest.mark.requirement("GATE-4")
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("GATE-4")]
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 
 

@@ -15,6 +15,8 @@ from trainwright.server.terminal import bar
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 
 

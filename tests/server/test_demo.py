@@ -10,6 +10,8 @@ from trainwright.server import cli
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 ARTIFACTS = {
     "training_config.yaml",
     "reproducibility_manifest.md",

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SLOW_RATE = {"optimizer": {"learning_rate": 1e-6}}
 
 

@@ -12,6 +12,8 @@ import pytest
 from trainwright.server import default
 from trainwright.server.surface import TOOLS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "transformers", "accelerate", "tensorflow", "lightning")
 

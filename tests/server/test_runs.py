@@ -6,6 +6,8 @@ import anyio
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow
+
 LONG = {"epochs": 10**6, "validate_every_n_epochs": 50}
 """A training that outlasts every test; it is stopped by the test itself."""
 

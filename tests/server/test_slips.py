@@ -24,6 +24,8 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.config import parse_config
 
+pytestmark = pytest.mark.slow
+
 FOLDER = Path(__file__).parent / "slips"
 TABLES = ("configure", "create", "goals", "search", "calls")
 MOST_ROUNDS = 3

@@ -7,6 +7,8 @@ import pytest
 
 from trainwright.server.stdio import request_id
 
+pytestmark = pytest.mark.slow
+
 CALL = '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"configure","arguments":{"id":1,"reason":%s}}}'
 HOSTILE = {
     "a lone surrogate": '"\\ud800"',

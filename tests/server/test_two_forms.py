@@ -20,6 +20,8 @@ from trainwright.tools.hyperparameter_tuner import stop_study
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import study_named
 
+pytestmark = pytest.mark.slow
+
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.5}
 IRIS: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},

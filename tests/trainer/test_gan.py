@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from trainwright.trainer.checkpoints.read import load_checkpoint
 from trainwright.trainer.run import RunDirectory
 
-pytestmark = pytest.mark.requirement("TRAIN-5")
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 
 PROJECTS = Path(__file__).with_name("projects")
 GAN: dict[str, Any] = {

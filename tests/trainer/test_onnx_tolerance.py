@@ -10,6 +10,8 @@ import torch
 from trainwright.trainer.errors import IntegrityError
 from trainwright.trainer.export.onnx_file import write_onnx
 
+pytestmark = pytest.mark.slow
+
 
 class Scaled(torch.nn.Module):
     """Gives outputs of about this size; `wrong` ones where it is exported."""

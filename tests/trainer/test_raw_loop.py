@@ -12,6 +12,8 @@ import pytest
 
 from trainwright.trainer.launch_environment import launch_environment
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.requirement("TRAIN-1", "REPRO-1")
 def test_the_engine_reproduces_a_raw_loop_bit_for_bit(tmp_path: Path, make_run: Any, started: Any) -> None:

@@ -10,6 +10,8 @@ import pytest
 from trainwright.trainer.run import Limits, RunState
 from trainwright.trainer.user_code.clock import Clock
 
+pytestmark = pytest.mark.slow
+
 WAITS = "import threading\ndef hang():\n    while True: threading.Event().wait(0.05)\n"
 COMPUTES = "def hang():\n    while True: pass\n"
 HANGS = {

@@ -17,6 +17,8 @@ from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.run import RunDirectory, RunState
 from trainwright.trainer.user_code.whose import own_name, users_name
 
+pytestmark = pytest.mark.slow
+
 NET = """
 import torch
 from .parts import WIDTH

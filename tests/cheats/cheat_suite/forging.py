@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from cheat_suite.world import NAME
+from tests.worlds.flowers import NAME
+
 from trainwright.tools.ledger.plain import copy_forward
 from trainwright.trainer.canonical import canonical_json, digest_json
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from tests.worlds.flowers import NAME
+
 from cheat_suite.agent import Reply
 from cheat_suite.case import Case, Outcome
 from cheat_suite.scene import Scene
-from cheat_suite.world import NAME
 from trainwright.tools import projects
 from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.workspace import Workspace

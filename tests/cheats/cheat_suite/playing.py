@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Self
+
+from tests.worlds.flowers import STAGES, World
 
 from cheat_suite.agent import Agent, Agents
 from cheat_suite.case import Case
 from cheat_suite.judging import Verdict, judge
 from cheat_suite.scene import Scene
-from cheat_suite.world import STAGES, World
 
 
 def in_playing_order(cases: list[Case]) -> list[Case]:
@@ -20,15 +20,14 @@ def in_playing_order(cases: list[Case]) -> list[Case]:
 class Player:
     """Plays cases one after the other. A server serves on as long as nothing it serves has changed."""
 
-    def __init__(self, base: Path) -> None:
-        self.world = World(base)
+    def __init__(self, world: World) -> None:
+        self.world = world
         self._agents = Agents()
         self._agent: Agent | None = None
         self._stage: str | None = None
         """The stage at which the world stands untouched, or None."""
 
     def __enter__(self) -> Self:
-        self.world.build()
         self._agents.__enter__()
         return self
 

@@ -11,8 +11,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.worlds.flowers import CONFIG, GOAL, NAME, World, finish
+
 from cheat_suite.agent import Agent, Agents, Reply
-from cheat_suite.world import CONFIG, GOAL, NAME, World, finish
 from trainwright.tools import projects
 from trainwright.tools.ledger.plain import NAME as PLAIN
 from trainwright.tools.ledger.signing import VARIABLE, Signer, new_key, public_path

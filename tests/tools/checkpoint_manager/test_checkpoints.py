@@ -20,6 +20,8 @@ from trainwright.trainer.run import RunDirectory, RunKind, RunState
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.slow
+
 CONFIG: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [16]}},
     "data": {"use": "digits"},

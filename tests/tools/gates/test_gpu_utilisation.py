@@ -22,6 +22,8 @@ from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.supervision.sampling import of_gpus, visible_gpus
 
+pytestmark = pytest.mark.slow
+
 CONFIG: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8]}}, "data": {"use": "iris"}, "training": {"epochs": 1},
     "logging": {"tensorboard": False},

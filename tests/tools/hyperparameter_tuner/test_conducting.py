@@ -39,7 +39,7 @@ SEARCH: dict[str, Any] = {
 }
 EPOCHS = 8
 
-pytestmark = pytest.mark.timeout(900)  # the fixture trains a dozen times
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # the fixture trains a dozen times
 
 
 @dataclass

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 RATE = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
 SEARCH: dict[str, Any] = {"trials": 4, "space": {"optimizer.learning_rate": RATE}}
 

@@ -17,6 +17,8 @@ from trainwright.tools.hyperparameter_tuner.suggest import startup_trials, sugge
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.trainer.config import SearchSection
 
+pytestmark = pytest.mark.slow
+
 SPACE = {
     "optimizer.learning_rate": {"type": "float", "low": 1e-5, "high": 1e-1, "log": True},
     "training.epochs": {"type": "int", "low": 2, "high": 9},

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 RATE = {"type": "float", "low": 1e-3, "high": 1e-2, "log": True}
 SEARCH: dict[str, Any] = {"trials": 4, "space": {"optimizer.learning_rate": RATE}, "pruning": {"name": "none"}}
 MODEL = """

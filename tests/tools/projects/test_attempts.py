@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.tools.projects.conftest import NAME, train
+from tests.worlds.flowers import NAME, train
 
 from trainwright.tools import projects
 from trainwright.tools.gates.attempts import attempts, configurations, told

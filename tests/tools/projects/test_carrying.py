@@ -18,6 +18,8 @@ from trainwright.tools.training_orchestrator import replay_run, start_run, wait_
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 NAME = "flowers"
 At = Callable[[str], Workspace]
 

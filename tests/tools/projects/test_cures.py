@@ -20,6 +20,8 @@ from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 NAME = "flowers"
 LOWER = {"id": "lower_learning_rate", "text": "Divide it.", "changes": {"optimizer.learning_rate": 0.002}}
 LOWER_AGAIN = {**LOWER, "changes": {"optimizer.learning_rate": 0.0002}}

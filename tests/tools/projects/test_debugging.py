@@ -15,6 +15,8 @@ from trainwright.tools.workspace import Workspace
 from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 CONFIG = {
     "model": {"use": "mlp"},
     "data": {"use": "diabetes"},  # targets around 150 and a squared loss: gradients in the thousands

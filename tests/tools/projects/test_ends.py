@@ -22,6 +22,8 @@ from trainwright.tools.workspace import Workspace
 from trainwright.trainer.errors import ConfigurationError, GateRefusedError
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 NAME = "noise"
 CONFIG = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},

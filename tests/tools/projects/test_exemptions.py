@@ -15,6 +15,8 @@ from trainwright.tools.workspace import Workspace
 from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 OWNER = Grantor(way="terminal", user="ada", terminal="/dev/pts/1")
 NET = """
 import torch

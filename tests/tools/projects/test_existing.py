@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-from tests.tools.projects.conftest import NAME, finish
+from tests.worlds.flowers import NAME, World, finish
 
 from trainwright.tools import projects
 from trainwright.tools.answers import Answer
@@ -72,22 +71,17 @@ LOOKS: dict[str, Callable[[Workspace, str], Answer]] = {
 }
 
 
-@pytest.fixture(scope="session")
-def unseen(stages: dict[str, Path]) -> str:
+@pytest.fixture(scope="module")
+def unseen(flowers: World) -> str:
     """A stage whose baseline completed while no server looked; the run's id."""
-    import shutil
-
-    world = stages["created"].parent / "world"
-    shutil.rmtree(world, ignore_errors=True)
-    shutil.copytree(stages["planned"], world)
-    workspace = Workspace.open(world / "workspace")
+    flowers.set_back("planned")
+    workspace = Workspace.open(flowers.workspace)
     run = start_run(workspace, NAME, RunKind.BASELINE).run_id
     directory = workspace.run_directory(NAME, run)
     while directory.status().state.value != "completed" or directory.is_locked():
         time.sleep(0.05)
     workspace.close()
-    stages["unseen"] = stages["created"].parent / "unseen"
-    shutil.copytree(world, stages["unseen"])
+    flowers.keep("unseen")
     return run
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.tools.projects.conftest import GOAL, finish
+from tests.worlds.flowers import GOAL, finish
 
 from trainwright.tools import projects
 from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
+
+pytestmark = pytest.mark.slow
 
 NET = """
 import torch

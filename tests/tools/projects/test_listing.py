@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from tests.tools.projects.conftest import NAME
+from tests.worlds.flowers import NAME
 
 from trainwright.tools import projects
 from trainwright.tools.workspace import Workspace

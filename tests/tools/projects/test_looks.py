@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.tools.projects.conftest import CONFIG, GOAL, NAME, finish
+from tests.worlds.flowers import CONFIG, GOAL, NAME, finish
 
 from trainwright.tools import owner, projects
 from trainwright.tools.ledger.verification import verify_workspace
@@ -59,28 +59,27 @@ def test_looks_are_remembered_over_new_gates_deleted_records_and_projects_and_ot
     first = looked(workspace, NAME)[0]["test_looked_at_by"][0]["run"]
     for name in ("test_look.json", "export.json"):
         (workspace.run_directory(NAME, first).artifacts / name).unlink()
-    changes = {"optimizer.learning_rate": 0.03}
+    changes = {"optimizer.learning_rate": 0.03, "data.split.seed": 7}
     projects.configure(workspace, NAME, changes=changes, reason="after seeing the test", begin_release=True)
     to_the_end(workspace, NAME)
     assert looked(workspace, NAME)[0]["test_looks"] == 2
     projects.create_project(workspace, "fresh", intent="the same flowers", goal=GOAL, config=CONFIG)
     to_the_end(workspace, "fresh")
     metrics, card = looked(workspace, "fresh")
-    assert [look["project"] for look in metrics["test_looked_at_by"]] == ["fresh", NAME, NAME]
+    whole, seen = metrics["test"]["size"], metrics["test_looked_at_by"]
+    assert [look["project"] for look in seen] == ["fresh", NAME, NAME]
     assert "looked at 3 times" in card
-    with pytest.raises(ApprovalNeededError) as caught:
-        projects.delete_project(workspace, "fresh")
-    named = caught.value.details["requests"][0]["request"]
-    owner.decide(workspace, named, granted=True, by=owner.Grantor.here("terminal", asked=False))
-    projects.delete_project(workspace, "fresh")
-    split = {**CONFIG["data"]["split"], "seed": 7}
-    drawn = {**CONFIG, "data": {**CONFIG["data"], "split": split}}
-    projects.create_project(workspace, "drawn", intent="another draw", goal=GOAL, config=drawn)
-    to_the_end(workspace, "drawn")
-    metrics, card = looked(workspace, "drawn")
-    seen = {look["project"]: look["shared"] for look in metrics["test_looked_at_by"]}
-    assert seen.keys() == {"drawn", "fresh", NAME}
-    assert 0 < seen["fresh"] < metrics["test"]["size"]
-    assert f"project fresh, {seen['fresh']} of its samples" in card
+    assert (seen[1]["run"], seen[1]["shared"]) == (first, whole), "its records are gone, its fingerprint is not"
+    assert 0 < seen[2]["shared"] < whole, "of another draw"
+    assert f"project {NAME}, {seen[2]['shared']} of its samples" in card
     problems = verify_workspace(workspace.path).problems
     assert any(f"{first}: artifacts/test_look.json was removed" in problem for problem in problems), problems
+    with pytest.raises(ApprovalNeededError) as caught:
+        projects.delete_project(workspace, NAME)
+    named = caught.value.details["requests"][0]["request"]
+    owner.decide(workspace, named, granted=True, by=owner.Grantor.here("terminal", asked=False))
+    projects.delete_project(workspace, NAME)
+    changes = {"optimizer.learning_rate": 0.01}
+    projects.configure(workspace, "fresh", changes=changes, reason="the other one is gone", begin_release=True)
+    to_the_end(workspace, "fresh")
+    assert looked(workspace, "fresh")[0]["test_looked_at_by"][2:] == seen[1:], "of a project that was deleted"

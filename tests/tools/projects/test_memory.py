@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.tools.projects.conftest import NAME, finish
+from tests.worlds.flowers import NAME, finish
 
 from trainwright.tools import projects
 from trainwright.tools.answers import NextCall
@@ -19,6 +19,8 @@ from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
+
+pytestmark = pytest.mark.slow
 
 At = Callable[[str], Workspace]
 MOST_CALLS = 8

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from tests.tools.projects.conftest import NAME
+from tests.worlds.flowers import NAME
 
 from trainwright.tools import projects
 from trainwright.tools.gates import staleness

@@ -24,6 +24,8 @@ from trainwright.tools.workspace import Workspace
 from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 NAME = "wine"
 CONFIG = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},
@@ -43,7 +45,7 @@ At = Callable[[], Workspace]
 Rewrite = Callable[[Workspace, str, Callable[[dict[str, Any]], None]], None]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in optimization, whose study has completed and whose gate has not been asked for."""
     world = tmp_path_factory.mktemp("search") / "world"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.tools.projects.conftest import NAME, finish, train
+from tests.worlds.flowers import NAME, finish, train
 
 from trainwright.tools import projects
 from trainwright.tools.ledger import ProjectFacts

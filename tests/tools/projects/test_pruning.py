@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.tools.killed_server import call_and_die, die
-from tests.tools.projects.conftest import CONFIG, GOAL, NAME, finish, train
+from tests.worlds.flowers import CONFIG, GOAL, NAME, World, finish, train
 from typer.testing import CliRunner
 
 from trainwright.server.cli import app
@@ -37,20 +37,17 @@ def weights(workspace: Workspace) -> dict[str, list[str]]:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def superseded_stage(stages: dict[str, Path]) -> None:
+def superseded_stage(flowers: World) -> None:
     """Make a stage of its own, once: a baseline whose configuration was replaced, with a baseline of the new one."""
-    world = stages["created"].parent / "world"
-    shutil.rmtree(world, ignore_errors=True)
-    shutil.copytree(stages["based"], world)
-    workspace = Workspace.open(world / "workspace")
+    flowers.set_back("based")
+    workspace = Workspace.open(flowers.workspace)
     projects.configure(workspace, NAME, changes={"optimizer.learning_rate": 0.01})
     train(workspace, RunKind.SMOKE)
     projects.pass_gate(workspace, NAME, "planning")
     train(workspace, RunKind.BASELINE)
     projects.pass_gate(workspace, NAME, "baseline")
     workspace.close()
-    stages["superseded"] = world.parent / "superseded"
-    shutil.copytree(world, stages["superseded"])
+    flowers.keep("superseded")
 
 
 def confirmed(workspace: Workspace, policy: RetentionPolicy | None = None) -> pruning.PruneAnswer:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.tools.projects.conftest import GOAL, finish
+from tests.worlds.flowers import GOAL, finish
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
@@ -21,6 +21,8 @@ from trainwright.tools.reports.model_card import _replayed
 from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
+
+pytestmark = pytest.mark.slow
 
 CHECK = "finalization.replay_identical"
 NET = """

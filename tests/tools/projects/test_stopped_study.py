@@ -14,6 +14,8 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import runs_of
 from trainwright.trainer.errors import ConflictError
 
+pytestmark = pytest.mark.slow
+
 NAME = "flowers"
 SEARCH = {
     "trials": 4,

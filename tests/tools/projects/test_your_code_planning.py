@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.tools.projects.conftest import finish
+from tests.worlds.flowers import finish
 
 from trainwright.tools import projects
 from trainwright.tools.documents import SKILL
@@ -18,6 +18,8 @@ from trainwright.tools.workspace import Workspace
 from trainwright.trainer.config import load_yaml
 from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
+
+pytestmark = pytest.mark.slow
 
 _spec = importlib.util.spec_from_file_location(
     "house_documents_of_planning", Path(__file__).parents[2] / "house" / "documents.py"

@@ -14,6 +14,8 @@ from trainwright.tools.training_monitor import assess, plots
 from trainwright.trainer.errors import NotFoundError
 from trainwright.trainer.run import MetricStore
 
+pytestmark = pytest.mark.slow
+
 MILLION = 1_000_000
 
 

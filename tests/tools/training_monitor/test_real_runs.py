@@ -15,6 +15,8 @@ from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
 
+pytestmark = pytest.mark.slow
+
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.9)
 BY_ACCURACY = {"metrics": ["accuracy"], "selection": {"metric": "accuracy", "direction": "maximize"}}
 DIGITS = {"model": {"use": "mlp", "args": {"hidden": [64]}}, "data": {"use": "digits"}, **BY_ACCURACY}

@@ -46,6 +46,11 @@ def make_project(workspace: Workspace, name: str = PROJECT, **config: Any) -> No
         ledger.append(session, name, "gate", body)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm_runs() -> None:
+    """Not here: these tests are about how runs start, live and end."""
+
+
 @pytest.fixture
 def make_user_project(workspace: Workspace) -> Callable[[str, str], None]:
     """Make a project whose model is the given source code."""

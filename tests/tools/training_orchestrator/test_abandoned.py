@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from trainwright.trainer.run import RunDirectory
 
+pytestmark = pytest.mark.slow
+
 NAME = "digits"
 
 

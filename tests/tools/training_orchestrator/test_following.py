@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
 
+pytestmark = pytest.mark.slow
+
 HOLDER = """
 import fcntl, signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: print("asked", flush=True))

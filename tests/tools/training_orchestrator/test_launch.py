@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
 
+pytestmark = pytest.mark.slow
+
 
 def start_with_key() -> None:
     import sys

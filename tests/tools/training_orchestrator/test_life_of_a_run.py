@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
 
+pytestmark = pytest.mark.slow
+
 
 def start_a_run_and_die() -> None:
     import os

@@ -19,6 +19,8 @@ from trainwright.trainer.run import RunKind, RunState
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 OUTER: dict[str, Any] = {
     "distributed.processes": 2,
     "distributed.launcher": "outer",

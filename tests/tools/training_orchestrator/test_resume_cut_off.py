@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Break = Callable[[pytest.MonkeyPatch, Callable[..., Any]], None]
 
-pytestmark = pytest.mark.requirement("TRAIN-10", "GATE-3")
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-10", "GATE-3")]
 
 
 def fail(*_: object, **__: object) -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
 
+pytestmark = pytest.mark.slow
+
 
 def until_ended(workspace: Workspace, run_id: str) -> RunView:
     while not (view := wait_for_run(workspace, run_id)).is_ended:

@@ -20,6 +20,8 @@ from trainwright.tools.workspace.settings import Settings
 from trainwright.tools.workspace.tables import Base, Project
 from trainwright.trainer.errors import ConfigurationError, IntegrityError, StorageError
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.requirement("PHASE-1")
 def test_what_one_server_commits_the_next_one_reads(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import sys
 import pytest
 from tests.function_text import body_of
 
+pytestmark = pytest.mark.slow
+
 
 def train_uncompiled_and_compiled() -> None:
     import sys

@@ -14,6 +14,8 @@ from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.evaluation import evaluate_split
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 
 def with_training(values: dict[str, Any], **training: Any) -> dict[str, Any]:
     return {**values, "training": {**values["training"], **training}}

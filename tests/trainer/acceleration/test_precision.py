@@ -16,6 +16,8 @@ from trainwright.trainer.observers.observer import Observers
 from trainwright.trainer.observers.recorder import Recorder
 from trainwright.trainer.supervision.sampling import SystemSampler
 
+pytestmark = pytest.mark.slow
+
 
 def with_training(values: dict[str, Any], **training: Any) -> dict[str, Any]:
     return {**values, "training": {**values["training"], **training}}

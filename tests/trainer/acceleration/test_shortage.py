@@ -12,6 +12,8 @@ import pytest
 
 from trainwright.trainer.run import RunState
 
+pytestmark = pytest.mark.slow
+
 HUNGRY = """
 import torch
 from torch import nn

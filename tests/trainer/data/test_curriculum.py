@@ -20,7 +20,7 @@ from trainwright.trainer.evaluation import evaluate_split
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.stepping import take_step
 
-pytestmark = pytest.mark.requirement("TRAIN-5")
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 
 DATA = '''
 import numpy as np, torch

@@ -20,6 +20,8 @@ from trainwright.trainer.data.split import split_indices, split_units
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.reproducibility import seeding
 
+pytestmark = pytest.mark.slow
+
 KINDS = {
     "numbers and classes": (torch.randn(60, 5), torch.arange(60) % 3),
     "images and numbers": (torch.randn(60, 3, 9, 9), torch.randn(60)),

@@ -17,6 +17,8 @@ from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.errors import DataError
 from trainwright.trainer.evidence import ignored_keys
 
+pytestmark = pytest.mark.slow
+
 
 class Noisy(IterableDataset[Any]):
     """Counts, with noise of all three generators, and tells in which process it was read."""

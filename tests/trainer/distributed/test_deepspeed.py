@@ -20,6 +20,8 @@ from trainwright.trainer.config.deepspeed import deepspeed_configuration
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.run import RunDirectory, RunState
 
+pytestmark = pytest.mark.slow
+
 PROJECTS = Path(__file__).parent.parent / "projects"
 STEPS = ("train/loss", "train/gradient_norm", "train/learning_rate")
 KEYS = (*STEPS, "validation/loss", "validation/accuracy", "train/accuracy")

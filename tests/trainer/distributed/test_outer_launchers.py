@@ -13,6 +13,8 @@ import pytest
 from trainwright.trainer import worker
 from trainwright.trainer.run import RunDirectory, RunState
 
+pytestmark = pytest.mark.slow
+
 LAUNCHERS = {
     "torchrun": ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
     "accelerate": ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",

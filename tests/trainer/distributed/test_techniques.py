@@ -16,6 +16,8 @@ import pytest
 
 from trainwright.trainer.run import RunDirectory
 
+pytestmark = pytest.mark.slow
+
 OWN = """
 import torch
 from torch import nn

@@ -10,6 +10,8 @@ import torch
 
 from trainwright.trainer.run import RunKind
 
+pytestmark = pytest.mark.slow
+
 GPT: dict[str, Any] = {
     "model": {"use": "gpt", "args": {"layers": 1, "heads": 2, "width": 8}},
     "data": {"use": "text", "args": {"path": "sentences.jsonl", "block_size": 16}},

@@ -13,6 +13,8 @@ from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.evaluation import evaluate_split
 from trainwright.trainer.models import GPT
 
+pytestmark = pytest.mark.slow
+
 SEEDS = (1, 2, 3)
 STEPS = 150
 

@@ -11,6 +11,8 @@ import torch
 from trainwright.trainer.errors import ConfigurationError, DataError
 from trainwright.trainer.evaluation import evaluate_split
 
+pytestmark = pytest.mark.slow
+
 
 def train(session: Any, take_steps: Any) -> dict[str, float]:
     for epoch in range(session.config.training.epochs):

@@ -14,6 +14,8 @@ from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.objectives.augmentation import Augmentation
 from trainwright.trainer.objectives.contrastive import nt_xent
 
+pytestmark = pytest.mark.slow
+
 IMAGES: dict[str, Any] = {
     "model": {"use": "cnn", "args": {"channels": [16, 32]}},
     "data": {"use": "digits"},

@@ -15,6 +15,8 @@ from trainwright.trainer.errors import ConfigurationError, ReproducibilityError
 from trainwright.trainer.evidence import resolved_evidence
 from trainwright.trainer.objectives.distillation import soft_loss
 
+pytestmark = pytest.mark.slow
+
 NETWORK: dict[str, Any] = {"use": "cnn", "args": {"channels": [16, 32]}}
 MLP: dict[str, Any] = {"use": "mlp", "args": {"hidden": [24]}}
 DIGITS: dict[str, Any] = {

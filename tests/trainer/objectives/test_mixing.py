@@ -22,7 +22,7 @@ from trainwright.trainer.objectives.supervised import Supervised
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.stepping import take_step
 
-pytestmark = pytest.mark.requirement("TRAIN-5")
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 
 DATA = '''
 import numpy as np, torch

@@ -13,6 +13,8 @@ from trainwright.trainer.config.multi_task import MultiTaskSection
 from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.objectives.multi_task import MultiTask, Uncertainty, build_parts
 
+pytestmark = pytest.mark.slow
+
 TASKS: dict[str, Any] = {
     "digit": {"outputs": 10, "metrics": ["accuracy"]},
     "rest": {"loss": "mse", "outputs": 32, "metrics": ["r2"]},

@@ -11,6 +11,8 @@ import pytest
 
 from trainwright.trainer.run import RunDirectory, RunKind
 
+pytestmark = pytest.mark.slow
+
 CLASSES: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [16], "dropout": 0.1}},
     "data": {"use": "iris", "split": {"test": 0.2}},

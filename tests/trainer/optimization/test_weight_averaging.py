@@ -24,7 +24,7 @@ from trainwright.trainer.optimization.weight_averaging import Ema
 from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.stepping import take_step
 
-pytestmark = pytest.mark.requirement("TRAIN-5")
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 
 WITH_STATISTICS: dict[str, Any] = {"use": "mlp", "args": {"hidden": [16, 12], "norm": "batch", "dropout": 0.1}}
 FREE = {"name": "schedule_free_sgd"}

@@ -17,6 +17,8 @@ from trainwright.trainer.probing.run import put_back
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.supervision.stop import StopRequest
 
+pytestmark = pytest.mark.slow
+
 DIGITS: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [32], "norm": "batch", "dropout": 0.1}},
     "data": {"use": "digits"},

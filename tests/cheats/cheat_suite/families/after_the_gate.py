@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
+from tests.worlds.flowers import CONFIG, MODEL, NAME, finish
 
 import trainwright
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene, edit_json, flip_byte
-from cheat_suite.world import CONFIG, MODEL, NAME, finish
 from trainwright.tools.projects import pass_gate
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.trainer import worker

@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.worlds.flowers import NAME
+
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene, edit_json, flip_byte
-from cheat_suite.world import NAME
 from trainwright.trainer.canonical import digest_file
 from trainwright.trainer.checkpoints.index import manifest_digest
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from tests.worlds.flowers import NAME
+
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
-from cheat_suite.world import NAME
 
 edited = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from tests.worlds.flowers import CONFIG, MODEL
+
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
-from cheat_suite.world import CONFIG, MODEL
 
 leaked = partial(cheat, by="code", at="empty", expected="detected", shows=("REPRO-4", "PHASE-2"))
 SHARED = r"planning\.data_fingerprinted: .*[1-9][0-9]* samples shared between splits"

@@ -7,11 +7,12 @@ import sqlite3
 from functools import partial
 from typing import Any
 
+from tests.worlds.flowers import NAME
+
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, cut_newest_decision, rewrite_copy, rewrite_entry, rewrite_intent
 from cheat_suite.scene import Scene
-from cheat_suite.world import NAME
 
 edited = partial(cheat, by="files", expected="detected", shows=("GATE-3",))
 missed = partial(cheat, by="files", expected="missed", shows=())

@@ -7,10 +7,11 @@ import math
 from functools import partial
 from typing import Any
 
+from tests.worlds.flowers import CONFIG, GOAL, NAME, finish
+
 from cheat_suite.case import cheat
 from cheat_suite.forging import rewrite_copy, rewrite_entry
 from cheat_suite.scene import Scene, edit_json, wait_until
-from cheat_suite.world import CONFIG, GOAL, NAME, finish
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.trainer.run import RunKind, RunState
 

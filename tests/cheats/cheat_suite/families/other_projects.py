@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from tests.worlds.flowers import CONFIG, GOAL
+
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
-from cheat_suite.world import CONFIG, GOAL
 
 BELONGS = "belongs to project 'flowers'"
 refused = partial(cheat, by="tools", at="trained", expected="refused", shows=("GATE-4",), slow=True)

@@ -9,11 +9,12 @@ from functools import partial
 from threading import Barrier
 from typing import Any
 
+from tests.worlds.flowers import CONFIG, GOAL, NAME
+
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, rewrite_copy, rewrite_entry
 from cheat_suite.scene import Scene
-from cheat_suite.world import CONFIG, GOAL, NAME
 from trainwright.tools.owner import Grantor, Request, Wish, decide, requests_of
 from trainwright.tools.projects import configure, create_project
 from trainwright.trainer.errors import ApprovalNeededError

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from tests.worlds.flowers import NAME
+
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
-from cheat_suite.world import NAME
 
 refused = partial(cheat, by="tools", expected="refused", shows=("PHASE-1", "PHASE-7"))
 Call = tuple[str, dict[str, Any]]

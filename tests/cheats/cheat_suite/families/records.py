@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.worlds.flowers import NAME
+
 import trainwright
 from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, rewrite_copy
 from cheat_suite.scene import Scene, edit_json, flip_byte
-from cheat_suite.world import NAME
 from trainwright.tools.provenance import attest, attesting
 from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run.digests import METRICS

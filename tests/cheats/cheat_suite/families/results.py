@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from tests.worlds.flowers import CONFIG, GOAL, NAME
+
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene
-from cheat_suite.world import CONFIG, GOAL, NAME
 from trainwright.trainer.run import RunKind
 
 STUDYING = {"running", "confirming"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from tests.worlds.flowers import CONFIG, NAME
+
 from cheat_suite.case import cheat
 from cheat_suite.forging import cut_newest_decision, rewrite_copy, rewrite_intent
 from cheat_suite.scene import Scene
-from cheat_suite.world import CONFIG, NAME
 from trainwright.tools import projects
 from trainwright.tools.ledger.signing import new_key
 from trainwright.trainer.errors import GateRefusedError

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
 
+from tests.worlds.flowers import NAME, finish
+
 from cheat_suite.case import cheat
 from cheat_suite.families.checkpoints import fit_manifest
 from cheat_suite.scene import Scene, edit_json, flip_byte, wait_until
-from cheat_suite.world import NAME, finish
 from trainwright.tools.training_orchestrator import resume_run, start_run
 from trainwright.trainer.errors import IntegrityError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState

@@ -6,11 +6,11 @@ import re
 from functools import partial
 
 from tests.function_text import body_of
+from tests.worlds.flowers import CONFIG, MODEL
 
 from cheat_suite.case import cheat
 from cheat_suite.families.held_out import BUILD
 from cheat_suite.scene import Scene, wait_until
-from cheat_suite.world import CONFIG, MODEL
 from trainwright import trainer
 from trainwright.trainer.run import RunDirectory
 

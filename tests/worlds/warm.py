@@ -1,0 +1,207 @@
+"""Runs without the start of an interpreter: workers and conductors forked off a process that has done its imports.
+
+Importing torch is most of what a small run takes. Here the orchestrator's command, folder, environment, standard input
+and log go to a process that waits with everything imported; its fork does what the command says, as a process of its
+own. Whatever has to stand before an interpreter starts (threads of the libraries, paths) must be as in the process that
+waits. Tests of the start itself (tests/tools/training_orchestrator) do without this, and so does every server that is a
+process of its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUBLAS_", "CUDA", "LD_", "PYTHONPATH", "TF_")
+MOST_BYTES = 1 << 16
+is_fork = False
+places: dict[str, str] = {}
+"""Socket of each waiting process, by what it imported and the variables that it was started with."""
+
+
+def _import_for_worker() -> None:
+    """What every run imports, and no more: a run's evidence names the packages that it has imported."""
+    import safetensors.torch
+    import scipy.spatial
+
+    from trainwright.trainer import training
+    from trainwright.trainer.data.sources import toy
+
+    assert safetensors.torch, (scipy.spatial, training, toy)
+
+
+def _import_for_conductor() -> None:
+    import optuna
+
+    from trainwright.tools import hyperparameter_tuner
+
+    assert optuna, hyperparameter_tuner
+
+
+IMPORTS = {"worker": _import_for_worker, "conductor": _import_for_conductor}
+
+
+@contextmanager
+def warm() -> Iterator[None]:
+    """Let this process's orchestrator and tuner hand their commands to the waiting processes."""
+    from trainwright.tools.hyperparameter_tuner import process
+    from trainwright.tools.training_orchestrator import launch
+
+    before = launch.spawn, process.spawn
+    launch.spawn = process.spawn = spawn
+    try:
+        yield
+    finally:
+        launch.spawn, process.spawn = before
+
+
+def spawn(
+    folder: Path,
+    launch: Any,
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    log: str,
+    told: bytes = b"",
+) -> Any:
+    """Start the command as `detached.spawn` does, and record it likewise."""
+    from trainwright.tools.training_orchestrator import detached
+    from trainwright.trainer.run import ProcessIdentity
+
+    _, safe_path, dash_m, module, *arguments = command
+    role = _role(module)
+    place = (places.get(_name(role, env)) or _start(role, env)) if role else None
+    if (safe_path, dash_m) != ("-P", "-m") or place is None:
+        return detached.spawn(folder, launch, command, cwd=cwd, env=env, log=log, told=told)
+    wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
+    reading, writing = os.pipe()
+    with (folder / log).open("ab") as output, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+        asking.connect(place)
+        socket.send_fds(asking, [json.dumps(wanted).encode()], [reading, output.fileno()])
+        os.close(reading)
+        pid = int(asking.recv(32))
+        identity = ProcessIdentity.of(pid)  # it waits for the end of this connection, so its id is still its own
+    with suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
+        pipe.write(told)
+    return detached.write_launch(folder, launch.model_copy(update={"process": identity}))
+
+
+def _role(module: str) -> str | None:
+    from trainwright.tools.hyperparameter_tuner import conductor
+    from trainwright.tools.training_orchestrator.launch import WORKER
+
+    return {WORKER: "worker", conductor.__name__: "conductor"}.get(module)
+
+
+def _name(role: str, env: Mapping[str, str]) -> str:
+    return json.dumps([role, _fixed(env)])
+
+
+def _fixed(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: env[name] for name in sorted(env) if name.startswith(BEFORE_THE_START)}
+
+
+def _start(role: str, env: Mapping[str, str]) -> str | None:
+    """Start the process that waits for such commands, and return its socket's path; None: nobody may wait."""
+    from trainwright.tools.training_orchestrator.environment import inherited_environment, worker_environment
+    from trainwright.trainer.config import parse_config
+
+    if is_fork:
+        return None
+    if role == "conductor":  # what it starts is started warm too
+        usual = worker_environment(parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}))
+        if _name("worker", usual) not in places:
+            _start("worker", usual)
+    folder = tempfile.mkdtemp(prefix="warm-")
+    own = inherited_environment() | _fixed(env) | {"PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-P", str(Path(__file__).resolve()), role, f"{folder}/socket"]
+    waiting = subprocess.Popen(command, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder)
+    atexit.register(_end, waiting, folder)
+    assert waiting.stdout is not None
+    assert waiting.stdout.readline() == b"ready\n"
+    places[_name(role, env)] = f"{folder}/socket"
+    return f"{folder}/socket"
+
+
+def _end(waiting: subprocess.Popen[bytes], folder: str) -> None:
+    waiting.kill()
+    waiting.wait()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait(role: str, path: str) -> None:
+    """Import, then fork for each command until standard input ends. Only forks return."""
+    IMPORTS[role]()
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listening.bind(path)
+    listening.listen(64)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leave no zombies
+    print("ready", flush=True)
+    while True:
+        ready, _, _ = select.select([listening, sys.stdin], [], [])
+        if sys.stdin in ready:
+            return
+        asked, _ = listening.accept()
+        message, files, _, _ = socket.recv_fds(asked, MOST_BYTES, 2)
+        pid = os.fork()
+        if pid == 0:
+            listening.close()
+            _become(role, json.loads(message), files, asked)
+        asked.send(str(pid).encode())
+        asked.close()
+        for file in files:
+            os.close(file)
+
+
+def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.socket) -> NoReturn:
+    """Be the process that the command would have started."""
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.chdir(wanted["cwd"])
+    os.environ.clear()
+    os.environ.update(wanted["env"])
+    reading, log = files
+    os.dup2(reading, 0)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(reading)
+    os.close(log)
+    asked.recv(1)  # ends when the other side has noted who this is
+    asked.close()
+    sys.argv = [wanted["module"], *wanted["arguments"]]
+    places.update(wanted["places"])
+    globals()["is_fork"] = True
+    code = 70
+    try:
+        warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it is imported already
+        with warm() if role == "conductor" else nullcontext():
+            runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
+        code = 0
+    except SystemExit as ended:
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:  # noqa: BLE001 - nobody is above this
+        traceback.print_exc()
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _wait(*sys.argv[1:])
