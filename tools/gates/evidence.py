@@ -283,9 +283,13 @@ class Evidence:
         """That version's digest, computed anew from its values."""
         return config_digest(self.config)
 
+    @cached_property
+    def _rows(self) -> dict[str, Run]:
+        return {row.id: row for row in self.session.scalars(select(Run).where(Run.project == self.name))}
+
     def run(self, run_id: str) -> RunEvidence | None:
         """Return the evidence of one run of this project, or None."""
-        row = self.session.get(Run, run_id)
+        row = self._rows.get(run_id) or self.session.get(Run, run_id)
         if row is None or row.project != self.name:
             return None
         return RunEvidence(row, self.workspace.run_directory(self.name, run_id), self.facts, self.inspection)
