@@ -220,7 +220,6 @@ def start_runs_as_told() -> None:
     from trainwright.trainer.errors import LimitReachedError
     from trainwright.trainer.run import RunKind
 
-@pytest.mark.slow
     workspace = Workspace.open(Path(sys.argv[1]))
     print("ready", flush=True)
     for project in map(str.strip, sys.stdin):
@@ -228,6 +227,8 @@ def start_runs_as_told() -> None:
             print(start_run(workspace, project, RunKind.SMOKE).run_id, flush=True)
         except LimitReachedError as error:
             print(error.details["limit"], flush=True)
+
+
 def test_two_servers_racing_for_the_last_share_get_one_of_it(
     workspace: Workspace, settings: Callable[..., None], another: Callable[[str], None]
 ) -> None:
