@@ -65,6 +65,7 @@ def _is_known(kind):
     return kind in KINDS or (kind or "").startswith("file: ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", _blocks("run: shell"), ids=str)
 def test_shell_blocks_run(block, tmp_path):
     lines = block.text.splitlines()
@@ -73,6 +74,7 @@ def test_shell_blocks_run(block, tmp_path):
     _run(["bash", "-euo", "pipefail", "-c", "\n".join(lines)], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", _blocks("run: python"), ids=str)
 def test_python_blocks_run(block, tmp_path):
     _run([sys.executable, "-P", "-c", block.text], tmp_path)

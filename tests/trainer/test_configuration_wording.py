@@ -131,6 +131,7 @@ KEYS = list(_fields(TrainingConfig))
 ODD: tuple[Any, ...] = (True, False, "x", -1, 2**60, 1.5, [], [True], {"zz": 1}, [[1]])
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("CONF-1")
 def test_no_answer_shows_our_class_names_or_python_types() -> None:
     """Every key of the schema gets every odd value."""

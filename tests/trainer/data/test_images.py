@@ -48,6 +48,7 @@ def test_pixels_and_classes_are_those_of_the_files_and_the_measure_is_the_train_
     assert grey.shape == (537, 1, 6, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("TRAIN-1")
 def test_a_small_resnet_learns_them(folder: Path, open_session: Any, take_steps: Any) -> None:
     values = {

@@ -37,6 +37,7 @@ def test_images_of_any_size_and_channels_become_class_scores(norm: str) -> None:
     assert model(torch.randn(3, 2, 9, 7)).shape == (3, 5)
 
 
+@pytest.mark.slow
 @pytest.mark.requirement("TRAIN-1")
 def test_digits_are_learned_in_three_epochs(open_session: Any, take_steps: Any) -> None:
     """Guessing gives 0.1."""
