@@ -34,8 +34,8 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 from trainwright.server import cli
-from trainwright.tools.ledger.verification import verify_workspace
-from trainwright.trainer.canonical import digest_file
+from trainwright.tools.verification import verify_workspace
+from trainwright.trainer.base.canonical import digest_file
 
 PROJECT = "killed"
 CONFIG: dict[str, Any] = {

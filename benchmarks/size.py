@@ -77,7 +77,7 @@ def later_look(path: Path, kept: Path) -> None:
 
 def check_later(path: Path, _: Path) -> dict[str, float]:
     """Return what a later run does beside reading and standardising: digest of the file, fingerprint of its rows."""
-    from trainwright.trainer.canonical import digest_file
+    from trainwright.trainer.base.canonical import digest_file
     from trainwright.trainer.data import rows
     from trainwright.trainer.data.sources import load_npz
 

@@ -24,8 +24,8 @@ from mcp import Client, StdioServerParameters
 from trainwright.server import cli
 from trainwright.trainer import worker
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
+from trainwright.trainer.run.environment import launch_environment
 
 WARM_UP = 0.2
 """Share of the samples before the first one that counts: caches fill, lazy imports happen."""

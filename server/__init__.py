@@ -1,1 +1,1 @@
-"""What agents see: MCP tools, resources, prompts, transports and the command line. It adapts and decides nothing."""
+"""Surface for agents: MCP tools, resources, prompts, transports and the command line. It adapts and decides nothing."""

@@ -10,7 +10,7 @@ from mcp.server import MCPServer
 
 import trainwright
 from trainwright.server.completions import add_completions
-from trainwright.server.desk import Desk
+from trainwright.server.context import Desk
 from trainwright.server.prompts import add_prompts
 from trainwright.server.resources import add_resources
 from trainwright.server.stdio import StdioServer

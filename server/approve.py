@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainwright.server.terminal import Terminal
 from trainwright.tools.owner import Grantor, Request, decide, meaning, requests_of
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.base.errors import ConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ import typer
 
 import trainwright
 from trainwright.server.workspace_path import workspace_path
-from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 
 app = typer.Typer(
     help="Train real models with agents, under gates enforced from measured evidence.",
@@ -72,7 +72,7 @@ def serve(
     """Serve MCP over stdio: what an agent's client starts."""
     _sign_with(key)
     if SIGNING_KEY in os.environ:  # one that does not do must not turn up at the first call
-        from trainwright.tools.ledger.signing import load_signer
+        from trainwright.tools.workspace.signing import load_signer
 
         load_signer(workspace_path(workspace))
     gc.disable()  # the imports make no garbage worth looking for: a tenth of the start-up time
@@ -130,9 +130,9 @@ def verify(
     option: WorkspaceOption = None,
 ) -> None:
     """Compare ledger, verdicts, records and files with each other; exit with 1 when anything was changed."""
+    from trainwright.server.format import counted
     from trainwright.server.terminal import Terminal
-    from trainwright.server.wording import counted
-    from trainwright.tools.ledger.verification import verify_workspace
+    from trainwright.tools.verification import verify_workspace
 
     terminal = Terminal()
     path = _existing(workspace_path(workspace or option))
@@ -162,9 +162,9 @@ def rebuild(
     option: WorkspaceOption = None,
 ) -> None:
     """Make a lost database anew from the plain ledgers beside the projects; exit with 1 when any of them is damaged."""
+    from trainwright.server.format import counted
     from trainwright.server.terminal import Terminal
-    from trainwright.server.wording import counted
-    from trainwright.tools.ledger.rebuilding import rebuild_workspace
+    from trainwright.tools.verification.rebuilding import rebuild_workspace
 
     path = workspace_path(workspace or option)
     made = rebuild_workspace(path)
@@ -230,7 +230,7 @@ def new(
 ) -> None:
     """Make a key that signs every ledger entry from now on, and its public half for whoever verifies."""
     from trainwright.server.terminal import Terminal
-    from trainwright.tools.ledger.signing import key_path, new_key, public_path
+    from trainwright.tools.workspace.signing import key_path, new_key, public_path
 
     path = key.expanduser().absolute() if key is not None else key_path()
     signer = new_key(path)
@@ -273,7 +273,7 @@ def _sign_with(key: Path | None) -> None:
 
 def _existing(path: Path) -> Path:
     from trainwright.tools.workspace.presence import require_database
-    from trainwright.trainer.errors import NotFoundError
+    from trainwright.trainer.base.errors import NotFoundError
 
     require_database(path / "workspace.sqlite")
     if not (path / "workspace.sqlite").is_file():

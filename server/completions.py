@@ -19,7 +19,7 @@ from trainwright.server.resources import DOCUMENT_TEMPLATE, RUN_TEMPLATE
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from trainwright.server.desk import Desk
+    from trainwright.server.context import Desk
 
 MOST_VALUES = 100
 """The protocol's bound on the values of one completion."""

@@ -151,7 +151,7 @@ def refused(result: CallToolResult) -> None:
 
 def _conclude(transcript: Transcript, workspace: Path, project: str, seconds: float) -> int:
     """Check the ledger and all digests, and print what is left in the workspace."""
-    from trainwright.tools.ledger.verification import verify_workspace
+    from trainwright.tools.verification import verify_workspace
 
     folder = workspace / "projects" / project
     accuracy = json.loads((folder / "final_model" / "metrics.json").read_text())["test"]["metrics"]["accuracy"]

@@ -10,13 +10,22 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from trainwright.tools.documents import SKILL
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
 from trainwright.trainer.base.near import near
-from trainwright.trainer.errors import ConfigurationError, NotFoundError
 
 URI_PREFIX = "trainwright://documents/"
 SUFFIXES = {".md": "text/markdown", ".yaml": "application/yaml"}
 PAGE_CHARACTERS = 6000
 INDEX = "SKILL.md"
+FORMER_PATHS = {
+    "configs/baseline.yaml": "configs/baseline_template.yaml",
+    "configs/tuning.yaml": "configs/tuning_template.yaml",
+    "configs/production.yaml": "configs/production_template.yaml",
+    "checkpointing/resume.md": "checkpointing/recovery.md",
+    "checkpointing/best_model.md": "checkpointing/best_model_selection.md",
+    "checkpointing/export.md": "checkpointing/deployment_export.md",
+}
+"""Paths that documents had before 2026-11-22: links that agents and their notes hold still answer."""
 
 
 @cache
@@ -49,7 +58,7 @@ def read_text(path: str) -> str:
     Raises:
         NotFoundError: no document has this path; the remedy names the nearest ones.
     """
-    name = path.strip().removeprefix(URI_PREFIX).removeprefix("skills/ml-trainer/").removeprefix("./")
+    name = _present(path.strip().removeprefix(URI_PREFIX).removeprefix("skills/ml-trainer/").removeprefix("./"))
     if name not in document_paths():
         meant = name.strip("./")
         first, *others = nearest = near_paths(meant)
@@ -62,6 +71,14 @@ def read_text(path: str) -> str:
             details={"near": nearest, "instead": {path: first}},
         )
     return (SKILL / name).read_text(encoding="utf-8")
+
+
+def _present(name: str) -> str:
+    """Return a document's present path for one it had before; any other path as it is."""
+    if (phase := re.fullmatch(r"phases/([a-z]+)/(\w+\.md)", name)) is not None:
+        ending = f"_{phase[1]}/{phase[2]}"
+        return next((path for path in document_paths() if path.startswith("phases/") and path.endswith(ending)), name)
+    return FORMER_PATHS.get(name, name)
 
 
 def read_page(path: str, offset: int) -> tuple[str, int, int | None]:

@@ -17,10 +17,10 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
 from trainwright.server.facts import offered
+from trainwright.server.format import call_text
 from trainwright.server.meant import instead
-from trainwright.server.wording import call_text
+from trainwright.trainer.base.errors import ConfigurationError, StorageError, TrainwrightError
 from trainwright.trainer.base.near import near
-from trainwright.trainer.errors import ConfigurationError, StorageError, TrainwrightError
 
 logger = logging.getLogger("trainwright")
 

@@ -1,4 +1,4 @@
-"""What of an answer is sent: its fields as JSON, measured numbers rounded, and the next call as it is best made."""
+"""Facts of an answer as they are sent: fields as JSON, measured numbers rounded, and the next call."""
 
 from __future__ import annotations
 

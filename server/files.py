@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from mcp.server.mcpserver import Context
 from mcp.types import ResourceLink
 
-from trainwright.server.desk import workspace_of
-from trainwright.trainer.errors import NotFoundError
+from trainwright.server.context import workspace_of
+from trainwright.trainer.base.errors import NotFoundError
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainwright.server.facts import is_call
-from trainwright.server.wording import call_text
+from trainwright.server.format import call_text
 
 LONGEST_INLINE = 160
 

@@ -1,4 +1,4 @@
-"""What the arguments of a call mean: names and values in another form, where only one reading fits, and the next call.
+"""Meaning of a call's arguments: names and values in another form are taken where only one reading fits.
 
 The configuration's own keys are read below this, by `trainer/config`; here are the tools' arguments.
 """
@@ -11,9 +11,9 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.near import folded, near, same
-from trainwright.trainer.config.elsewhere import known_elsewhere
 from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
 from trainwright.trainer.config.goal import goal_as_meant, nearest_goal
+from trainwright.trainer.config.key_aliases import known_elsewhere
 from trainwright.trainer.config.meant_values import as_meant, fits, fixed_values, from_text, number_in
 from trainwright.trainer.config.overlay import equal, shown
 

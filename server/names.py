@@ -12,7 +12,7 @@ from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
 
-from trainwright.server.desk import Desk
+from trainwright.server.context import Desk
 from trainwright.trainer.base.near import near
 
 SHOWN_CHARACTERS = 80

@@ -18,7 +18,7 @@ from trainwright.tools.documents import read_document
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from trainwright.server.desk import Desk
+    from trainwright.server.context import Desk
 
 PROMPTS = Path(__file__).resolve().parents[1] / "prompts"
 

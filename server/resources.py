@@ -13,15 +13,15 @@ from mcp.server.mcpserver.resources import Resource
 from mcp.types import Annotations
 
 from trainwright.server import documents, files
-from trainwright.server.desk import workspace_of
+from trainwright.server.context import workspace_of
 from trainwright.server.errors import as_tool_error, explain
 from trainwright.server.facts import facts_of
-from trainwright.trainer.errors import ConfigurationError, NotFoundError, TrainwrightError
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from trainwright.server.desk import Desk
+    from trainwright.server.context import Desk
 
 DOCUMENT_TEMPLATE = f"{documents.URI_PREFIX}{{+path}}"
 INDEX_URI = "trainwright://documents"

@@ -1,4 +1,4 @@
-"""Where the workspace is: what was asked for, else TRAINWRIGHT_HOME, else `./.trainwright`."""
+"""Path of the workspace: the one asked for, else TRAINWRIGHT_HOME, else `./.trainwright`."""
 
 from __future__ import annotations
 

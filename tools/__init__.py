@@ -1,1 +1,1 @@
-"""What the operations mean, one package per area. This layer decides, records and launches; it never imports torch."""
+"""Operations, one package per area. This layer decides, records and launches; it never imports torch."""

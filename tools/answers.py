@@ -1,4 +1,4 @@
-"""What every answer to an agent has in common."""
+"""Base of every answer to an agent."""
 
 from __future__ import annotations
 

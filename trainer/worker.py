@@ -16,17 +16,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, NoReturn, cast
 
+from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
 from trainwright.trainer.checkpoints.index import put_back_replaced
-from trainwright.trainer.distributed.leader import Leader
-from trainwright.trainer.distributed.lost import LOST_PEER, Failures, is_lost_peer
-from trainwright.trainer.distributed.placement import Placement, configuration_of, processes_of, take_launch_environment
-from trainwright.trainer.errors import ConflictError, TrainwrightError, UserCodeError
-from trainwright.trainer.launch_environment import verify_launch_environment
+from trainwright.trainer.jobs import engine_guard
+from trainwright.trainer.jobs.ranks import Leader
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
-from trainwright.trainer.supervision.ballast import Ballast
-from trainwright.trainer.supervision.heartbeat import Heartbeat
+from trainwright.trainer.run.environment import verify_launch_environment
+from trainwright.trainer.run.rank import (
+    LOST_PEER,
+    Failures,
+    Placement,
+    configuration_of,
+    is_lost_peer,
+    processes_of,
+    take_launch_environment,
+)
+from trainwright.trainer.supervision.heartbeat import Ballast, Heartbeat
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
-from trainwright.trainer.user_code import guard, own_code, records
+from trainwright.trainer.user_code import guard, import_record
 
 WITH_KEY = "--signed"
 
@@ -78,7 +85,7 @@ def _lead(run: RunDirectory, specification: RunSpecification, attempt: int, held
 
 def _follow(run: RunDirectory, specification: RunSpecification, placement: Placement) -> int:
     """Train as a process that leaves the records to the first one."""
-    from trainwright.trainer.distributed.silence import SilentHeartbeat, SilentRun
+    from trainwright.trainer.jobs.ranks import SilentHeartbeat, SilentRun
 
     failures = Failures(run.path)
     failures.clear(placement.rank)
@@ -143,8 +150,8 @@ def _work(
 
 def _prepare(run: RunDirectory, specification: RunSpecification) -> None:
     guard.install()
-    own_code.install(Path(specification.code_root))
-    records.install(run.path, Path(specification.code_root))
+    import_record.install(Path(specification.code_root))
+    engine_guard.install(run.path, Path(specification.code_root))
     verify_launch_environment(specification.config)
 
 
@@ -156,14 +163,14 @@ def _dispatch(
     placement: Placement | None,
 ) -> str:
     if specification.kind is RunKind.EXPORT:
-        from trainwright.trainer.export.work import export_run
+        from trainwright.trainer.jobs.export.work import export_run
 
         return export_run(run, specification, heartbeat, stop)
     if placement is not None:
-        from trainwright.trainer.distributed.group import join
+        from trainwright.trainer.strategies.group import join
 
         join(placement, configuration_of(specification))
-    from trainwright.trainer.training import train_run
+    from trainwright.trainer.jobs.train import train_run
 
     return train_run(run, specification, heartbeat, stop)
 
@@ -192,7 +199,7 @@ def _record_failure(run: RunDirectory, heartbeat: Heartbeat, failure: Failure) -
 
 def classify(error: BaseException, code_root: Path) -> TrainwrightError:
     """Return the error as one of ours: its own, a library's known one, the user's, or ours to repair."""
-    from trainwright.trainer.failures import known_failure
+    from trainwright.trainer.base.failures import known_failure
 
     known = known_failure(error)
     if known is not None:

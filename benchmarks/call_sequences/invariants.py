@@ -10,10 +10,10 @@ from phases import PERMITTED
 from world import LIMITS, NAME, World
 
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.standing import standing
-from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.gates.phase_status import standing
 from trainwright.tools.training_orchestrator import refresh_project
-from trainwright.trainer.canonical import digest_file
+from trainwright.tools.verification import verify_workspace
+from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.config import config_digest, parse_config
 
 

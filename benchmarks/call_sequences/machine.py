@@ -30,7 +30,7 @@ from trainwright.tools.hyperparameter_tuner import start_study
 from trainwright.tools.training_orchestrator import refresh_run, replay_run, resume_run, start_run, stop_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config, runs_of
-from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
 
 SERVERS = st.integers(0, 1)

@@ -19,10 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from trainwright.tools.training_orchestrator.detached import Launch, write_launch
-from trainwright.trainer.canonical import digest_file, digest_json
+from trainwright.tools.workspace.process_launch import Launch, write_launch
+from trainwright.trainer.base.canonical import digest_file, digest_json
 from trainwright.trainer.checkpoints.index import checkpoint_folders, read_manifest
-from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import (
     ProcessIdentity,
     RunDirectory,
@@ -32,6 +31,7 @@ from trainwright.trainer.run import (
     RunStatus,
     write_atomically,
 )
+from trainwright.trainer.run.environment import launch_environment
 
 OWN = frozenset({"run.json", "launch.json", "run.lock", "status.json", "events.jsonl", "worker.log", "stop_reason"})
 """Files that belong to one run, or are written for it when it ends."""

@@ -21,8 +21,8 @@ from trainwright.tools.hyperparameter_tuner import conductor
 from trainwright.tools.hyperparameter_tuner import process as conductor_process
 from trainwright.tools.training_monitor import plots
 from trainwright.tools.training_orchestrator import launch
-from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.process_launch import Launch, write_launch
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.run import ProcessIdentity, RunDirectory
 

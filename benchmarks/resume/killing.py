@@ -16,8 +16,8 @@ from scenarios import configuration
 
 from trainwright.trainer import worker
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
+from trainwright.trainer.run.environment import launch_environment
 from trainwright.trainer.user_code.guard import exit_now
 
 HERE = Path(__file__).parent

@@ -128,7 +128,7 @@ def _phase(drawing: Drawing, number: int, phase: Phase) -> None:
 
 
 def _checks(phase: str) -> int:
-    text = (PHASES / phase / "checklist.md").read_text(encoding="utf-8")
+    text = next(PHASES.glob(f"*_{phase}/checklist.md")).read_text(encoding="utf-8")
     return len(re.findall(r"^  - id: ", text, flags=re.MULTILINE))
 
 

@@ -1,6 +1,6 @@
 """The tools that agents see, one file per area, in the order in which a project meets them."""
 
-from trainwright.server.strict import StrictTool
+from trainwright.server.agent_tool import StrictTool
 from trainwright.server.surface.checkpoints import export_model, list_checkpoints
 from trainwright.server.surface.documents import read_document
 from trainwright.server.surface.monitoring import compare_runs, diagnose_run, plot_metrics

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult
 from pydantic import BaseModel
 
-from trainwright.server.desk import workspace_of
+from trainwright.server.context import workspace_of
 from trainwright.server.surface.arguments import AskOwner
 
 WAY: Literal["elicitation"] = "elicitation"

@@ -8,12 +8,12 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from trainwright.server.desk import workspace_of
-from trainwright.server.strict import agent_tool, reply
+from trainwright.server.agent_tool import agent_tool, reply
+from trainwright.server.context import workspace_of
+from trainwright.server.format import counted
 from trainwright.server.surface.arguments import IdempotencyKey, NewestRun, Project, RunId, WaitSeconds
 from trainwright.server.surface.naming import run_of
 from trainwright.server.surface.runs import started
-from trainwright.server.wording import counted
 
 if TYPE_CHECKING:
     from trainwright.tools.training_orchestrator import RunView

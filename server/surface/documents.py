@@ -7,12 +7,12 @@ from typing import Annotated
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from trainwright.server.strict import agent_tool, content_only
+from trainwright.server.agent_tool import agent_tool, content_only
 
 
 @agent_tool("server.surface.answers:DocumentAnswer", title="Read a document", read_only=True, structured=False)
 def read_document(
-    path: Annotated[str, Field(max_length=300, description="e.g. SKILL.md, phases/planning/checklist.md")] = "SKILL.md",
+    path: Annotated[str, Field(max_length=300, description="e.g. phases/01_planning/checklist.md")] = "SKILL.md",
     offset: Annotated[int, Field(ge=0, description="Character to go on from")] = 0,
 ) -> CallToolResult:
     """Read one of the documents: workflows, the enforced checklists, diagnostics, configuration. SKILL.md lists them.

@@ -10,12 +10,12 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ImageContent
 from pydantic import Field
 
-from trainwright.server.desk import workspace_of
+from trainwright.server.agent_tool import agent_tool, content_only, reply
+from trainwright.server.context import workspace_of
 from trainwright.server.files import links
-from trainwright.server.strict import agent_tool, content_only, reply
+from trainwright.server.format import counted
 from trainwright.server.surface.arguments import Detail, Project, RunId
 from trainwright.server.surface.naming import run_of
-from trainwright.server.wording import counted
 
 
 @agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True)
@@ -30,7 +30,7 @@ def diagnose_run(
     writes the baseline's diagnostic_report.md, which the diagnostics gate needs, or tells of the run that failed."""
     from trainwright.tools import projects
     from trainwright.tools.workspace.records import get_run
-    from trainwright.trainer.errors import ConfigurationError
+    from trainwright.trainer.base.errors import ConfigurationError
 
     workspace = workspace_of(context)
     if project is None and run_id is None:

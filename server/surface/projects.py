@@ -12,20 +12,20 @@ from mcp.server.mcpserver import Context, ElicitationResult, Resolve
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from trainwright.server.desk import workspace_of
+from trainwright.server.agent_tool import agent_tool, reply
+from trainwright.server.bounded_wait import Progress, waited
+from trainwright.server.context import workspace_of
 from trainwright.server.files import links
-from trainwright.server.strict import agent_tool, reply
+from trainwright.server.format import counted
 from trainwright.server.surface.arguments import AskOwner, Changes, Detail, Goal, Phase, Project, Template, WaitSeconds
 from trainwright.server.surface.asking import OwnersAnswer, question, take_answer
-from trainwright.server.waiting import Progress, waited
-from trainwright.server.wording import counted
 
 if TYPE_CHECKING:
     from trainwright.tools.projects import Advance
 
 MOST_PROJECTS = 20
 LONGEST_WAIT_SECONDS = 50.0
-PLANNING = "phases/planning/workflow.md"
+PLANNING = "phases/01_planning/workflow.md"
 
 
 @agent_tool("tools.projects:ProjectStatus", title="Create a project")

@@ -8,10 +8,10 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from trainwright.server.desk import workspace_of
-from trainwright.server.strict import agent_tool, reply
+from trainwright.server.agent_tool import agent_tool, reply
+from trainwright.server.context import workspace_of
+from trainwright.server.format import counted
 from trainwright.server.surface.arguments import Project
-from trainwright.server.wording import counted
 
 
 @agent_tool("tools.checkpoint_manager:PruneAnswer", title="Give disk back", destructive=True, idempotent=True)

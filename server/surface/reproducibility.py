@@ -8,7 +8,7 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from trainwright.server.strict import agent_tool
+from trainwright.server.agent_tool import agent_tool
 from trainwright.server.surface.arguments import IdempotencyKey, Project, RunId, WaitSeconds
 from trainwright.server.surface.naming import run_of
 from trainwright.server.surface.runs import started

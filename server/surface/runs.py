@@ -10,11 +10,11 @@ from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from trainwright.server.desk import workspace_of
-from trainwright.server.strict import agent_tool, reply
+from trainwright.server.agent_tool import agent_tool, reply
+from trainwright.server.bounded_wait import watched_run
+from trainwright.server.context import workspace_of
 from trainwright.server.surface.arguments import Changes, Detail, IdempotencyKey, NewestRun, Project, WaitSeconds
 from trainwright.server.surface.naming import TO_RESUME, names_study, run_of, study_of
-from trainwright.server.waiting import watched_run
 
 if TYPE_CHECKING:
     from trainwright.tools.training_orchestrator import RunView

@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.checkpoints.packing import pack
-from trainwright.trainer.checkpoints.read import LoadedCheckpoint, load_checkpoint
-from trainwright.trainer.checkpoints.write import write_checkpoint
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.checkpoints.store import LoadedCheckpoint, load_checkpoint, write_checkpoint
 
 PROJECTS = Path(__file__).parent.parent / "trainer" / "projects"
 ROWS: dict[str, Any] = {

@@ -51,7 +51,7 @@ def distributed(request: pytest.FixtureRequest) -> dict[str, Any]:
     if request.param == "deepspeed":
         if importlib.util.find_spec("deepspeed") is None:
             pytest.skip("the package deepspeed is not installed")
-        from trainwright.trainer.distributed.library import load_deepspeed
+        from trainwright.trainer.strategies.library import load_deepspeed
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -147,7 +147,7 @@ def killed_at(number: int) -> Callable[[], None]:
     """Return a function that arranges for the last process to be killed at a step."""
 
     def arrange() -> None:
-        from trainwright.trainer.observers.recorder import Recorder
+        from trainwright.trainer.engine.observers.recorder import Recorder
 
         real = Recorder.step
 

@@ -15,8 +15,8 @@ import jsonschema
 import pytest
 
 from trainwright.server.surface import TOOLS
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes, load_yaml, parse_config
-from trainwright.trainer.errors import TrainwrightError
 
 
 def _load_reader():
@@ -179,7 +179,7 @@ def test_changes_fit_the_baseline_template():
 
 
 def _fits_the_template(block):
-    template = load_yaml((ROOT / "skills/ml-trainer/configs/baseline.yaml").read_text(encoding="utf-8"))
+    template = load_yaml((ROOT / "skills/ml-trainer/configs/baseline_template.yaml").read_text(encoding="utf-8"))
     parse_config(apply_changes({**DATA, **template}, load_yaml(block.text, source=str(block))))
 
 

@@ -17,7 +17,7 @@ OUTSIDE = [
     "..",
     "/etc/passwd",
     "phases/../../../README.md",
-    "phases/planning/../../../../LICENSE",
+    "phases/01_planning/../../../../LICENSE",
     "..\\..\\pyproject.toml",
     "%2e%2e/%2e%2e/pyproject.toml",
     "SKILL.md\x00.md",
@@ -67,16 +67,16 @@ async def test_no_path_is_answered_with_the_index(in_memory, path):
         said = await agent.refusal("read_document", path=path)
     assert "There is no document" in said
     assert 'Remedy: read_document(path="SKILL.md"), the index' in said
-    assert "phases/planning/checklist.md" in said
+    assert "phases/01_planning/checklist.md" in said
 
 
 @pytest.mark.parametrize(
     ("wrong", "meant"),
     [
-        ("phases/planing/checklist.md", "phases/planning/checklist.md"),
+        ("phases/planing/checklist.md", "phases/01_planning/checklist.md"),
         ("nan_loss", "diagnostics/nan_loss.md"),
         ("diagnostics/overfit.md", "diagnostics/overfitting.md"),
-        ("configs/baselin.yaml", "configs/baseline.yaml"),
+        ("configs/baselin.yaml", "configs/baseline_template.yaml"),
     ],
 )
 async def test_a_wrong_path_names_what_was_meant(in_memory, wrong, meant):

@@ -8,9 +8,9 @@ import pytest
 from mcp.client import Client
 from mcp.server import MCPServer
 
+from trainwright.server.agent_tool import agent_tool
 from trainwright.server.errors import as_tool_error
-from trainwright.server.strict import agent_tool
-from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.base.errors import GateRefusedError
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ async def test_a_refused_gate_shows_measured_beside_required_and_the_exact_call(
         said = await agent.refusal("pass_gate", project="iris", phase="planning")
     assert "- planning.smoke_run_passed: measured no smoke run of this configuration; required a completed" in said
     assert 'Remedy: start_training(project="iris", kind="smoke", wait_seconds=50)' in said
-    assert "Document: read_document(path='phases/planning/checklist.md')" in said
+    assert "Document: read_document(path='phases/01_planning/checklist.md')" in said
 
 
 @pytest.mark.requirement("PHASE-2")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.server import index
-from trainwright.server.index import ROOT, derived_files
+from trainwright.server import generate
+from trainwright.server.generate import ROOT, derived_files
 from trainwright.server.surface import TOOLS
 
 SNAPSHOT = Path(__file__).with_name("snapshots") / "tools.json"
@@ -33,7 +33,7 @@ def test_the_index_and_the_published_schemas_fit_the_code():
     files = derived_files()
     assert ROOT / "tools" / "INDEX.md" in files
     stale = [path.name for path, text in files.items() if path.read_text() != text]
-    assert not stale, f"run `python -m {index.__name__} --write`"
+    assert not stale, f"run `python -m {generate.__name__} --write`"
 
 
 @pytest.mark.requirement("MCP-5")

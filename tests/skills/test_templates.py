@@ -18,7 +18,7 @@ WORK = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
 
 
 def template(name):
-    values = load_yaml((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
+    values = load_yaml((CONFIGS / f"{name}_template.yaml").read_text(encoding="utf-8"))
     return values, parse_config({**WORK, **values})
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run.environment import launch_environment
 
 _spec = importlib.util.spec_from_file_location("start_a_run", Path(__file__).with_name("start_a_run.py"))
 assert _spec is not None
@@ -116,7 +116,7 @@ def open_session(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def take_steps() -> Callable[[Any, int], None]:
     """`take_steps(session, number)` trains on, within the present epoch."""
-    from trainwright.trainer.stepping import take_step
+    from trainwright.trainer.engine.step import take_step
 
     def take(session: Any, number: int) -> None:
         session.model.train()
@@ -202,8 +202,7 @@ def assert_resumes_exactly(open_session: Any, take_steps: Any) -> Callable[..., 
     """
     import torch
 
-    from trainwright.trainer.checkpoints.read import load_checkpoint
-    from trainwright.trainer.checkpoints.write import write_checkpoint
+    from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
 
     def check(values: dict[str, Any], before: int = 3, after: int = 3) -> Any:
         whole = open_session(values, "whole")

@@ -10,8 +10,8 @@ from typing import Any
 
 from trainwright.trainer import worker
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
+from trainwright.trainer.run.environment import launch_environment
 
 DIGITS: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [64]}},

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.trainer import traces
+from trainwright.trainer.base import traces
+from trainwright.trainer.base.traces import Memory, Trace, note, note_fleeting, note_mark
 from trainwright.trainer.run import MetricStore
-from trainwright.trainer.traces import Memory, Trace, note, note_fleeting, note_mark
 
 pytestmark = pytest.mark.requirement("MCP-5", "GATE-3")
 

@@ -39,10 +39,10 @@ def _import_for_worker() -> None:
     import safetensors.torch
     import scipy.spatial
 
-    from trainwright.trainer import training
     from trainwright.trainer.data.sources import toy
+    from trainwright.trainer.jobs import train
 
-    assert safetensors.torch, (scipy.spatial, training, toy)
+    assert safetensors.torch, (scipy.spatial, train, toy)
 
 
 def _import_for_conductor() -> None:
@@ -80,15 +80,15 @@ def spawn(
     log: str,
     told: bytes = b"",
 ) -> Any:
-    """Start the command as `detached.spawn` does, and record it likewise."""
-    from trainwright.tools.training_orchestrator import detached
+    """Start the command as `process_launch.spawn` does, and record it likewise."""
+    from trainwright.tools.workspace import process_launch
     from trainwright.trainer.run import ProcessIdentity
 
     _, safe_path, dash_m, module, *arguments = command
     role = _role(module)
     place = (places.get(_name(role, env)) or _start(role, env)) if role else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
-        return detached.spawn(folder, launch, command, cwd=cwd, env=env, log=log, told=told)
+        return process_launch.spawn(folder, launch, command, cwd=cwd, env=env, log=log, told=told)
     wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
     reading, writing = os.pipe()
     with (folder / log).open("ab") as output, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
@@ -99,7 +99,7 @@ def spawn(
         identity = ProcessIdentity.of(pid)  # it waits for the end of this connection, so its id is still its own
     with suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
         pipe.write(told)
-    return detached.write_launch(folder, launch.model_copy(update={"process": identity}))
+    return process_launch.write_launch(folder, launch.model_copy(update={"process": identity}))
 
 
 def _role(module: str) -> str | None:

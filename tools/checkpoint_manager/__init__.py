@@ -1,4 +1,4 @@
-"""What checkpoints a run has, exporting the best of them, and the registry of exported models."""
+"""Checkpoints of a run, the export of the best one, and the registry of exported models."""
 
 from trainwright.tools.checkpoint_manager.export import export_model
 from trainwright.tools.checkpoint_manager.listing import CheckpointList, list_checkpoints

@@ -16,13 +16,13 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.checkpoint_manager.retention import Offer, Plan, plan, tombstone
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
-from trainwright.tools.ledger.facts import PRUNED
+from trainwright.tools.ledger.projection import PRUNED
 from trainwright.tools.ledger.seals import is_tombstone_of
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project
-from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import ConflictError, StorageError
 from trainwright.trainer.checkpoints.index import WEIGHTS, list_checkpoints, verify_checkpoint
-from trainwright.trainer.errors import ConflictError, StorageError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

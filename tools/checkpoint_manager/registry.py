@@ -11,7 +11,7 @@ from trainwright.tools import ledger
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.tools.workspace.tables import RegisteredModel, Run
-from trainwright.trainer.errors import ConflictError, IntegrityError
+from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:

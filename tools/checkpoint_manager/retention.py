@@ -1,4 +1,4 @@
-"""Which weights a project may do without: the owner's retention policy, and the checkpoints that none may offer."""
+"""Retention policy: the weights that a project may do without, and the checkpoints that no plan may offer."""
 
 from __future__ import annotations
 

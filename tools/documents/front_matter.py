@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
 from trainwright.trainer.config import load_yaml
-from trainwright.trainer.errors import ConfigurationError, NotFoundError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where the documents stand, in a checkout and in an installed package alike."""
+"""Root of the documents, in a checkout and in an installed package alike."""
 
 from pathlib import Path
 

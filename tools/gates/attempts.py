@@ -1,4 +1,4 @@
-"""What was tried in a project, by its ledger: with every further attempt, chance finds a better value.
+"""Attempts in a project, by its ledger: with every further one, chance finds a better value.
 
 Another configuration may be tried at any time, its seed and its split's included. So choosing among attempts is not
 forbidden, but it is told: where optimization is decided, and in the model card.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
-    from trainwright.tools.gates.standing import Standing
+    from trainwright.tools.gates.phase_status import Standing
 
 STEPS = 50
 """Optimizer steps of the replay; all of them, where the baseline has fewer."""

@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.gates.phases import Phase
-from trainwright.trainer.canonical import digest_file
-from trainwright.trainer.traces import Memory
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.traces import Memory
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""What was tried against an alert, and what it came to: read from the ledger's diagnoses and configurations.
+"""Fixes that were tried against an alert, and their results, from the ledger's diagnoses and configurations.
 
 A fix that was tried and did not clear its alert is not proposed again; what is left then is the owner's to accept.
 """
@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict
 from trainwright.tools.answers import NextCall
 from trainwright.tools.owner.grants import DECISION, accepted_alerts
 from trainwright.tools.owner.requests import REQUEST
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten, parse_config
-from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence

@@ -1,4 +1,4 @@
-"""What the server has recorded about a project, gathered for the checks. Nothing here comes from an agent."""
+"""Evidence of a project as the server recorded it, gathered for the checks. Nothing here comes from an agent."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.errors import ConfigurationError, IntegrityError
-from trainwright.trainer.remembered import remembered_digest
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.digests import remembered_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.checklist import CheckLine
+    from trainwright.tools.gates.phase_status import Standing
     from trainwright.tools.gates.phases import Phase
-    from trainwright.tools.gates.standing import Standing
     from trainwright.tools.owner import Wish
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.settings import ProjectLimits

@@ -1,4 +1,4 @@
-"""How a project leaves optimization, and how far it came: below its goal too, it reaches an end (PHASE-10).
+"""Exits from optimization: below its goal too, a project reaches an end (PHASE-10).
 
 The owner's acceptance is a grant; concluding is the agent's choice of an exit and claims nothing: what is finalized is
 what is validated, else the baseline's configuration, and every report says at its head that the goal was not reached.

@@ -1,4 +1,4 @@
-"""Which run leaves the house: a final run of the accepted configuration, with an overlay or none, or what is proven.
+"""Final run of a project: trained with the accepted configuration and an overlay or none, or an earlier proven run.
 
 Where the accepted configuration is the baseline's own, the baseline is that training already: it is not repeated but
 replayed, exported and judged. A final run that was ordered all the same, or with an overlay, takes its place.

@@ -1,4 +1,4 @@
-"""Whether a study's best configuration really is better: measured anew from sealed runs over seeds (PHASE-5).
+"""Improvement of a study's best configuration over the baseline, measured from sealed runs over seeds (PHASE-5).
 
 The seeds are nobody's choice: they follow from the configuration. The configuration's own seed is not among them, for
 the best trial was chosen on it, and its value there is better than what it repeats (the winner's curse).
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.plan import other_than_planned
-from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Whether two splits hold more almost equal samples than chance explains.
+"""Leakage between splits: more almost equal samples than chance explains.
 
 Natural data holds pairs of almost equal samples, and dealing samples out by chance parts some of them. A pair is parted
 with a probability that follows from the sizes, so the pairs found within the first split tell how many parted ones to

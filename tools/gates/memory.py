@@ -1,4 +1,4 @@
-"""What was tried on the digests that hold now: `next` never proposes what came to nothing on them (GATE-7).
+"""Memory of `next`: what failed on the digests that hold now is not proposed again (GATE-7).
 
 Derived from ledger and runs at each call, and stored nowhere. A call is in vain where its outcome is known: it would
 give back what is complete, fail or be refused for the same cause, or change what nothing makes use of.
@@ -18,10 +18,10 @@ from trainwright.tools.gates.replays import compared
 from trainwright.tools.gates.staleness import exemption_changes
 from trainwright.tools.owner.grants import operations
 from trainwright.tools.workspace.tables import Study
+from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.config import SearchSection, config_digest, parse_config, settle
-from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
-from trainwright.trainer.traces import note_fleeting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -1,17 +1,17 @@
-"""What to do now in a project: what mends the first failing check, unless it came to nothing on the same digests."""
+"""Next call of a project: the fix of the first failing check, unless it failed on the same digests before."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import GateReport, evaluate
 from trainwright.tools.gates.memory import failed_alike, in_vain
+from trainwright.tools.gates.phase_status import standing
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.standing import standing
 from trainwright.tools.ledger import Inspection, Look
-from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:

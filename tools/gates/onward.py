@@ -1,4 +1,4 @@
-"""What brings a run to its end, or follows one that came to none."""
+"""Call that brings a run to its end, or follows one that reached none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a check can come to, and the registry that binds a check's id to its function."""
+"""Outcomes of checks, and the registry that binds a check's id to its function."""
 
 from __future__ import annotations
 

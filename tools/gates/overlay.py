@@ -1,4 +1,4 @@
-"""What a final run may change of the accepted configuration: how long and how carefully it trains (PHASE-12, CONF-4).
+"""Overlay of a final run: the keys that say how long and how carefully it trains (PHASE-12, CONF-4).
 
 The list is closed. What decides what is learnt and how it is judged stays as the gates accepted it; the run is held to
 that configuration's result by `finalization.drift_bounded`, and its replay repeats it with the overlay.
@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from trainwright.tools.documents import SKILL
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, parse_config
-from trainwright.trainer.errors import ConfigurationError
 
 KEYS = (
     "training.epochs", "training.max_steps", "training.validate_every_n_epochs", "training.device", "early_stopping",
@@ -18,7 +18,7 @@ KEYS = (
 )  # fmt: skip
 """Keys, and sections with all that is below them."""
 TEMPLATE = "production"
-DOCUMENT = "phases/finalization/workflow.md"
+DOCUMENT = "phases/05_finalization/workflow.md"
 
 
 def overlay_of(
@@ -66,7 +66,7 @@ def _dotted(changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_template(searched: list[str]) -> dict[str, Any]:
-    path = SKILL / "configs" / f"{TEMPLATE}.yaml"
+    path = SKILL / "configs" / f"{TEMPLATE}_template.yaml"
     values = load_yaml(path.read_text(encoding="utf-8"), source=path.name)
     kept = any(key.startswith("schedule") for key in searched)
     whole = {} if kept or "schedule" not in values else {"schedule": values["schedule"]}

@@ -6,15 +6,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.carrying import may_be_carried
-from trainwright.tools.gates.keeper import evaluate
+from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.next_call import proposal
+from trainwright.tools.gates.phase_status import Standing, accepted_decisions, standing
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
 from trainwright.tools.gates.plan import witnesses
-from trainwright.tools.gates.standing import Standing, accepted_decisions, standing
 from trainwright.tools.workspace.records import latest_config
-from trainwright.trainer.errors import GateRefusedError
-from trainwright.trainer.reproducibility.packages import digest_of_versions
+from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.environment import digest_of_versions
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
@@ -37,7 +37,7 @@ def permit(evidence: Evidence, kind: RunKind, *, is_short: bool = False) -> dict
             f"All gates of {name} have passed ({where.release}); a further {kind.value} run would {why}.",
             remedy=f"Use final_model/, or work on: configure(project={name!r}, changes={{…}}, "
             "begin_release=True) begins the next release.",
-            document="phases/finalization/workflow.md",
+            document="phases/05_finalization/workflow.md",
         )
     carries = is_short and may_be_carried(evidence, where)
     if kind not in PERMITTED[where.phase] and not carries:

@@ -24,7 +24,7 @@ class Phase(StrEnum):
     @property
     def document(self) -> str:
         """The checklist that is read and enforced."""
-        return f"phases/{self.value}/checklist.md"
+        return f"phases/{self.number + 1:02d}_{self.value}/checklist.md"
 
 
 LOOKING = frozenset({RunKind.SMOKE, RunKind.PROBE})

@@ -1,4 +1,4 @@
-"""What a plan's evidence holds under: what its smoke run saw, and what a short replay carried it over to."""
+"""Surroundings of a plan: those of its smoke run, and those that a short replay carried it over to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the replays of a final run came to: the one that counts, and those before it that differed (REPRO-5).
+"""Replays of a final run: the one that counts, and those before it that differed (REPRO-5).
 
 The newest completed replay counts. Whoever repeats until one is identical has the others told beside it.
 """

@@ -1,4 +1,4 @@
-"""What another search could change and would cost, and what became of those before it, by ledger and sealed runs."""
+"""Searches of a project: the results of those before, and what another could change and would cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has changed since a gate passed (PHASE-8): configuration, data, code, environment, evidence, artifacts."""
+"""Changes since a gate passed (PHASE-8): configuration, data, code, environment, evidence, artifacts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.ledger import Inspection
 from trainwright.tools.owner.grants import operations
-from trainwright.trainer.canonical import digest_file, digest_path
+from trainwright.trainer.base.canonical import digest_file, digest_path
+from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.config import flatten, parse_config
-from trainwright.trainer.reproducibility.code import engine_digest
-from trainwright.trainer.reproducibility.packages import installed_packages
-from trainwright.trainer.user_code.meaning import meaning_of
-from trainwright.trainer.user_code.whose import ENGINE
+from trainwright.trainer.evidence.code import engine_digest
+from trainwright.trainer.run.environment import installed_packages
+from trainwright.trainer.user_code.import_record import meaning_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

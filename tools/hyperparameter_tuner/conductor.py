@@ -30,8 +30,8 @@ from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_project, get_study
 from trainwright.tools.workspace.tables import Study, Trial
+from trainwright.trainer.base.errors import GateRefusedError, LimitReachedError, TrainwrightError, UserCodeError
 from trainwright.trainer.config import SearchSection
-from trainwright.trainer.errors import GateRefusedError, LimitReachedError, TrainwrightError, UserCodeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Whether the best configuration really is better: it and the baseline again, on several seeds (PHASE-5, TUNE-5)."""
+"""Confirmation of the best configuration: it and the baseline again, on several seeds (PHASE-5, TUNE-5)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from trainwright.tools import ledger
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, validation_samples
-from trainwright.tools.gates.searched import best_value, epoch_values
-from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
+from trainwright.tools.gates.study_check import best_value, epoch_values
+from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
 from trainwright.tools.workspace.records import get_run, require_active, runs_of
+from trainwright.trainer.base.errors import ConflictError, UserCodeError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
-from trainwright.trainer.errors import ConflictError, UserCodeError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:

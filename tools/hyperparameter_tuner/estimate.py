@@ -1,4 +1,4 @@
-"""How long a study still takes, by measured runs."""
+"""Estimate of the time a study still takes, by measured runs."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.searches import seconds_a_trial
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import SearchSection
-from trainwright.trainer.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, RUNNING, TrialRecord
-from trainwright.trainer.canonical import canonical_json
+from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.config.search import Choices, FloatRange
 
 if TYPE_CHECKING:

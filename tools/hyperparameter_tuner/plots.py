@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.gates.searched import best_value
+from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord
 from trainwright.trainer.config.search import Choices
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from trainwright.tools import ledger
-from trainwright.tools.ledger.signing import VARIABLE
-from trainwright.tools.training_orchestrator.detached import LAUNCH, Launch, read_launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import inherited_environment
 from trainwright.tools.training_orchestrator.observation import last_lines
+from trainwright.tools.workspace.process_launch import LAUNCH, Launch, read_launch, spawn, write_launch
 from trainwright.tools.workspace.records import ACTIVE, get_study
+from trainwright.tools.workspace.signing import VARIABLE
 from trainwright.tools.workspace.workspace import checked_name
-from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

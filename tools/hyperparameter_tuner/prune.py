@@ -1,4 +1,4 @@
-"""Whether a trial is stopped early: a pure function of the trial table and the trial's values so far (TUNE-2).
+"""Pruning of a trial: a pure function of the trial table and the trial's values so far (TUNE-2).
 
 A trial is judged from the epoch `warmup_epochs` on, for all three rules.
 The decision is taken anew for every epoch in order, from the first, and the table keeps values only up to the epoch

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, parse_config, settle
 from trainwright.trainer.config.meant import SPACE, meant_by
 from trainwright.trainer.config.objectives import MEASURING
 from trainwright.trainer.config.search import Choices, Range
-from trainwright.trainer.errors import ConfigurationError
 
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (
@@ -18,7 +18,7 @@ UNSEARCHABLE = (
     *OBJECTIVE_MEASURES,
 )  # fmt: skip
 """Keys that decide what is learned and how a result is judged, or that change nothing about it."""
-DOCUMENT = "phases/optimization/workflow.md"
+DOCUMENT = "phases/04_optimization/workflow.md"
 RATIO = 1000
 """Of a range's ends, where the lower one must be above 0 and was not."""
 ALMOST = 0.99

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from trainwright.tools import ledger
-from trainwright.tools.hyperparameter_tuner.following import STUDY_STOPPED
+from trainwright.tools.hyperparameter_tuner.follow_run import STUDY_STOPPED
 from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.training_orchestrator import stop_and_follow
-from trainwright.tools.training_orchestrator.detached import read_launch
 from trainwright.tools.training_orchestrator.observation import observe
+from trainwright.tools.workspace.process_launch import read_launch
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What to try next: a pure function of the search and the trial table (TUNE-1, TUNE-3).
+"""Suggestion of the next trial: a pure function of the search and the trial table (TUNE-1, TUNE-3).
 
 The sampler lives for one suggestion and is seeded by (search seed, number of trials), so a study that was killed
 anywhere goes on with the very trials it would have made. (A sampler carried along, or one seeded alike at each start,
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.memory_study import decoded, distributions, memory_study
-from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.base.canonical import digest_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,8 +6,8 @@ import math
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.gates.searched import best_value, epoch_values
-from trainwright.tools.hyperparameter_tuner.following import run_to_end, start_when_there_is_room
+from trainwright.tools.gates.study_check import best_value, epoch_values
+from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
@@ -19,8 +19,8 @@ from trainwright.tools.hyperparameter_tuner.trials import (
 )
 from trainwright.tools.training_orchestrator import stop_run
 from trainwright.tools.workspace.records import get_study
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, DataError
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
-from trainwright.trainer.errors import ConfigurationError, ConflictError, DataError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:

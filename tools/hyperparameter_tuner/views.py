@@ -1,4 +1,4 @@
-"""What an agent is told of a study."""
+"""Views of a study for agents."""
 
 from __future__ import annotations
 

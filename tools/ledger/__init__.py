@@ -1,8 +1,8 @@
 """The append-only, hash-chained record of every decision (GATE-3)."""
 
 from trainwright.tools.ledger.chain import append, broken_links, entries
-from trainwright.tools.ledger.facts import ProjectFacts, as_told
-from trainwright.tools.ledger.plain import copy_all_forward, cut_off
+from trainwright.tools.ledger.jsonl_mirror import copy_all_forward, cut_off
+from trainwright.tools.ledger.projection import ProjectFacts, as_told
 from trainwright.tools.ledger.run_keys import digests_to_seal
 from trainwright.tools.ledger.seals import Inspection, Look, seal_differences
 

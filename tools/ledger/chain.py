@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
-from trainwright.tools.ledger.plain import announce, copy_forward, hashed_content
+from trainwright.tools.ledger.jsonl_mirror import announce, copy_forward, hashed_content
 from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.canonical import canonical_json, digest_json
+from trainwright.trainer.base.canonical import canonical_json, digest_json
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -1,4 +1,4 @@
-"""What runs' workers have signed with the keys of their runs, beside what is found of them."""
+"""Run keys: what workers have signed with them, compared with what is found."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.trainer.checkpoints.index import checkpoint_folders, read_manifest
 from trainwright.trainer.run.digests import run_digests
-from trainwright.trainer.run.ending import END, SIGNED, signed_digests
-from trainwright.trainer.run.key import has_signed
+from trainwright.trainer.run.key import END, SIGNED, has_signed, signed_digests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

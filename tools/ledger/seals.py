@@ -6,13 +6,12 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from trainwright.tools.ledger.facts import ProjectFacts
+from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.run_keys import unsigned_checkpoints
-from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.traces import Memory, Trace, note
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
-from trainwright.trainer.remembered import LARGE_BYTES, remembered_digest
-from trainwright.trainer.run.digests import METRICS, metrics_digest, run_digests
-from trainwright.trainer.traces import Memory, Trace, note
+from trainwright.trainer.run.digests import LARGE_BYTES, METRICS, metrics_digest, remembered_digest, run_digests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.ledger.facts import Tombstone
+    from trainwright.tools.ledger.projection import Tombstone
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.checkpoints.index import CheckpointRecord
     from trainwright.trainer.run import RunDirectory

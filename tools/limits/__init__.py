@@ -1,4 +1,4 @@
-"""What projects may use, what they have used, and what runs under way have reserved (GATE-4)."""
+"""Limits: what projects may use, what they have used, and what runs under way have reserved (GATE-4)."""
 
 from trainwright.tools.limits.allowed import effective_limits, limits_under
 from trainwright.tools.limits.amounts import Amounts, Reservation

@@ -1,4 +1,4 @@
-"""What a project may use: its own wishes, each cut down to the owner's present limit, and what the owner granted."""
+"""Limits of a project: its requests, each cut down to the owner's present limit, and what the owner granted."""
 
 from __future__ import annotations
 

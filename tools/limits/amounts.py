@@ -1,4 +1,4 @@
-"""What a run uses: wall clock, GPU hours, money, disk."""
+"""Amounts that a run uses: wall clock, GPU hours, money, disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is used and left, in a line for each limit."""
+"""Lines of used and left, one for each limit."""
 
 from __future__ import annotations
 

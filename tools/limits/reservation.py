@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.limits.allowed import effective_limits
 from trainwright.tools.limits.amounts import Amounts, Reservation
 from trainwright.tools.limits.usage import measured_use, project_usage, seen_usage, workspace_usage
-from trainwright.trainer.errors import LimitReachedError
+from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.run import Limits, RunKind
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from trainwright.tools.limits.allowed import effective_limits
 from trainwright.tools.limits.reservation import how_to_raise
 from trainwright.tools.workspace.tables import Study, Trial
-from trainwright.trainer.errors import LimitReachedError
+from trainwright.trainer.base.errors import LimitReachedError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 from trainwright.tools.workspace.tables import Project
 
 ACTIVE = ("running", "confirming")
-DOCUMENT = "phases/optimization/workflow.md"
+DOCUMENT = "phases/04_optimization/workflow.md"
 
 
 class Trials(NamedTuple):

@@ -1,4 +1,4 @@
-"""What runs have used and what those under way hold reserved: by the ledger, and by the run directories.
+"""Usage by runs, and reservations of those under way, by the ledger and the run directories.
 
 An ended run counts what its worker recorded, as the ledger sealed it. A run under way counts its whole reservation,
 or what it has used where that is more. Disk is what lies there now.
@@ -20,9 +20,9 @@ from sqlalchemy import select
 
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
-from trainwright.trainer.canonical import digest_file
-from trainwright.trainer.errors import TrainwrightError
-from trainwright.trainer.traces import Trace, note_fleeting
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.traces import Trace, note_fleeting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,7 +153,7 @@ def measured_use(directory: RunDirectory, reserved: Reservation | None, *, start
 def is_living(directory: RunDirectory) -> bool:
     """Return whether a worker holds the run, or may still take it up."""
     # Imported late: the orchestrator's package asks for reservations itself.
-    from trainwright.tools.training_orchestrator.detached import read_launch
+    from trainwright.tools.workspace.process_launch import read_launch
 
     if directory.is_locked():
         return True

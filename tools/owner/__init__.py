@@ -1,11 +1,7 @@
-"""What only the workspace's owner may grant: what was asked, what was granted, and by whom (GATE-4)."""
+"""Owner's consent: what was requested, what was granted, and by whom (GATE-4)."""
 
-from trainwright.tools.owner.asking import RequestView, ask, require_granted, view
-from trainwright.tools.owner.deciding import Grantor, decide
-from trainwright.tools.owner.grants import accepted_alerts, accepted_values, goal_under
-from trainwright.tools.owner.meaning import meaning
-from trainwright.tools.owner.requests import Request, exempted_operations, find_request, granted, requests_of, taken_up
-from trainwright.tools.owner.wishes import (
+from trainwright.tools.owner.approve import Grantor, decide
+from trainwright.tools.owner.grant import (
     Wish,
     checked_wishes,
     ending_wishes,
@@ -14,6 +10,10 @@ from trainwright.tools.owner.wishes import (
     limits_as_meant,
     root_wishes,
 )
+from trainwright.tools.owner.grants import accepted_alerts, accepted_values, goal_under
+from trainwright.tools.owner.meaning import meaning
+from trainwright.tools.owner.request import RequestView, ask, require_granted, view
+from trainwright.tools.owner.requests import Request, exempted_operations, find_request, granted, requests_of, taken_up
 
 __all__ = [
     "Grantor",

@@ -1,4 +1,4 @@
-"""Which decisions of the owner hold, from their ledger entries and the owner's settings alone.
+"""Grants of the owner that hold, from ledger entries and the owner's settings alone.
 
 `verify` derives old verdicts under the settings of their time, so nothing here looks at anything else.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from trainwright.tools.owner.wishes import NO_OPERATIONS, Wish
+from trainwright.tools.owner.grant import NO_OPERATIONS, Wish
 from trainwright.tools.workspace.settings import LEAST
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
-"""What a grant would mean, in words for the owner."""
+"""Meaning of a grant, in words for the owner."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.owner.wishes import ALIKE_SAMPLES, MISSING_GIT
+from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 
 if TYPE_CHECKING:
-    from trainwright.tools.owner.wishes import Wish
+    from trainwright.tools.owner.grant import Wish
 
 LIMIT = "Raises this limit for this project alone; what all projects share stays. Lower it in settings.yaml to undo it."
 CODE_ROOT = "Code and data below this folder may be read for this project, and the code there runs with your rights."

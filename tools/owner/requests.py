@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import select
 
 from trainwright.tools.ledger import append
+from trainwright.tools.owner.grant import Wish
 from trainwright.tools.owner.grants import DECISION, SETTINGS, by_whom, holds, operations
-from trainwright.tools.owner.wishes import Wish
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.errors import NotFoundError
+from trainwright.trainer.base.errors import NotFoundError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

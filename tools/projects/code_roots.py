@@ -1,4 +1,4 @@
-"""Where a project's code is: named when the project is made, and pointed to a new place when the folder has moved."""
+"""Code root of a project: named when it is made, and pointed to a new place when the folder has moved."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.staleness import file_changes
 from trainwright.tools.ledger import append
-from trainwright.tools.ledger.facts import MOVED
+from trainwright.tools.ledger.projection import MOVED
 from trainwright.tools.owner import require_granted, root_wishes
 from trainwright.tools.workspace.records import get_project
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -11,7 +11,7 @@ from trainwright.tools.answers import Answer
 from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
-from trainwright.tools.gates.standing import standing
+from trainwright.tools.gates.phase_status import standing
 from trainwright.tools.ledger import append, as_told
 from trainwright.tools.owner import (
     Request,
@@ -31,14 +31,14 @@ from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import config_digest, flatten, load_yaml, parse_config, settle
 from trainwright.trainer.config.meant_values import number_in
-from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.gates.standing import Standing
+    from trainwright.tools.gates.phase_status import Standing
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
     from trainwright.trainer.config.settling import Settled
@@ -190,7 +190,7 @@ def template_values(template: str) -> dict[str, Any]:
     """Return a template's values. Raises ConfigurationError on an unknown name."""
     if template not in TEMPLATES:
         raise ConfigurationError(f"There is no template {template!r}.", remedy=f"Use one of {', '.join(TEMPLATES)}.")
-    path = SKILL / "configs" / f"{template}.yaml"
+    path = SKILL / "configs" / f"{template}_template.yaml"
     return load_yaml(path.read_text(encoding="utf-8"), source=path.name)
 
 

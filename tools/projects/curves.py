@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
 from trainwright.tools.workspace.records import get_run
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.base.errors import ConflictError
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import delete, select
 
 from trainwright.tools.answers import Answer
-from trainwright.tools.gates.looks import DELETED, looks_to_keep
+from trainwright.tools.gates.test_set_access import DELETED, looks_to_keep
 from trainwright.tools.ledger import append
-from trainwright.tools.ledger.plain import MARKER
-from trainwright.tools.ledger.plain import NAME as LEDGER
+from trainwright.tools.ledger.jsonl_mirror import MARKER
+from trainwright.tools.ledger.jsonl_mirror import NAME as LEDGER
 from trainwright.tools.owner import Request, Wish, granted, require_granted
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, runs_of
@@ -28,7 +28,7 @@ from trainwright.tools.workspace.tables import (
     Study,
     Trial,
 )
-from trainwright.trainer.errors import ConfigurationError, ConflictError
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +103,7 @@ def finish_deletions(workspace: Workspace) -> list[str]:
 
     A server does it when it starts. The rows went with the entry, so a project that has one was not deleted.
     """
-    from trainwright.tools.ledger.verification.findings import deleted_projects
+    from trainwright.tools.verification.findings import deleted_projects
 
     with workspace.session() as session:
         kinds = ("owner_decision", DELETED)

@@ -12,16 +12,16 @@ from pydantic import BaseModel, Field
 import trainwright
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates import cures
+from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
-from trainwright.tools.gates.publication import digests_of, new_drafts, publish
 from trainwright.tools.ledger import append, seal_differences
 from trainwright.tools.reports.markdown import grants_section
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.training_orchestrator import followed_next, refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
 from trainwright.tools.workspace.records import get_project, get_run_of
-from trainwright.trainer.errors import ConflictError, IntegrityError
+from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunState, write_atomically
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
             raise ConflictError(
                 f"Project {evidence.name} has no baseline run of its present configuration, and no run of it failed.",
                 remedy=str(next_call(evidence.session, evidence.workspace, evidence.name)),
-                document="phases/baseline/workflow.md",
+                document="phases/02_baseline/workflow.md",
             )
         return chosen
     get_run_of(evidence.session, evidence.name, run_id)
@@ -171,7 +171,7 @@ def _refuse_edited(run: RunEvidence) -> None:
         raise IntegrityError(
             f"The record of {run.id} is not as its worker left it, and is not diagnosed: {'; '.join(differences[:3])}.",
             remedy=f"The workspace's owner undoes the edit, or {again} trains it again.",
-            document="phases/diagnostics/workflow.md",
+            document="phases/03_diagnostics/workflow.md",
         )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.near import near, near_matches
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.user_code.entry_files import entry_file
-from trainwright.trainer.user_code.paths import confine, confine_folder
+from trainwright.trainer.base.paths import confine, confine_folder
+from trainwright.trainer.user_code.entries import entry_file
 
 if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig

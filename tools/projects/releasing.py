@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.releases import BEGUN
 from trainwright.tools.ledger import append
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.base.errors import ConflictError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.gates.standing import Standing
+    from trainwright.tools.gates.phase_status import Standing
 
 
 def refuse_to_change(project: str, where: Standing, asked: dict[str, Any]) -> NoReturn:

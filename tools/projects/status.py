@@ -1,4 +1,4 @@
-"""Where a project stands, in one small answer."""
+"""Status of a project, in one small answer."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field, computed_field
 from sqlalchemy import select
 
 from trainwright.tools.answers import Answer
+from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import worded
-from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.next_call import next_of
+from trainwright.tools.gates.phase_status import standing
 from trainwright.tools.gates.phases import LOOKING
-from trainwright.tools.gates.standing import standing
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
@@ -24,9 +24,9 @@ from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import Project
-from trainwright.trainer.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.base.traces import one_glance
 from trainwright.trainer.run import RunState
-from trainwright.trainer.traces import one_glance
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,19 +10,19 @@ from pydantic import BaseModel
 from sqlalchemy import select
 
 from trainwright.tools import ledger
+from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phase_status import accepted_decisions, standing
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.publication import digests_of, new_drafts, publish
-from trainwright.tools.gates.standing import accepted_decisions, standing
 from trainwright.tools.provenance.crate import crate
 from trainwright.tools.provenance.envelope import as_json, sealed
 from trainwright.tools.provenance.statement import statement
 from trainwright.tools.workspace.records import get_project
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.canonical import CHUNK_BYTES
-from trainwright.trainer.errors import ConflictError, IntegrityError
+from trainwright.trainer.base.canonical import CHUNK_BYTES
+from trainwright.trainer.base.errors import ConflictError, IntegrityError
+from trainwright.trainer.base.paths import files_among
 from trainwright.trainer.run import write_atomically
-from trainwright.trainer.system_files import files_among
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,10 +7,10 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.base.errors import IntegrityError
 
 if TYPE_CHECKING:
-    from trainwright.tools.ledger.signing import PublicKey, Signer
+    from trainwright.tools.workspace.signing import PublicKey, Signer
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import trainwright
-from trainwright.tools.gates.standing import accepted_decisions
+from trainwright.tools.gates.phase_status import accepted_decisions
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.canonical import digest_bytes
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import RunStatus
 
 if TYPE_CHECKING:

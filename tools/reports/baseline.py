@@ -9,8 +9,8 @@ from trainwright.tools.reports.reference import reference_line
 from trainwright.trainer.checkpoints.index import list_checkpoints
 
 if TYPE_CHECKING:
+    from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
-    from trainwright.tools.gates.keeper import GateReport
 
 
 def baseline_results(evidence: Evidence, report: GateReport) -> str:

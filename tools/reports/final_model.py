@@ -6,20 +6,20 @@ import json
 import shutil
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.artifacts import digests_of
 from trainwright.tools.gates.exits import ending
-from trainwright.tools.gates.looks import Look, looks_of_others, own_looks
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.publication import digests_of
+from trainwright.tools.gates.test_set_access import Look, looks_of_others, own_looks
 from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
 from trainwright.tools.reports.requirements import requirements_file
-from trainwright.trainer.errors import IntegrityError, StorageError
+from trainwright.trainer.base.errors import IntegrityError, StorageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
-    from trainwright.tools.gates.keeper import GateReport
 
 FOLDER = "final_model"
 CARD, METRICS, MANIFEST = "README.md", "metrics.json", "reproducibility_manifest.md"

@@ -11,8 +11,8 @@ from trainwright.tools.owner import meaning, requests_of
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.keeper import GateReport
     from trainwright.tools.workspace import Workspace
 
 

@@ -18,9 +18,9 @@ from trainwright.trainer.run import RunKind
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.keeper import GateReport
-    from trainwright.tools.gates.looks import Look
+    from trainwright.tools.gates.test_set_access import Look
 
 MOST_ROWS = 30
 ONNX_NUMBERS = {"float": "float32", "double": "float64"}

@@ -9,8 +9,8 @@ from trainwright.tools.reports.requirements import requirement_lines
 from trainwright.trainer.config import dump_yaml
 
 if TYPE_CHECKING:
+    from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
-    from trainwright.tools.gates.keeper import GateReport
 
 
 def training_config(evidence: Evidence) -> str:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.decide import final_values
 from trainwright.tools.gates.exits import verdict
-from trainwright.tools.gates.keeper import final_values
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.reports.markdown import checks_section, written_at
 from trainwright.trainer.config import config_digest, dump_yaml, parse_config
 
 if TYPE_CHECKING:
+    from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.keeper import GateReport
 
 
 def final_config(evidence: Evidence) -> str:

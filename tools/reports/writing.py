@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.gates.artifacts import digests_of, new_drafts
 from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.publication import digests_of, new_drafts
 from trainwright.tools.reports.baseline import baseline_results
 from trainwright.tools.reports.final_model import assemble_final_model
 from trainwright.tools.reports.planning import reproducibility_manifest, training_config
@@ -14,8 +14,8 @@ from trainwright.tools.reports.tuning import final_config, tuning_results
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
+    from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.keeper import GateReport
 
 
 def draft_artifacts(evidence: Evidence, report: GateReport) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a run's record says: alerts from the diagnostic documents, learning curves, figures, reports."""
+"""Monitoring of a run's record: alerts from the diagnostic documents, learning curves, figures, reports."""
 
 from trainwright.tools.training_monitor.assessment import Assessment, Goal, assess
 from trainwright.tools.training_monitor.compare import RunComparison, compare_runs

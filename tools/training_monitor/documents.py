@@ -11,10 +11,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from trainwright.tools.documents import SKILL, read_document
 from trainwright.tools.training_monitor.signals import LONGEST_WINDOW, SIGNALS
-from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
+from trainwright.trainer.base.traces import note
 from trainwright.trainer.config import TrainingConfig, split_key
-from trainwright.trainer.errors import ConfigurationError, NotFoundError
-from trainwright.trainer.traces import note
 
 if TYPE_CHECKING:
     from pathlib import Path

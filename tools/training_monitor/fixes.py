@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.training_monitor.documents import FREE_SECTIONS
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import settle
-from trainwright.trainer.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_monitor.record import STEP_LOSS, RunRecord, Sample
-from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.traces import Memory
 from trainwright.trainer.config import flatten
-from trainwright.trainer.errors import TrainwrightError
 from trainwright.trainer.run import MetricStore, RunDirectory, RunKind
 from trainwright.trainer.run.digests import METRICS
-from trainwright.trainer.traces import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ from trainwright.tools.training_monitor.record import (
     VALIDATION_LOSS,
     RunRecord,
 )
-from trainwright.trainer.errors import NotFoundError
+from trainwright.trainer.base.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

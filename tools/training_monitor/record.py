@@ -6,7 +6,7 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trainwright.trainer.errors import IntegrityError, NotFoundError
+from trainwright.trainer.base.errors import IntegrityError, NotFoundError
 from trainwright.trainer.run import RunState, RunStatus
 
 if TYPE_CHECKING:

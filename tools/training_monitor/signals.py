@@ -1,4 +1,4 @@
-"""What a diagnostic document may watch: each signal turns a run's record into samples, in order of step.
+"""Signals that a diagnostic document may watch: each turns a run's record into samples, in order of step.
 
 A signal knows no threshold; the documents do. An empty list means "not measured", never "fine".
 Shares are dimensionless: 0.15 is 15 %.

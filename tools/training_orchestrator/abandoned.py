@@ -1,4 +1,4 @@
-"""What a server leaves that is killed while it orders a run, or while it resumes one."""
+"""Remains of a server that was killed while it ordered a run, or while it resumed one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from trainwright.tools.training_orchestrator.detached import read_launch, write_launch
+from trainwright.tools.workspace.process_launch import read_launch, write_launch
 from trainwright.tools.workspace.tables import LedgerEntry, Run
-from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a worker process inherits from the server: what it needs to run, and nothing that looks like a secret.
+"""Environment of a worker process: what it needs to run, and nothing that looks like a secret.
 
 Kept: paths and locale, the virtual environment, and the settings of CUDA, PyTorch and Hugging Face libraries.
 Dropped: everything else, and whatever is named like a credential even among the kept (HF_TOKEN: log in with
@@ -11,7 +11,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from trainwright.trainer.launch_environment import launch_environment
+from trainwright.trainer.run.environment import launch_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What an order would only repeat: a complete run of the same configuration, data, code and packages (GATE-7)."""
+"""Existing run that an order would repeat: complete, with equal configuration, data, code and packages (GATE-7)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.training_orchestrator.order import Order
+    from trainwright.tools.training_orchestrator.run_plan import Order
     from trainwright.tools.workspace.tables import Run
 
 KEPT = frozenset({RunKind.SMOKE, RunKind.BASELINE, RunKind.FINAL, RunKind.REPLAY, RunKind.EXPORT})

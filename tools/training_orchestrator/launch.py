@@ -14,17 +14,17 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.training_orchestrator.detached import Launch, spawn, write_launch
 from trainwright.tools.training_orchestrator.environment import worker_environment
 from trainwright.tools.training_orchestrator.existing import existing_run
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
-from trainwright.tools.training_orchestrator.order import Order, order
+from trainwright.tools.training_orchestrator.run_plan import Order, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.workspace.process_launch import Launch, spawn, write_launch
 from trainwright.tools.workspace.records import require_active
 from trainwright.tools.workspace.tables import Run
-from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, StorageError
 from trainwright.trainer.config import config_digest
-from trainwright.trainer.errors import ConfigurationError, ConflictError, StorageError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunSpecification
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Where a run stands, from its directory alone: the worker's record, its lock, and the latest launch."""
+"""Observation of a run from its directory alone: the worker's record, its lock, and the latest launch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainwright.tools.training_orchestrator.detached import Launch, read_launch
-from trainwright.trainer.errors import IntegrityError, NotFoundError, TrainwrightError
+from trainwright.tools.workspace.process_launch import Launch, read_launch
+from trainwright.trainer.base.errors import IntegrityError, NotFoundError, TrainwrightError
 from trainwright.trainer.run import Failure, RunState, RunStatus
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What an agent is told of a probe run."""
+"""Views of a probe run for agents."""
 
 from __future__ import annotations
 

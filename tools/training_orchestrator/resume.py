@@ -10,13 +10,13 @@ from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.training_orchestrator.abandoned import put_back
-from trainwright.tools.training_orchestrator.detached import Launch, write_launch
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import launch_worker, public_key, require_launcher
 from trainwright.tools.training_orchestrator.observation import STOP_REASON, Observation, observe
 from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.workspace.process_launch import Launch, write_launch
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
-from trainwright.trainer.errors import ConflictError, IntegrityError, TrainwrightError
+from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunKey, RunKind, RunState
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
-from trainwright.tools.training_orchestrator.detached import write_launch
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.tools.training_orchestrator.signalling import signal_worker
 from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.workspace.process_launch import write_launch
 from trainwright.tools.workspace.records import get_run, get_run_of
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.base.errors import ConflictError
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace

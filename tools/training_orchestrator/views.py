@@ -1,4 +1,4 @@
-"""What an agent is told of a run: small, with the alerts and the next call."""
+"""Views of a run for agents: small, with the alerts and the next call."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import evaluate
+from trainwright.tools.gates.phase_status import standing
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.standing import standing
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
 from trainwright.tools.training_orchestrator.follow import followed_next
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
-from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from trainwright.trainer.errors import StorageError
+from trainwright.trainer.base.errors import StorageError
 
 
 def is_archived(path: Path, database: str) -> bool:

@@ -1,4 +1,4 @@
-"""What looks at a workspace came to, kept in memory until what they were read from differs: files, rows, settings.
+"""Results of looks at a workspace, kept in memory until what they were read from differs: files, rows, settings.
 
 For answers alone: whoever decides, or verifies, reads all of it anew.
 """
@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trainwright.trainer.traces import Memory, Trace, note_mark
+from trainwright.trainer.base.traces import Memory, Trace, note_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable

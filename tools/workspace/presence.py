@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from trainwright.trainer.errors import ConflictError, IntegrityError, StorageError
+from trainwright.trainer.base.errors import ConflictError, IntegrityError, StorageError
 
 LEDGER = "ledger.jsonl"
 MOST_HOLDERS = 3

@@ -9,7 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from trainwright.tools.workspace.presence import locked
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.base.errors import IntegrityError
 
 HEAD = "0002"
 """The newest revision under migrations/versions."""

@@ -8,11 +8,11 @@ from typing import Any, Literal
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.near import near
-from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.base.traces import Memory
 from trainwright.trainer.config import load_yaml
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.traces import Memory
 
 HEADER = """\
 # Trainwright's owner settings. Agents cannot change them through any tool; edit them yourself.

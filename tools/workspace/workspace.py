@@ -17,14 +17,14 @@ from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED
 from trainwright.tools.workspace.presence import locked, require_database
 from trainwright.tools.workspace.schema_version import upgrade_if_needed
 from trainwright.tools.workspace.settings import Settings
-from trainwright.trainer.errors import ConfigurationError, IntegrityError, StorageError
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, StorageError
 from trainwright.trainer.run import RunDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from tempfile import TemporaryDirectory
 
-    from trainwright.tools.ledger.signing import Signer
+    from trainwright.tools.workspace.signing import Signer
 
 DATABASE = "workspace.sqlite"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -107,7 +107,7 @@ class Workspace:
     @cached_property
     def signer(self) -> Signer | None:
         """The owner's signing key, if there is one. Raises NotFoundError, ConfigurationError."""
-        from trainwright.tools.ledger.signing import load_signer  # the ledger is built on the workspace
+        from trainwright.tools.workspace.signing import load_signer  # the ledger is built on the workspace
 
         return load_signer(self.path)
 

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.schema import TrainingSection
-from trainwright.trainer.errors import ConfigurationError
 
 MINIMUM_SCALE = 2.0**-14
 """A gradient that overflows below this scale is not too large for fp16: it is not finite."""

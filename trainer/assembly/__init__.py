@@ -1,1 +1,1 @@
-"""From a configuration to everything a run works with: data, model, objective, metrics."""
+"""Assembly of everything a run works with, from its configuration: data, model, objective, metrics."""

@@ -10,15 +10,13 @@ from torch.optim import Optimizer
 
 from trainwright.trainer.acceleration.precision import apply_precision, build_scaler
 from trainwright.trainer.acceleration.prepare import compile_where_asked, lay_out
-from trainwright.trainer.acceleration.shortage import explained_shortage
 from trainwright.trainer.assembly.build import build_work
-from trainwright.trainer.assembly.difficulty import build_curriculum
+from trainwright.trainer.assembly.dry_run import explained_build, require_validation, try_batch, try_validation
+from trainwright.trainer.assembly.loaders import build_curriculum, make_loader, make_schedule
 from trainwright.trainer.assembly.objective import around, judge, settle, shape
 from trainwright.trainer.assembly.own_optimizer import build_own_optimizers, choose_update, try_optimizer
-from trainwright.trainer.assembly.pace import make_loader, make_schedule
-from trainwright.trainer.assembly.room import explained_build
-from trainwright.trainer.assembly.trial import require_validation, try_batch, try_validation
-from trainwright.trainer.assembly.untouched import untouched
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.checkpoints.packing import is_storable
 from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
@@ -26,22 +24,21 @@ from trainwright.trainer.config.names import BUILT_IN
 from trainwright.trainer.config.optimizers import OwnSection
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.loader import BatchLoader
-from trainwright.trainer.distributed.choice import divide_model
-from trainwright.trainer.errors import ConfigurationError, DataError
+from trainwright.trainer.engine.memory import explained_shortage
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.snapshot import untouched
+from trainwright.trainer.engine.step import Standard, UserTrainStep
 from trainwright.trainer.objectives import Objective
 from trainwright.trainer.objectives.build import prepare_work
-from trainwright.trainer.objectives.own import Own
+from trainwright.trainer.objectives.outcome import Own
 from trainwright.trainer.objectives.work import Work
-from trainwright.trainer.optimization.averaging import ScheduleFree
-from trainwright.trainer.optimization.freezing import Freezing
 from trainwright.trainer.optimization.optimizers import build_optimizers
-from trainwright.trainer.optimization.parameters import trained_parameters
+from trainwright.trainer.optimization.parameters import Freezing, trained_parameters
+from trainwright.trainer.optimization.schedule_free_points import ScheduleFree
 from trainwright.trainer.optimization.update import InTurn
 from trainwright.trainer.optimization.weight_averaging import build_averaging
-from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
-from trainwright.trainer.session import Session
-from trainwright.trainer.stepping import Standard, UserTrainStep
+from trainwright.trainer.strategies.choice import divide_model
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.guard import user_code

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.assembly.data import build_data
+from trainwright.trainer.assembly.data import build_data, build_task, user_metric
+from trainwright.trainer.assembly.dry_run import explained_build
 from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
-from trainwright.trainer.assembly.room import explained_build
-from trainwright.trainer.assembly.task import build_task, user_metric
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import Entry, TrainingConfig
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss, built_in_loss, measured_on_train
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names

@@ -10,20 +10,19 @@ from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
 from trainwright.trainer import models
-from trainwright.trainer.assembly.room import require_room
-from trainwright.trainer.assembly.told import vocabulary_argument, vocabulary_place
+from trainwright.trainer.assembly.dry_run import require_room
+from trainwright.trainer.assembly.output_format import vocabulary_argument, vocabulary_place
+from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.config import Entry, TrainingConfig
 from trainwright.trainer.config.arguments.models import MODELS as ARGUMENTS
 from trainwright.trainer.config.objectives import model_outputs
-from trainwright.trainer.data.first_sample import first_sample
+from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.errors import ConfigurationError, DataError
 from trainwright.trainer.losses import Loss
 from trainwright.trainer.models.image_library import build_timm
 from trainwright.trainer.models.transformer import build_transformer, model_files
 from trainwright.trainer.objectives.supervised import split_batch
-from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
-from trainwright.trainer.user_code.libraries import require_network
+from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
 
 # The names are those of config/names.py; the schema has refused every other one.
 MODELS: dict[str, Any] = {"mlp": models.MLP, "cnn": models.CNN, "resnet": models.ResNet, "gpt": models.GPT}

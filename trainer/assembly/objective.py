@@ -1,4 +1,4 @@
-"""What a run minimises and what judges it: the plain objective, settled on a real batch, and what goes around it."""
+"""Objective of a run: the plain one, settled on a real batch, and what goes around it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from pathlib import Path
 import torch
 from torch.nn.parameter import UninitializedParameter
 
-from trainwright.trainer.assembly.calling import find_returns
 from trainwright.trainer.assembly.model import build_model
-from trainwright.trainer.assembly.untouched import kept_state
+from trainwright.trainer.assembly.output_format import find_returns
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import to_device
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.snapshot import kept_state
 from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.objectives import NoObjective, Objective
 from trainwright.trainer.objectives.build import Built, Surroundings, build_objective
-from trainwright.trainer.objectives.custom import CustomStep
-from trainwright.trainer.objectives.mixing import build_mixing
-from trainwright.trainer.objectives.resizing import build_resizing
-from trainwright.trainer.objectives.supervised import Supervised
+from trainwright.trainer.objectives.mixing import build_mixing, build_resizing
+from trainwright.trainer.objectives.supervised import CustomStep, Supervised
 from trainwright.trainer.objectives.work import Work
-from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.run import RunKind, RunSpecification
-from trainwright.trainer.session import Session
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.guard import user_code
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.checkpoints.packing import pack
-from trainwright.trainer.components import snapshot
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.optimizers import OwnSection
-from trainwright.trainer.errors import ConfigurationError, UserCodeError
+from trainwright.trainer.engine.components import snapshot
 from trainwright.trainer.optimization.parameters import Setting, settings_of, to_groups
 from trainwright.trainer.optimization.update import ByClosure, InTurn, Update, needs_closure, takes_closure
 from trainwright.trainer.user_code.entries import call_entry, resolve_entry
 
 if TYPE_CHECKING:
-    from trainwright.trainer.session import Session
+    from trainwright.trainer.engine.session import Session
 
 DOCUMENT = "configs/your_code.md"
 RATE_NAMES = ("lr", "learning_rate")

@@ -1,1 +1,1 @@
-"""What everything else stands on: errors, canonical JSON, seeding, paths. Imports nothing of the engine's."""
+"""Base of everything else: errors, canonical JSON, seeding, paths. Imports nothing of the engine."""

@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from trainwright.trainer.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
 from trainwright.trainer.run import RunDirectory, write_atomically
 
 INDEX = "index.json"

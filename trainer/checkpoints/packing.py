@@ -1,4 +1,4 @@
-"""Nested Python values as JSON plus named tensors, and back, without pickle.
+"""Packing of state into JSON types and tensors, non-persistent buffers included.
 
 Every container and number comes back as it was: tuples as tuples, integer keys as integers, NaN as NaN. A tensor that
 stands in two places is one tensor again; a leaf that wants a gradient has it again.
@@ -7,6 +7,7 @@ stands in two places is one tensor again; a leaf that wants a gradient has it ag
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -16,8 +17,27 @@ from safetensors import SafetensorError
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from trainwright.trainer.checkpoints.hidden import hidden_buffers
-from trainwright.trainer.errors import UserCodeError
+from trainwright.trainer.base.errors import UserCodeError
+
+
+def hidden_buffers(model: nn.Module) -> dict[str, Tensor]:
+    """Return the buffers that `model.state_dict()` leaves out, by their full names."""
+    return {full: value for full, module, name in _hidden(model) if (value := module._buffers[name]) is not None}
+
+
+def restore_hidden_buffers(model: nn.Module, kept: Mapping[str, Tensor]) -> None:
+    """Put such buffers back, those included that grew after the model was built."""
+    for full, module, name in list(_hidden(model)):
+        if full in kept:
+            present = module._buffers[name]
+            same = present is not None and present.shape == kept[full].shape
+            module._buffers[name] = present.copy_(kept[full]) if same and present is not None else kept[full]
+
+
+def _hidden(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
+    for prefix, module in model.named_modules():
+        for name in sorted(module._non_persistent_buffers_set):
+            yield f"{prefix}.{name}" if prefix else name, module, name
 
 
 def pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from trainwright.trainer.checkpoints.hidden import restore_hidden_buffers
-from trainwright.trainer.checkpoints.packing import SavedState, has_state, pack, unpack
-from trainwright.trainer.errors import UserCodeError
+from trainwright.trainer.base.errors import UserCodeError
+from trainwright.trainer.checkpoints.packing import SavedState, has_state, pack, restore_hidden_buffers, unpack
 
 STATE = "context.state"
 Kinds = dict[str, type]

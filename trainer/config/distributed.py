@@ -1,4 +1,4 @@
-"""How many processes train one run, and how they share the work (TRAIN-6)."""
+"""Distributed training: how many processes train one run, and how they share the work (TRAIN-6)."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""What is wrong with a range of a search, and the range that was probably meant."""
+"""Ranges of a search that are wrong, and those that were probably meant."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from trainwright.trainer.base.near import near
-from trainwright.trainer.config.layout import Layout
 from trainwright.trainer.config.problem import Problem, as_yaml
+from trainwright.trainer.config.schema_index import Layout
 
 KEYS = ("type", "low", "high", "log", "choices")
 FORMS = "{type: float, low: …, high: …, log: true}, {type: int, low: …, high: …} or {type: categorical, choices: […]}"

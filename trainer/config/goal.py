@@ -1,4 +1,4 @@
-"""What a project's goal means: a metric, its direction, and a target that can be reached."""
+"""Goal of a project: a metric, its direction, and a target that can be reached."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from trainwright.trainer.base.near import folded, near
-from trainwright.trainer.config.elsewhere import OF_VALIDATION, our_name
+from trainwright.trainer.config.key_aliases import OF_VALIDATION, our_name
 from trainwright.trainer.config.meant_values import from_text, number_in
 from trainwright.trainer.config.overlay import equal, shown
 

@@ -1,4 +1,4 @@
-"""What a call that changes a configuration means: keys put where they belong, values in the form of their key.
+"""Changes as they are meant: keys put where they belong, values in the form of their key.
 
 Only what has one reading is taken, and each time a sentence says so. All else stays as it was written, for the schema
 to refuse.
@@ -10,16 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trainwright.trainer.config.elsewhere import is_section, our_name
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.goal import metric_as_meant
-from trainwright.trainer.config.layout import Layout
-from trainwright.trainer.config.meant_ranges import range_as_meant, ranges_by_key
-from trainwright.trainer.config.meant_sections import section_as_meant
+from trainwright.trainer.config.key_aliases import is_section, our_name
+from trainwright.trainer.config.meant_sections import range_as_meant, ranges_by_key, section_as_meant
 from trainwright.trainer.config.meant_values import as_meant, fits, from_text
 from trainwright.trainer.config.overlay import copied, equal, flatten, left_over, put, shown, split_key
 from trainwright.trainer.config.places import Path, place_of
-from trainwright.trainer.config.plain import require_plain
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.config.reading import require_plain
+from trainwright.trainer.config.schema_index import Layout
 
 ROUNDS = 4
 """What a key means may only be known once the name of its section is."""

@@ -1,14 +1,16 @@
-"""A bare name, flag or number where a section is needed, taken as the section that is meant."""
+"""Sections and ranges that are meant by a bare name, flag, number or pair."""
 
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
-from trainwright.trainer.config.elsewhere import our_name
-from trainwright.trainer.config.layout import Layout
-from trainwright.trainer.config.libraries import from_library
-from trainwright.trainer.config.meant_values import FLAGS, NOTHING, as_meant, fits, fixed_values
+from trainwright.trainer.base.near import folded
+from trainwright.trainer.config.key_aliases import our_name
+from trainwright.trainer.config.meant_values import FLAGS, NOTHING, as_meant, fits, fixed_values, from_text, number_in
+from trainwright.trainer.config.names import from_library
+from trainwright.trainer.config.schema_index import Layout
 
 SPLIT = ["data", "split"]
 OFF = {"schedule": {"name": "constant"}}
@@ -103,3 +105,134 @@ def _shares(given: list[Any]) -> Any:
     if not math.isclose(total, 1.0) and not math.isclose(total, 100.0):
         return given
     return {"validation": round(shares[1] / total, 12), "test": round(shares[2] / total, 12)}
+
+
+KEYS = {
+    "type": ("distribution", "dist", "kind", "name", "prior", "sampling"),
+    "low": ("min", "minimum", "lower", "from", "start", "lb", "min_value", "lower_bound", "a"),
+    "high": ("max", "maximum", "upper", "to", "end", "stop", "ub", "max_value", "upper_bound", "b"),
+    "log": ("log_scale", "logarithmic", "log_uniform", "is_log"),
+    "choices": ("values", "options", "categories", "choice", "grid"),
+}
+"""Our key of a range to what it is called elsewhere."""
+BOTH = ("range", "bounds", "interval", "limits")
+LOG = {"loguniform", "logfloat", "reciprocal", "floatlog", "log", "loguniformfloat"}
+LOG_INT = {"logint", "intlog", "lograndint", "qloguniform", "loguniformint", "intloguniform"}
+TYPES = ("float", "int", "categorical")
+CALLED = re.compile(r"\s*([A-Za-z_.]+)\s*\((.*)\)\s*", re.DOTALL)
+FROM_TO = re.compile(r"\s*([^\s,]+?)\s*(?:\.\.+|\bto\b)\s*([^\s,]+?)\s*(?:,?\s*\(?(log)\)?)?\s*")
+
+
+def range_as_meant(given: Any, rule: Any = None) -> Any:
+    """Return the range that is meant; what was given where it has several readings, as `[0.1, 0.2]` has.
+
+    Args:
+        rule: annotation of the key that is searched over, where the schema knows it.
+    """
+    if isinstance(given, str):
+        read = _from_text(given)
+        return given if read is given else range_as_meant(read, rule)
+    if isinstance(given, list):
+        return _from_list(given, rule)
+    if not isinstance(given, dict):
+        return given
+    return _typed(_our_keys(given), rule)
+
+
+def ranges_by_key(given: Any) -> Any:
+    """Return a space that was written as a list of ranges, each with its key beside it, as ranges by key."""
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        return given
+    found: dict[str, Any] = {}
+    for one in given:
+        name = next((one[key] for key in ("key", "name", "parameter", "param", "path") if key in one), None)
+        if not isinstance(name, str) or name in found:
+            return given
+        found[name] = {key: value for key, value in one.items() if value is not name}
+    return found
+
+
+def _from_text(given: str) -> Any:
+    """Read `loguniform(1e-4, 0.1)`, `1e-4..0.1` and JSON."""
+    called, between = CALLED.fullmatch(given), FROM_TO.fullmatch(given)
+    if called:
+        return [called[1].rpartition(".")[2], *_values(called[2])]
+    if between and number_in(between[1]) is not None and number_in(between[2]) is not None:
+        return {"low": number_in(between[1]), "high": number_in(between[2])} | ({"log": True} if between[3] else {})
+    return from_text(given)
+
+
+def _values(text: str) -> list[Any]:
+    inner = text.strip().strip("[]()")
+    parts = [part.strip().strip("'\"") for part in inner.split(",") if part.strip()]
+    return [part if (value := number_in(part)) is None else value for part in parts]
+
+
+def _from_list(given: list[Any], rule: Any) -> Any:
+    """Read `["loguniform", low, high]`; of plain lists, those that can only be choices."""
+    kind, *rest = given or [None]
+    if isinstance(kind, str) and rest and (_is_log(kind) or our_name(kind, TYPES) is not None):
+        if our_name(kind, TYPES) == "categorical":
+            choices = rest[0] if len(rest) == 1 and isinstance(rest[0], list) else rest
+            return {"type": "categorical", "choices": _meant_choices(choices, rule)}
+        if len(rest) == 2:
+            return range_as_meant({"type": kind, "low": rest[0], "high": rest[1]}, rule)
+    if len(given) == 2 and all(isinstance(one, int | float) and not isinstance(one, bool) for one in given):
+        return given
+    return {"type": "categorical", "choices": _meant_choices(given, rule)} if len(given) >= 2 else given
+
+
+def _our_keys(given: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in given.items():
+        ours = next((ours for ours, theirs in KEYS.items() if folded(key) in {ours, *map(folded, theirs)}), key)
+        if ours == "type" and ours in found:
+            continue
+        if folded(key) in BOTH and isinstance(value, list) and len(value) == 2:
+            found |= {"low": value[0], "high": value[1]}
+        elif folded(key) == "scale" and str(value).lower() in {"log", "linear", "log10"}:
+            found["log"] = str(value).lower() != "linear"
+        else:
+            found[ours] = value
+    return found
+
+
+def _typed(values: dict[str, Any], rule: Any) -> dict[str, Any]:
+    """Name the range's type where what else it says, or the key it is for, leaves only one."""
+    kind = values.get("type")
+    if isinstance(kind, str) and _is_log(kind):
+        values |= {"type": "int" if folded(kind) in LOG_INT else "float", "log": values.get("log", True)}
+    elif isinstance(kind, str):
+        values["type"] = our_name(kind, TYPES) or kind
+    elif kind is None and "choices" in values:
+        values["type"] = "categorical"
+    elif kind is None and {"low", "high"} <= values.keys():
+        values["type"] = _type_of_ends([values["low"], values["high"]], rule)
+    number = float if values.get("type") == "float" else int
+    for end in ("low", "high"):
+        if end in values:
+            values[end] = as_meant(number, values[end])
+    if "log" in values:
+        values["log"] = as_meant(bool, values["log"])
+    if isinstance(values.get("choices"), list):
+        values["choices"] = _meant_choices(values["choices"], rule)
+    if values.get("type") == "categorical" and values.get("log") is False:
+        values.pop("log")
+    first = ("type", "low", "high", "log", "choices")
+    return {key: values[key] for key in (*(k for k in first if k in values), *(k for k in values if k not in first))}
+
+
+def _type_of_ends(ends: list[Any], rule: Any) -> str:
+    numbers = [number_in(end) if isinstance(end, str) else end for end in ends]
+    are_whole = all(isinstance(one, int) and not isinstance(one, bool) for one in numbers)
+    if rule is None:
+        return "int" if are_whole else "float"
+    return "float" if fits(rule, 0.5) or fits(rule, 1.5) else "int"
+
+
+def _meant_choices(choices: list[Any], rule: Any) -> list[Any]:
+    return choices if rule is None else [as_meant(rule, one) for one in choices]
+
+
+def _is_log(kind: str) -> bool:
+    return folded(kind) in LOG | LOG_INT

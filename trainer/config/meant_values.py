@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from trainwright.trainer.config.elsewhere import our_name
+from trainwright.trainer.config.key_aliases import our_name
 
 NUMBER = re.compile(r"[-+]?(\d+(_\d+)*\.?\d*|\.\d+)([eE][-+]?\d+)?")
 FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}

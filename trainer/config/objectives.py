@@ -1,4 +1,4 @@
-"""What training minimises, beyond the plain loss of model and data: one section for each objective.
+"""Objectives: what is minimised, and the options of each.
 
 Validation and test stay plain, so that runs under different objectives can be compared.
 """
@@ -7,22 +7,129 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from trainwright.trainer.config.arguments.check import require_arguments
-from trainwright.trainer.config.contrastive import ContrastiveSection
-from trainwright.trainer.config.multi_task import MultiTaskSection
+from trainwright.trainer.config.arguments.check import require_arguments, with_arguments
 from trainwright.trainer.config.names import require_known
 from trainwright.trainer.config.section import (
+    Entry,
     Fraction,
     ImpossibleError,
     NonNegativeFloat,
+    NonNegativeInt,
     PositiveFloat,
+    Probability,
     Section,
+    Width,
     name_of,
 )
 
+
+class AugmentationSection(Section):
+    """How a view of a sample is drawn. Keys of images are refused for flat inputs, `swap` for images."""
+
+    noise: NonNegativeFloat = 0.05
+    """Standard deviation of what is added to every value, in units of the inputs."""
+    swap: Probability | None = None
+    """Flat inputs: share of the values taken from another sample of the batch (left out: 0.3)."""
+    crop: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Images: least share of the side length that a view shows (left out: 0.7)."""
+    flip: Fraction = 0.0
+    """Images: how often they are mirrored left to right; 0.5 for photographs."""
+    rotate_degrees: Annotated[float, Field(ge=0.0, le=180.0)] = 0.0
+    """Images: largest turn to either side."""
+    jitter: Probability | None = None
+    """Images: largest relative change of contrast and brightness (left out: 0.2)."""
+
+
+class ContrastiveSection(Section):
+    """Learn features without labels: two views of a sample are to be alike (NT-Xent; Chen et al. 2020, SimCLR)."""
+
+    name: Literal["contrastive"] = "contrastive"
+    temperature: PositiveFloat = 0.5
+    augmentation: AugmentationSection = Field(default_factory=AugmentationSection)
+    projection: Annotated[list[Width], Field(min_length=1)] = Field(default_factory=lambda: [64, 32])
+    """Widths of the head between features and loss; it is trained with the model and not part of it."""
+    features: Annotated[str, Field(min_length=1)] | None = None
+    """Module whose output are the features; left out: the model's output."""
+    outputs: Width = 64
+    """Width of a built-in model's output."""
+    linear_probe: bool = True
+    """Measure linear_probe_accuracy on validation, where there are labels."""
+    probe_samples: Annotated[int, Field(ge=10, le=2**40)] = 10_000
+    """The most training samples that the probe is fitted on."""
+    input: Annotated[str, Field(min_length=1)] | None = None
+    """Key of the input that is augmented, in batches that are mappings."""
+
+
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,40}$")]
+LOSSES = ("cross_entropy", "focal", "bce_with_logits", "mse", "mae", "huber")
+"""One class number per sample, or one number per output."""
+TAKEN = ("epoch", "robust", "linear_probe")
+"""With `_loss` or `_accuracy` after them, these are names of other measures."""
+
+
+class TaskPartSection(Section):
+    """One of several tasks: which output, which target, which loss."""
+
+    outputs: Width
+    """Values per sample: the classes of cross_entropy, else the numbers to predict."""
+    loss: Annotated[str | Entry, AfterValidator(with_arguments("loss"))] = "cross_entropy"
+    target: NonNegativeInt | Annotated[str, Field(min_length=1)] | None = None
+    """First column in a target tensor, or key in the batch; left out: the next columns, or the task's name."""
+    weight: PositiveFloat = 1.0
+    metrics: list[str] = Field(default_factory=list)
+    """Built-in metrics of this task, measured as <task>_<metric>."""
+
+    @field_validator("metrics")
+    @classmethod
+    def _known_metrics(cls, metrics: list[str]) -> list[str]:
+        for metric in metrics:
+            require_known("metrics", metric, "objective.tasks.*.metrics")
+            if ":" in metric:
+                raise ValueError(f"a task takes built-in metrics; put your own, {metric!r}, under `metrics`")
+        return metrics
+
+    @field_validator("loss")
+    @classmethod
+    def _known_loss(cls, loss: str | Entry) -> str | Entry:
+        name = loss if isinstance(loss, str) else loss.use
+        if name not in LOSSES:
+            raise ValueError(f"a task takes one of {', '.join(LOSSES)}")
+        return loss
+
+
+class MultiTaskSection(Section):
+    """Several targets of one model, their losses weighted."""
+
+    name: Literal["multi_task"] = "multi_task"
+    tasks: Annotated[dict[TaskName, TaskPartSection], Field(min_length=2)]
+    """In the order of the model's outputs."""
+    weighting: Literal["uncertainty", "fixed"] = "uncertainty"
+    """uncertainty: learned with the model (Kendall, Gal and Cipolla 2018, arXiv:1705.07115)."""
+    learning_rate_factor: PositiveFloat = 10.0
+    """Rate of the learned weights, as a share of optimizer.learning_rate."""
+
+    @model_validator(mode="after")
+    def _one_way_to_weigh(self) -> Self:
+        weighted = [name for name, task in self.tasks.items() if task.weight != 1.0]
+        if self.weighting == "uncertainty" and weighted:
+            raise ValueError(
+                f"objective.tasks.{weighted[0]}.weight has a meaning only with objective.weighting fixed; "
+                "uncertainty learns the weights"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _names_and_targets_that_can_be_told_apart(self) -> Self:
+        taken = [name for name in self.tasks if name in TAKEN]
+        if taken:
+            raise ValueError(f"objective.tasks: {taken[0]!r} would be taken for another measure; rename the task")
+        if len({type(task.target) for task in self.tasks.values()}) > 1:
+            raise ValueError("give every task a `target` of one kind: column numbers, keys, or none at all")
+        return self
+
+
 AttackSteps = Annotated[int, Field(ge=1, le=1000)]
 """Each costs a forward and a backward pass."""
 ClipRange = Annotated[tuple[float, float], Field(strict=False)]

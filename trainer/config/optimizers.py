@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from trainwright.trainer.config.parameters import DivisionSection
 from trainwright.trainer.config.section import (
+    DivisionSection,
     ImpossibleError,
     LearningRate,
     NonNegativeFloat,

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from trainwright.trainer.config.documents import OVERVIEW
-from trainwright.trainer.config.layout import DEFAULT_FORMS, Layout
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.problem import OVERVIEW
+from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout
 
 Path = tuple[str, ...]
 MOST_SHOWN = 100

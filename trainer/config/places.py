@@ -1,13 +1,13 @@
-"""Where a key belongs: in its section, under `args`, or in another section, by our name for it or by another's."""
+"""Places of keys: in their section, under `args`, or in another section, by our name or by another framework's."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from trainwright.trainer.base.near import folded, same
-from trainwright.trainer.config.elsewhere import SECTION_NAME, SWITCHES, WRAPPED, called_elsewhere, schema_keys
-from trainwright.trainer.config.layout import DEFAULT_FORMS, Layout
+from trainwright.trainer.config.key_aliases import SECTION_NAME, SWITCHES, WRAPPED, called_elsewhere, schema_keys
 from trainwright.trainer.config.meant_values import as_meant
+from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout
 
 Path = tuple[str, ...]
 GENERAL = {

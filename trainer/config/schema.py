@@ -10,22 +10,17 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
-from trainwright.trainer.config.adapters import AdapterSection
 from trainwright.trainer.config.arguments.check import with_arguments
-from trainwright.trainer.config.averaging import WeightAveragingSection
-from trainwright.trainer.config.combinations import check_combinations
-from trainwright.trainer.config.curriculum import CurriculumSection, ProgressiveResizingSection
+from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
-from trainwright.trainer.config.mixing import MixingSection
 from trainwright.trainer.config.names import require_known
 from trainwright.trainer.config.objectives import ObjectiveSection, SupervisedSection
 from trainwright.trainer.config.optimizers import AdamwSection, OptimizerSection
-from trainwright.trainer.config.parameters import FreezingSection
-from trainwright.trainer.config.performance import CompileSection, GradientCheckpointingSection, Precision
 from trainwright.trainer.config.schedules import CosineSection, ScheduleSection
 from trainwright.trainer.config.search import SearchSection
 from trainwright.trainer.config.section import (
     Entry,
+    FreezingSection,
     ImpossibleError,
     NonNegativeFloat,
     PositiveFloat,
@@ -33,6 +28,16 @@ from trainwright.trainer.config.section import (
     Probability,
     Section,
     Seed,
+)
+from trainwright.trainer.config.techniques import (
+    AdapterSection,
+    CompileSection,
+    CurriculumSection,
+    GradientCheckpointingSection,
+    MixingSection,
+    Precision,
+    ProgressiveResizingSection,
+    WeightAveragingSection,
 )
 
 

@@ -8,15 +8,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from trainwright.trainer.config.documents import document_for
-from trainwright.trainer.config.explanation import explain_all
-from trainwright.trainer.config.layout import Layout
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.error_text import explain_all
 from trainwright.trainer.config.meant import SPACE, Meant, meant_by
 from trainwright.trainer.config.overlay import Path, copied, laid_over, put, split_key
-from trainwright.trainer.config.plain import require_plain
-from trainwright.trainer.config.problem import Problem
+from trainwright.trainer.config.problem import Problem, document_for
+from trainwright.trainer.config.reading import require_plain
 from trainwright.trainer.config.schema import TrainingConfig
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.config.schema_index import Layout
 
 MOST_PROBLEMS = 8
 MOST_EXPLAINED = 100

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainwright.trainer.config.curriculum import CurriculumSection
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import DataError, UserCodeError
+from trainwright.trainer.config.techniques import CurriculumSection
 from trainwright.trainer.data.fingerprint import label_of
-from trainwright.trainer.errors import DataError, UserCodeError
-from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.user_code.clock import clock
 
 

@@ -1,4 +1,4 @@
-"""What a split contains: a digest per sample, class counts, and what is wrong with it (REPRO-4)."""
+"""Fingerprint of a split: a digest per sample, class counts, and what is wrong with it (REPRO-4)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch
 from blake3 import blake3
 from torch import Tensor
 
-from trainwright.trainer.canonical import digest_json
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.sketches import KNOWN_TO_NUMPY, Sketches
 from trainwright.trainer.data.tensors import InMemory, TensorSamples
-from trainwright.trainer.errors import DataError
-from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.user_code.clock import clock
 
 MAX_SAMPLES_READ = 20_000

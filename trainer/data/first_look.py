@@ -1,4 +1,4 @@
-"""What the first look at a large file found, kept by the content of the file: later runs need not look for it again.
+"""First look at data: what it found, kept by the content of a large file.
 
 It saves time and is no evidence. The smoke run, which the planning gate judges, never reads it. What a later run takes
 from it decides which rows stand in which split and how they are scaled, and both are in the fingerprint that this run
@@ -16,8 +16,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch.utils.data import IterableDataset
 
-from trainwright.trainer.canonical import digest_bytes, digest_json, digest_path
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.canonical import digest_bytes, digest_json, digest_path
+from trainwright.trainer.base.errors import DataError
+
+
+def first_sample(samples: Any) -> Any:
+    """Return the first sample, of a stream too; the generators are left alone. Raises DataError when there is none."""
+    with seeding.preserved():
+        if not isinstance(samples, IterableDataset):
+            return samples[0]
+        for sample in samples:
+            return sample
+    raise DataError(
+        f"{type(samples).__name__} yields no sample.", remedy="Check the paths and filters of the data set."
+    )
+
 
 VERSION = 1
 """Of what is looked for, and how: another one finds nothing of the others."""

@@ -17,13 +17,12 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, default_collate
 
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.curriculum import Curriculum
 from trainwright.trainer.data.fingerprint import uneven_stream
-from trainwright.trainer.data.order import Order, Plan
+from trainwright.trainer.data.order import Order, Plan, Share
 from trainwright.trainer.data.tensors import InMemory
-from trainwright.trainer.distributed.sharing import Share
-from trainwright.trainer.errors import DataError
-from trainwright.trainer.reproducibility import seeding
 
 
 class _Placed(list[Any]):

@@ -1,4 +1,4 @@
-"""The order of an epoch's samples as arrays: what fifty million samples need is 200 MB, and no object for each."""
+"""Order of an epoch's samples as arrays, and each process's share of a batch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import Subset
-
-from trainwright.trainer.distributed.sharing import Share
 
 
 @dataclass(frozen=True)
@@ -61,3 +59,28 @@ class Part(Subset[Any]):
 
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         return [self[index] for index in indices]
+
+
+@dataclass(frozen=True)
+class Share:
+    """The part of every batch that one of `processes` takes: neighbouring rows, at most one more than any other."""
+
+    rank: int
+    processes: int
+
+    def rows(self, size: int) -> slice:
+        """Return this process's rows of a batch of `size`.
+
+        A batch with fewer rows than processes leaves some without any. They take the whole batch, so that every
+        process goes through the same exchanges, and count it for nothing (`is_spare`).
+        """
+        if self.is_spare(size):
+            return slice(0, size)
+        return slice(self._start(self.rank, size), self._start(self.rank + 1, size))
+
+    def is_spare(self, size: int) -> bool:
+        """Return whether no row of a batch of `size` is this process's own; rank 0 always has one."""
+        return self._start(self.rank, size) == self._start(self.rank + 1, size)
+
+    def _start(self, rank: int, size: int) -> int:
+        return -(-rank * size // self.processes)

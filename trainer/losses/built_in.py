@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.config.arguments.losses import LOSSES
-from trainwright.trainer.losses import classes, segmentation, values
+from trainwright.trainer.losses import classes, values
 from trainwright.trainer.losses.loss import Compute, Loss
 
 BUILT_IN = tuple(LOSSES)
@@ -70,9 +70,9 @@ def _bce(name: str, pos_weight: Any) -> Loss:
 
 
 def _overlap(name: str, smooth: float, dice_share: float = 1.0) -> Loss:
-    compute = segmentation.dice(smooth)
+    compute = classes.dice(smooth)
     if name == "dice_cross_entropy":
-        compute = segmentation.dice_cross_entropy(smooth, dice_share)
+        compute = classes.dice_cross_entropy(smooth, dice_share)
     return Loss(name, compute, task="classification", by_sample=True)
 
 

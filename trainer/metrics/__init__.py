@@ -1,8 +1,7 @@
 """Metrics, computed once over all outputs of an epoch: an average of batch values would be another number."""
 
 from trainwright.trainer.metrics.built_in import BUILT_IN, Metric, built_in_metric
-from trainwright.trainer.metrics.evaluate import evaluate, evaluate_loss
-from trainwright.trainer.metrics.names import require_own_names, require_unmeasured
+from trainwright.trainer.metrics.evaluate import evaluate, evaluate_loss, require_own_names, require_unmeasured
 
 __all__ = [
     "BUILT_IN",

@@ -1,4 +1,4 @@
-"""Putting adapters into a model, and taking them in for good (LoRA: https://arxiv.org/abs/2106.09685)."""
+"""Adapters put into a model, and merged into its weights (LoRA: https://arxiv.org/abs/2106.09685)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import nn
 
-from trainwright.trainer.config.adapters import AdapterSection
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.techniques import AdapterSection
 from trainwright.trainer.optimization.parameters import matching
 
 HEADS = ("classifier", "score", "classification_head", "qa_outputs", "lm_head", "head", "embed_out")

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.config.arguments.models import TimmArgs
-from trainwright.trainer.errors import ConfigurationError
 
 
 def build_timm(args: dict[str, Any], channels: int, outputs: int) -> nn.Module:

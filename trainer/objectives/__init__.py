@@ -1,4 +1,4 @@
-"""What a step minimises: functions of (model, batch) that give a loss and named values."""
+"""Objectives: functions of (model, batch) that give a loss and named values."""
 
 from trainwright.trainer.objectives.outcome import NoObjective, Objective, Outcome
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from trainwright.trainer.base import seeding
 from trainwright.trainer.config.objectives import AdversarialSection
 from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.metrics.built_in import predicted_classes
 from trainwright.trainer.objectives.batches import evaluation_mode, input_of, with_input
-from trainwright.trainer.objectives.outcome import Objective, Outcome
-from trainwright.trainer.objectives.own import MeasuredRun
-from trainwright.trainer.reproducibility import seeding
+from trainwright.trainer.objectives.outcome import MeasuredRun, Objective, Outcome
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.loader import BatchLoader

@@ -1,4 +1,4 @@
-"""From the `objective` section to what is minimised.
+"""Objectives built from the `objective` section.
 
 The order is: the plain objective of model and data (assembly/assemble.py settles it), wrapped or replaced here. What
 changes a batch before it is learned from (mixing of samples, for example) goes around the result, so that attack and
@@ -15,31 +15,28 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.checkpoints.user_state import kinds_of, unchanged
 from trainwright.trainer.config import Entry, TrainingConfig
-from trainwright.trainer.config.contrastive import ContrastiveSection
-from trainwright.trainer.config.multi_task import MultiTaskSection
 from trainwright.trainer.config.objectives import (
     AdversarialSection,
+    ContrastiveSection,
     DistillationSection,
+    MultiTaskSection,
     ObjectiveSection,
     SupervisedSection,
 )
-from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.metrics import require_own_names
 from trainwright.trainer.objectives.adversarial import Adversarial, Robustness
-from trainwright.trainer.objectives.augmentation import build_augmentation
-from trainwright.trainer.objectives.batches import evaluation_mode, input_of, require_module
-from trainwright.trainer.objectives.contrastive import Contrastive, Encoder, build_head, only_input
+from trainwright.trainer.objectives.batches import build_augmentation, evaluation_mode, input_of, require_module
+from trainwright.trainer.objectives.contrastive import Contrastive, Encoder, LinearProbe, build_head, only_input
 from trainwright.trainer.objectives.distillation import Distillation, build_maps, try_teacher
 from trainwright.trainer.objectives.multi_task import MultiTask, Uncertainty, build_parts, metrics_of
-from trainwright.trainer.objectives.outcome import NoObjective, Objective
-from trainwright.trainer.objectives.own import Own
-from trainwright.trainer.objectives.probe import LinearProbe
+from trainwright.trainer.objectives.outcome import NoObjective, Objective, Own
 from trainwright.trainer.objectives.supervised import Supervised, split_batch
 from trainwright.trainer.objectives.teacher import load_teacher
 from trainwright.trainer.objectives.work import Work
-from trainwright.trainer.reproducibility import seeding
 from trainwright.trainer.user_code.context import Context
 
 

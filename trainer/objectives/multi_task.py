@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import Entry
-from trainwright.trainer.config.multi_task import MultiTaskSection
+from trainwright.trainer.config.objectives import MultiTaskSection
 from trainwright.trainer.data.tensors import batch_size
-from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import Loss, built_in_loss
 from trainwright.trainer.metrics import BUILT_IN, Metric
 from trainwright.trainer.objectives.outcome import Outcome

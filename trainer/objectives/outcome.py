@@ -1,11 +1,22 @@
-"""The seam between the loop and what is being learned."""
+"""Outcome, objective, and what an objective brings along beside the model."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Tensor, nn
+
+from trainwright.trainer.base.errors import ReproducibilityError
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.optimizers import OptimizerBase, OwnSection
+from trainwright.trainer.optimization.parameters import Setting, settings_of
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.loader import BatchLoader
 
 
 @dataclass
@@ -43,3 +54,113 @@ class NoObjective:
     def count(self, batch: Any) -> int:  # noqa: ARG002
         """Refuse. Raises TypeError."""
         raise TypeError("a train_step computes its losses itself: it has no terms to count")
+
+
+class Processes(Protocol):
+    """The processes of a run, as a measure asks them."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process is the one that gathers."""
+        ...
+
+    def total(self, value: Tensor) -> Tensor:
+        """Return the sum of a tensor over all of them, the same in each."""
+        ...
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return every process's value in the first; elsewhere nothing."""
+        ...
+
+    def agreed(self, values: dict[str, float]) -> dict[str, float]:
+        """Return the first process's values in each."""
+        ...
+
+
+class MeasuredRun(Protocol):
+    """What a measure needs of the run that it measures."""
+
+    @property
+    def config(self) -> TrainingConfig:
+        """The run's configuration, with its seed."""
+        ...
+
+    @property
+    def model(self) -> nn.Module:
+        """The trained model, on the device."""
+        ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where it is."""
+        ...
+
+    @property
+    def train_loader(self) -> BatchLoader:
+        """The training samples."""
+        ...
+
+    @property
+    def strategy(self) -> Processes:
+        """The processes that measure together."""
+        ...
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context in which forward passes run."""
+        ...
+
+
+class Measure(Protocol):
+    """A validation measure that needs more than the plain outputs."""
+
+    names: tuple[str, ...]
+    """Of the values it gives, always the same."""
+
+    def __call__(self, run: MeasuredRun, loader: BatchLoader) -> dict[str, float]:
+        """Measure a split. The model is in evaluation mode, gradients are off, the generators are put back later."""
+        ...
+
+
+@dataclass
+class Own:
+    """Empty for an objective that has nothing of its own."""
+
+    modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
+    """Trained with the model, checkpointed beside it, never part of it."""
+    measures: Sequence[Measure] = ()
+    record: dict[str, Any] = field(default_factory=dict)
+    """What goes into the evidence, as JSON types."""
+    fixed: dict[str, str] = field(default_factory=dict)
+    """Digests of what must be the same when the run is resumed, by name."""
+    learning_rate_factor: float = 1.0
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the added validation values."""
+        return [name for measure in self.measures for name in measure.names]
+
+    def settings(self, section: OptimizerBase | OwnSection) -> list[Setting]:
+        """Return its parameters with their rates and decays: the configuration's groups and layers are the model's."""
+        plain: dict[str, Any] = {"groups": [], "layer_decay": None, "layers": None}
+        rate = section.learning_rate and section.learning_rate * self.learning_rate_factor
+        return settings_of(self.modules, section.model_copy(update={**plain, "learning_rate": rate}))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps."""
+        return {"modules": dict(self.modules.state_dict()), "fixed": self.fixed}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Resume from what a checkpoint kept.
+
+        Raises:
+            ReproducibilityError: what the objective rests on is not what the run began with.
+        """
+        changed = [name for name, digest in self.fixed.items() if state["fixed"].get(name) != digest]
+        if changed:
+            raise ReproducibilityError(
+                f"The {changed[0]} changed since the run began: digest {self.fixed[changed[0]]}, then "
+                f"{state['fixed'].get(changed[0])}.",
+                remedy="Put the old one back and resume, or start a new run: start_training(project, kind).",
+            )
+        if len(self.modules):  # an export of a student has no teacher, and no maps to it
+            self.modules.load_state_dict(state["modules"])

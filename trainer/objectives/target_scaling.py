@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset
 
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.errors import DataError
 from trainwright.trainer.objectives.supervised import split_batch
-from trainwright.trainer.reproducibility import seeding
 
 MOST_SAMPLES = 20_000
 """Read of a train split that does not lie in memory, evenly spaced."""

@@ -1,4 +1,4 @@
-"""Naming a teacher simply and safely: safetensors under the code root, a model built here, nothing unpickled."""
+"""Teachers, loaded safely: safetensors under the code root, a model built here, nothing unpickled."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.paths import confine
 from trainwright.trainer.config import Entry, load_yaml
 from trainwright.trainer.config.objectives import TeacherSection
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.reproducibility import seeding
-from trainwright.trainer.user_code.paths import confine
 
 WEIGHTS = "model.safetensors"
 

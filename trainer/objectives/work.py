@@ -1,4 +1,4 @@
-"""What a configuration asks for, built: the one form that built-in parts, entries and tasks all come to."""
+"""Work of a run, built: the one form of built-in parts, entries and tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from trainwright.trainer.metrics import Metric
 
 if TYPE_CHECKING:
     from trainwright.trainer.objectives.target_scaling import TargetScaling
-    from trainwright.trainer.user_code.arguments import Arguments
+    from trainwright.trainer.user_code.context import Arguments
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""From the configuration's optimizer section to the optimizers of a run."""
+"""Optimizers of a run, built from the configuration's section."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.optimizers import MuonSection, OptimizerSection
-from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.optimization.builders import BUILDERS, FUSED, build_muon
 from trainwright.trainer.optimization.parameters import Setting, settings_of, to_groups
 

@@ -1,4 +1,4 @@
-"""Learning rates as closed forms of the step, so that a schedule has no state to lose (plateau.py alone has some).
+"""Schedules of the learning rate: closed forms, a plateau, the constant rate of SWA, and the planned one as data.
 
 Steps count from 0. The warmup rises as (step + 1) / warmup_steps; what falls reaches its end at the last step.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.config.schedules import (
     CosineRestartsSection,
     OneCycleSection,
+    PlateauSection,
     PolynomialSection,
     ScheduleSection,
     WarmupStableDecaySection,
@@ -61,7 +63,7 @@ class Schedule:
 
 def build_schedule(section: ScheduleSection, total_steps: int) -> Schedule:
     """Return the schedule of a run, its warmup settled in steps."""
-    from trainwright.trainer.optimization.plateau import Plateau
+    from trainwright.trainer.optimization.schedules import Plateau
 
     share = math.ceil(section.warmup_fraction * total_steps)
     warmup = section.warmup_steps if section.warmup_steps is not None else share
@@ -157,3 +159,117 @@ SHAPES: dict[str, Callable[[Schedule, Any, int], float]] = {
     "cosine_restarts": cosine_restarts,
 }
 """What follows the warmup."""
+
+
+@dataclass
+class PlateauState:
+    """What the next lowering depends on; checkpointed whole."""
+
+    level: float = 1.0
+    """Factor after the warmup."""
+    best: float | None = None
+    """The least value so far (of the negated metric, where more is better)."""
+    waited_epochs: int = 0
+    """Epochs without improvement."""
+    cooldown_until: int = 0
+    """Epochs up to this one do not count."""
+    judged_epoch: int = 0
+
+
+@dataclass
+class Plateau(Schedule):
+    """Constant after the warmup, and lowered by `factor` after `patience_epochs` epochs without improvement."""
+
+    state: PlateauState = field(default_factory=PlateauState)
+
+    def factor(self, step: int) -> float:
+        """Return the warmup's factor times the present level: for steps to come, as if nothing more stalled."""
+        warmup = (step + 1) / self.warmup_steps if step < self.warmup_steps else 1.0
+        return warmup * self.state.level
+
+    def judge(self, value: float, epoch: int, *, minimize: bool) -> None:
+        """Count the epoch (from 1) by its selection metric, and lower the level where patience is over.
+
+        A value that is not finite counts as no improvement. Epochs that were not validated count with the next that
+        is.
+        """
+        section, state = self.section, self.state
+        assert isinstance(section, PlateauSection)  # noqa: S101 - chosen in build_schedule
+        cost = value if minimize else -value
+        if math.isfinite(cost) and (state.best is None or cost < state.best - section.min_delta):
+            state.best, state.waited_epochs = cost, 0
+        else:
+            state.waited_epochs += max(epoch - max(state.judged_epoch, state.cooldown_until), 0)
+        state.judged_epoch = epoch
+        if state.waited_epochs >= section.patience_epochs:
+            state.level = max(state.level * section.factor, section.final_fraction)
+            state.waited_epochs, state.cooldown_until = 0, epoch + section.cooldown_epochs
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state as plain values."""
+        return asdict(self.state)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up a saved state."""
+        self.state = PlateauState(**state)
+
+
+@dataclass
+class SwaRate(Schedule):
+    """A schedule that goes over to a constant rate, along half a cosine as torch's SWALR does."""
+
+    before: Schedule
+    start_step: int
+    anneal_steps: int
+    level: float
+    """The constant rate as a share of the peak."""
+
+    def factor(self, step: int) -> float:
+        """Return the factor for the update number `step` (from 0)."""
+        if step < self.start_step:
+            return self.before.factor(step)
+        progress = min((step - self.start_step + 1) / max(self.anneal_steps, 1), 1.0)
+        origin = self.before.factor(max(self.start_step - 1, 0))
+        return self.level + (origin - self.level) * half_cosine(progress)
+
+    def momentum(self, step: int) -> float | None:
+        """Return the momentum of the update number `step`: that of the schedule."""
+        return self.before.momentum(step)
+
+    def judge(self, value: float, epoch: int, *, minimize: bool) -> None:
+        """Hand the selection metric on."""
+        self.before.judge(value, epoch, minimize=minimize)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the schedule's state."""
+        return self.before.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up the schedule's state."""
+        self.before.load_state_dict(state)
+
+
+def planned_schedule(
+    section: ScheduleSection, total_steps: int, learning_rate: float, max_points: int = 1000
+) -> list[tuple[int, float]]:
+    """Return (number of the step from 1, learning rate) over the run, first and last step included.
+
+    Of a plateau's rate, that of a run which never stalls. Longer runs than `max_points` are thinned out evenly.
+    """
+    schedule = build_schedule(section, total_steps)
+    count = min(total_steps, max_points)
+    steps = sorted({round(place * (total_steps - 1) / max(count - 1, 1)) for place in range(count)})
+    return [(step + 1, learning_rate * schedule.factor(step)) for step in steps]
+
+
+def plot_schedule(points: list[tuple[int, float]], path: Path, title: str = "Planned learning rate") -> Path:
+    """Draw a planned schedule into a file whose suffix names the format (png, svg, pdf); return its path."""
+    from matplotlib.figure import Figure  # without pyplot: no global state, no display
+
+    figure = Figure(figsize=(7.0, 3.5), layout="constrained")
+    axes = figure.subplots()
+    axes.plot([step for step, _ in points], [rate for _, rate in points])
+    axes.set(title=title, xlabel="optimizer step", ylabel="learning rate", ylim=(0, None))
+    axes.grid(visible=True, alpha=0.3)
+    figure.savefig(path)
+    return path

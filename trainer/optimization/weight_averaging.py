@@ -1,4 +1,4 @@
-"""Averages of the weights on the way: trained at one point, judged, checkpointed and exported at another.
+"""Weight averages (EMA, SWA) as observers of the weights.
 
 EMA: an exponential moving average after each step (Polyak and Juditsky 1992; its warm-up as in TensorFlow's). SWA: the
 mean over the ends of the last epochs (Izmailov et al. 2018, arXiv:1803.05407). The arithmetic is torch's
@@ -8,15 +8,58 @@ mean over the ends of the last epochs (Izmailov et al. 2018, arXiv:1803.05407). 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn, get_swa_multi_avg_fn
 
-from trainwright.trainer.config.averaging import EmaSection, SwaSection, WeightAveragingSection
-from trainwright.trainer.optimization.weight_observer import WeightObserver
+from trainwright.trainer.config.techniques import EmaSection, SwaSection, WeightAveragingSection
+
+
+class WeightObserver:
+    """One of a run's techniques; each moment does nothing unless the technique needs it.
+
+    Attributes:
+        state_name: the name of its state among the components of the run; None where it has none.
+        moves_at_epoch_end: whether a validation cannot be repeated after it without moving it again.
+    """
+
+    state_name: str | None = None
+    moves_at_epoch_end: bool = False
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether this run has anything for it to do."""
+        return True
+
+    def before_epoch(self, finished_epochs: int) -> None:
+        """Prepare the weights for an epoch, or for the rest of one that is resumed."""
+
+    def after_step(self) -> None:
+        """Follow an optimizer step. Does not wait for the device."""
+
+    def after_epoch(self, finished_epochs: int) -> bool:  # noqa: ARG002 - the moment's form
+        """Follow an epoch's end; return whether the judged weights need new statistics of batch normalisation."""
+        return False
+
+    def take_buffers(self) -> None:
+        """Take over the model's buffers for the judged weights (called inside `judged`)."""
+
+    def judged(self) -> AbstractContextManager[None]:
+        """Hold the weights that are judged and exported in the model inside the context; it is undone exactly."""
+        return nullcontext()
+
+    def settle(self) -> None:
+        """Leave the judged weights in the model for good: training is over."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps beside the model's file, which holds the judged weights."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Resume from what a checkpoint kept; the model holds the judged weights by then, afterwards the trained."""
 
 
 class WeightAveraging(WeightObserver):

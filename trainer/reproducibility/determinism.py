@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
+from trainwright.trainer.base.errors import ReproducibilityError
 from trainwright.trainer.config.schema import ReproducibilitySection
-from trainwright.trainer.errors import ReproducibilityError
 
 _LACKS = " does not have a deterministic implementation"
 

@@ -1,12 +1,11 @@
 """The run directory: the only channel between a worker and whoever watches it. Free of torch."""
 
 from trainwright.trainer.run.directory import RunDirectory, write_atomically
-from trainwright.trainer.run.events import Event
 from trainwright.trainer.run.key import RunKey
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.process import ProcessIdentity
 from trainwright.trainer.run.specification import Limits, RunKind, RunSpecification
-from trainwright.trainer.run.status import Failure, RunState, RunStatus
+from trainwright.trainer.run.status import Event, Failure, RunState, RunStatus
 
 __all__ = [
     "Event",

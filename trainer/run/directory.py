@@ -1,4 +1,4 @@
-"""Where everything of one run stands, and how it is read and written safely.
+"""Directory of a run: where everything of it stands, and how it is read and written safely.
 
 run.json        the specification, written once by the launcher
 limits.json     what the present attempt may use, written by the launcher of a resumed run; before, as in run.json
@@ -27,15 +27,14 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from trainwright.trainer.canonical import digest_bytes
-from trainwright.trainer.errors import ConflictError, IntegrityError, NotFoundError, StorageError
+from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.base.errors import ConflictError, IntegrityError, NotFoundError, StorageError
+from trainwright.trainer.base.traces import note
 from trainwright.trainer.run.digests import METRICS
-from trainwright.trainer.run.ending import END, SIGNED, end_record
-from trainwright.trainer.run.events import Event, EventWriter, read_events
+from trainwright.trainer.run.key import END, SIGNED, end_record
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.specification import Limits, RunSpecification
-from trainwright.trainer.run.status import RunState, RunStatus
-from trainwright.trainer.traces import note
+from trainwright.trainer.run.status import Event, EventWriter, RunState, RunStatus, read_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

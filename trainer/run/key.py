@@ -1,19 +1,29 @@
-"""A run's own key pair (Ed25519): made by whoever orders the run, held by nobody but its worker.
+"""Key pair of a run (Ed25519), and the signed record of its orderly end.
 
 The public half stands in the ledger's entry of the start; the secret half goes to the worker through a pipe, into no
 file, argument or variable. The worker signs its checkpoints and, at an orderly end, the digests of its last records,
 so that an edit is found that somebody made before a server had looked at the ended run.
+
+Written before the last status, so that a crash between the two leaves an interrupted run, never an unsigned end.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import os
 from typing import TYPE_CHECKING
 
+from trainwright.trainer.base.canonical import canonical_json, digest_bytes
+from trainwright.trainer.run.digests import run_digests
+from trainwright.trainer.run.status import RunState
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from trainwright.trainer.run.directory import RunDirectory
+
 
 SEED_BYTES = 32
 
@@ -75,3 +85,33 @@ def has_signed(public: str, text: str, signature: object) -> bool:
     except (ValueError, binascii.Error, InvalidSignature):
         return False
     return True
+
+
+END = "end.json"
+SIGNED = frozenset({RunState.COMPLETED, RunState.STOPPED})
+"""States that a worker reaches in order. One that fails, or is killed, may have no time left to sign."""
+
+
+def end_record(run: RunDirectory, status: bytes, key: RunKey) -> bytes:
+    """Return what `end.json` is to hold: the digests of the run as it will stand with that last status, signed.
+
+    Evidence counts as this process has written it, whatever stands in its place by now.
+    """
+    digests = run_digests(run) | run.written | {"status.json": digest_bytes(status)}
+    signature = key.sign(_statement(run, digests))
+    return json.dumps({"digests": digests, "signature": signature}, indent=2, sort_keys=True).encode()
+
+
+def signed_digests(run: RunDirectory, public: str) -> dict[str, str] | None:
+    """Return the digests that the run's worker has signed at its end; None without its signature."""
+    try:
+        value = json.loads((run.path / END).read_bytes())
+        digests, signature = dict(value["digests"]), value["signature"]
+        signed = has_signed(public, _statement(run, digests), signature)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return digests if signed else None
+
+
+def _statement(run: RunDirectory, digests: dict[str, str]) -> str:
+    return canonical_json({"purpose": "end of a run", "run_id": run.run_id, "digests": digests})

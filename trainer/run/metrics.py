@@ -20,9 +20,9 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.base.traces import note
 from trainwright.trainer.run.digests import SeriesDigests
-from trainwright.trainer.traces import note
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS metrics (

@@ -1,4 +1,4 @@
-"""A small thread that shows the worker is alive and holds it to its limits, also while user code hangs."""
+"""Heartbeat of a worker, its limits, and the bytes held back for a full disk."""
 
 from __future__ import annotations
 
@@ -11,11 +11,33 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.errors import LimitReachedError, TrainwrightError, UserCodeError
+from trainwright.trainer.base.errors import LimitReachedError, TrainwrightError, UserCodeError
+from trainwright.trainer.base.failures import known_failure
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunSpecification, RunState, RunStatus
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.clock import clock
 from trainwright.trainer.user_code.guard import exit_now, innermost_of_user, user_frames
+
+BYTES = 64 * 1024
+
+
+class Ballast:
+    """A file of real bytes in the run directory, removed before the last record is written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / ".ballast"
+
+    def hold(self) -> None:
+        """Take the space. Raises StorageError when there is none: better now than after an hour of training."""
+        try:
+            self.path.write_bytes(bytes(BYTES))
+        except OSError as error:
+            raise known_failure(error) or error from error
+
+    def drop(self) -> None:
+        """Give the space back."""
+        self.path.unlink(missing_ok=True)
+
 
 INTERVAL_SECONDS = 0.5
 GRACE_SECONDS = 10.0

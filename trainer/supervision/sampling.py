@@ -1,4 +1,4 @@
-"""What the machine does for this run: CPU of the process tree, memory, GPU where there is one."""
+"""Sampling of the machine for a run: CPU of the process tree, memory, GPU where there is one."""
 
 from __future__ import annotations
 

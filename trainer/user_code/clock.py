@@ -1,4 +1,4 @@
-"""How long the user's code has worked: processor time for what computes, time on the wall for what waits.
+"""Clock of the user's code: processor time for what computes, wall-clock time for what waits.
 
 A machine that is busy with other things makes honest code slow and no hang, so what computes is held to the processor
 time of the main thread. What sleeps, or waits for a network, uses none: it has WAITING times as long. The engine's own

@@ -1,4 +1,4 @@
-"""From `module:callable` or `path/file.py:callable` to the object, defined under the code root and nowhere else."""
+"""Entries: what a configuration names in the user's code, found, loaded, and told from other libraries' objects."""
 
 from __future__ import annotations
 
@@ -10,10 +10,92 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.near import near, near_matches
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.user_code.entry_files import entry_file
+from trainwright.trainer.base.paths import confine, files_under
 from trainwright.trainer.user_code.guard import user_code
+
+
+def entry_file(use: str, code_root: Path, *, key: str) -> Path:
+    """Return the file that an entry names, without importing it.
+
+    Raises:
+        ConfigurationError: malformed, not found or outside the code root; `details["near"]` is the nearest entry.
+    """
+    place, _, name = use.partition(":")
+    if not place or not name or not all(part.isidentifier() for part in name.split(".")):
+        raise ConfigurationError(
+            f"`{key}` = {use!r} is not an entry.",
+            remedy='Write "module:callable" or "path/file.py:callable".',
+        )
+    try:
+        return _file_of(place, code_root, key=key)
+    except ConfigurationError as error:
+        meant = error.details.get("near")
+        error.details["near"] = f"{meant}:{name}" if meant else None
+        raise
+
+
+def _file_of(place: str, code_root: Path, *, key: str) -> Path:
+    if place.endswith(".py"):
+        return confine(place, code_root, key=key)
+    stem = place.replace(".", "/")
+    for candidate in (f"{stem}.py", f"{stem}/__init__.py"):
+        if (code_root / candidate).is_file():
+            return confine(candidate, code_root, key=key)
+    modules = [
+        name[:-3].removesuffix("/__init__").replace("/", ".") for name in files_under(code_root) if name.endswith(".py")
+    ]
+    raise ConfigurationError(
+        f"`{key}`: no module {place!r} at {code_root / stem}.py or {code_root / stem}/__init__.py."
+        f"{near_matches(place, modules)}",
+        remedy="Entries are looked up under code_root only; correct the name or code_root.",
+        details={"near": next(iter(near(place, modules)), None)},
+    )
+
+
+DOCUMENT = "configs/your_code.md"
+PARTS_OF_A_TRAINER = (
+    'Hand over its parts: build returns {"model": trainer.model, "train": trainer.train_dataset, "validation": '
+    'trainer.eval_dataset, "collate": trainer.data_collator, "returns": ".loss"}; epochs, rate and batch size stand in '
+    "the configuration."
+)
+NETWORK_OF_LIGHTNING = (
+    "Hand over its network as the model with loss and optimizer of the configuration; or a task that returns the "
+    'module as `model` with `step`: def step(model, batch, context): return {"loss": model.training_step(batch, 0)}.'
+)
+NO_STEPS = (
+    "It is not trained step by step, so no run can train it today: train it in a script of yours, and take its score "
+    "as the goal that a network here has to beat, for example model: {use: mlp} on the same data."
+)
+LIBRARIES: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
+    (("transformers",), "Trainer", "a Trainer of transformers", PARTS_OF_A_TRAINER),
+    (("lightning", "pytorch_lightning"), "Trainer", "a Trainer of Lightning", NETWORK_OF_LIGHTNING),
+    (("lightning", "pytorch_lightning"), "LightningModule", "a LightningModule", NETWORK_OF_LIGHTNING),
+    (("sklearn",), "BaseEstimator", "an estimator of scikit-learn", NO_STEPS),
+    (("xgboost", "lightgbm", "catboost"), "", "a model of {package}", NO_STEPS),
+)
+"""Packages, the class's name in its ancestry (any, where empty), what it is called, and what can be done today."""
+
+
+def require_network(value: Any, what: str) -> None:
+    """Refuse what another library trains.
+
+    Raises:
+        ConfigurationError: says what it is and what can be done with it today.
+    """
+    kind = value if isinstance(value, type) else type(value)
+    for packages, name, called, remedy in LIBRARIES:
+        for ancestor in kind.__mro__:
+            package = str(ancestor.__module__).partition(".")[0]
+            if package in packages and (not name or ancestor.__name__ == name):
+                raise ConfigurationError(
+                    f"{what} gave {called.format(package=package)} ({kind.__name__}), and a run trains a "
+                    "torch.nn.Module.",
+                    remedy=remedy,
+                    document=DOCUMENT,
+                )
+
 
 PRIVATE = "_user_"
 """Begins the names of modules whose own names belong to libraries, or are none."""

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
-from trainwright.trainer.errors import TrainwrightError, UserCodeError
+from trainwright.trainer.base.errors import TrainwrightError, UserCodeError
+from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.user_code.clock import clock
-from trainwright.trainer.user_code.whose import ENGINE
 
 MAX_TRACEBACK_LINES = 40
 MAX_TOLD_LINES = 4
@@ -75,7 +75,7 @@ def user_code(what: str, code_root: Path) -> Iterator[None]:
             details={"exit_code": code if isinstance(code, int | str) else None},
         ) from error
     except Exception as error:
-        from trainwright.trainer.failures import known_failure
+        from trainwright.trainer.base.failures import known_failure
 
         if (known := known_failure(error)) is not None:
             raise known from error

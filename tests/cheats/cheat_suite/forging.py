@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from tests.worlds.flowers import NAME
 
-from trainwright.tools.ledger.plain import copy_forward
-from trainwright.trainer.canonical import canonical_json, digest_json
+from trainwright.tools.ledger.jsonl_mirror import copy_forward
+from trainwright.trainer.base.canonical import canonical_json, digest_json
 
 if TYPE_CHECKING:
     from cheat_suite.scene import Scene

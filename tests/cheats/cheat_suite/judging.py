@@ -11,9 +11,9 @@ from cheat_suite.agent import Reply
 from cheat_suite.case import Case, Outcome
 from cheat_suite.scene import Scene
 from trainwright.tools import projects
-from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 
 
 @dataclass(frozen=True)

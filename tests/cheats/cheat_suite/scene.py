@@ -15,10 +15,10 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, World, finish
 
 from cheat_suite.agent import Agent, Agents, Reply
 from trainwright.tools import projects
-from trainwright.tools.ledger.plain import NAME as PLAIN
-from trainwright.tools.ledger.signing import VARIABLE, Signer, new_key, public_path
+from trainwright.tools.ledger.jsonl_mirror import NAME as PLAIN
 from trainwright.tools.training_orchestrator import RunView, start_run
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.signing import VARIABLE, Signer, new_key, public_path
 from trainwright.trainer.run import RunKind, RunState
 
 ENDED = {"completed", "stopped", "failed", "interrupted"}

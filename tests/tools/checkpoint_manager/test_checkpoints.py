@@ -13,8 +13,8 @@ from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import RunView, start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
+from trainwright.trainer.base.errors import ConflictError, IntegrityError, NotFoundError
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.errors import ConflictError, IntegrityError, NotFoundError
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
 if TYPE_CHECKING:

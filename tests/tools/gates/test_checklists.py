@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from trainwright.tools.documents import SKILL, read_document
-from trainwright.tools.gates import keeper
+from trainwright.tools.gates import decide
 from trainwright.tools.gates.checklist import Checklist, load_checklist
 from trainwright.tools.gates.outcomes import CHECKS
 from trainwright.tools.gates.phases import PERMITTED, Phase
-from trainwright.trainer.errors import ConfigurationError, NotFoundError
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
 
 
 @pytest.mark.requirement("PHASE-9")
 def test_every_line_has_a_check_and_every_check_a_line() -> None:
-    assert keeper is not None
+    assert decide is not None
     lines = [line.id for phase in Phase for line in load_checklist(phase).checks]
     assert sorted(lines) == sorted(CHECKS)
     assert len(lines) == len(set(lines))
@@ -36,7 +36,7 @@ def test_what_an_agent_reads_names_each_check_and_its_threshold(phase: Phase) ->
             assert shown in told
         if line.most is not None:
             assert f"at most {line.most:.0f}" in told
-    assert (SKILL / "phases" / phase.value / "workflow.md").is_file()
+    assert (SKILL / phase.document).with_name("workflow.md").is_file()
 
 
 @pytest.mark.requirement("PHASE-9")

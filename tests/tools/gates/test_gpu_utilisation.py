@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.outcomes import CheckResult
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import append

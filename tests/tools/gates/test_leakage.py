@@ -13,7 +13,7 @@ from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.checks.planning import data_fingerprinted
 from trainwright.tools.gates.leakage import beyond_chance, probability
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.owner.wishes import Wish
+from trainwright.tools.owner.grant import Wish
 from trainwright.trainer.config import parse_config
 
 

@@ -14,11 +14,11 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.hyperparameter_tuner import process, start_study, study_status, tuning_report
 from trainwright.tools.hyperparameter_tuner.conductor import next_trial
-from trainwright.tools.hyperparameter_tuner.following import start_when_there_is_room
+from trainwright.tools.hyperparameter_tuner.follow_run import start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord, trials_of
 from trainwright.tools.training_orchestrator import wait_for_run
-from trainwright.tools.training_orchestrator.detached import read_launch
+from trainwright.tools.workspace.process_launch import read_launch
 from trainwright.tools.workspace.records import get_study, runs_of
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind, RunState

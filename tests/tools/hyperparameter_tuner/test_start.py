@@ -11,7 +11,7 @@ from trainwright.tools.hyperparameter_tuner import process, start_study, stop_st
 from trainwright.tools.hyperparameter_tuner.conductor import next_trial
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import launch, start_run
-from trainwright.trainer.errors import (
+from trainwright.trainer.base.errors import (
     ConfigurationError,
     GateRefusedError,
     LimitReachedError,

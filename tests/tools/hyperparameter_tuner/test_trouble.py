@@ -14,12 +14,12 @@ from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, study_folder
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, trials_of
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import launch, refresh_run, start_run, wait_for_run
-from trainwright.tools.training_orchestrator.detached import Launch, read_launch, write_launch
 from trainwright.tools.training_orchestrator.launch import launch_worker
+from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace.process_launch import Launch, read_launch, write_launch
 from trainwright.tools.workspace.records import runs_of
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from tests.function_text import body_of
 
 from trainwright.tools.ledger import append, broken_links, entries
 from trainwright.tools.ledger.chain import digest_of
-from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.errors import NotFoundError
+from trainwright.trainer.base.errors import NotFoundError
 
 
 def append_entries() -> None:

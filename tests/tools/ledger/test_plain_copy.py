@@ -14,9 +14,9 @@ import pytest
 from tests.function_text import body_of
 
 from trainwright.tools.ledger import append, copy_all_forward, cut_off, entries
-from trainwright.tools.ledger.verification import VerificationReport, verify_workspace
+from trainwright.tools.verification import VerificationReport, verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.canonical import digest_bytes
+from trainwright.trainer.base.canonical import digest_bytes
 
 PROJECT = "p"
 Lines = list[bytes]

@@ -12,12 +12,12 @@ import pytest
 from trainwright.tools.hyperparameter_tuner.process import conductor_environment
 from trainwright.tools.ledger import append, copy_all_forward
 from trainwright.tools.ledger.chain import digest_of
-from trainwright.tools.ledger.signing import VARIABLE, Signer, load_signer, new_key, public_path
-from trainwright.tools.ledger.verification import VerificationReport, verify_workspace
 from trainwright.tools.training_orchestrator.environment import inherited_environment
+from trainwright.tools.verification import VerificationReport, verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.signing import VARIABLE, Signer, load_signer, new_key, public_path
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.errors import ConfigurationError, ConflictError, NotFoundError
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError
 
 Write = Callable[[Path | None, int], None]
 

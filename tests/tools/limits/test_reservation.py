@@ -18,8 +18,8 @@ from trainwright.tools.limits.reservation import expected_gpus, has_gpu
 from trainwright.tools.projects import project_status
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import apply_changes, parse_config
-from trainwright.trainer.errors import LimitReachedError
 from trainwright.trainer.run import Limits, RunDirectory, RunKind, RunState, RunStatus
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def start_runs_as_told() -> None:
 
     from trainwright.tools.training_orchestrator import start_run
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.errors import LimitReachedError
+    from trainwright.trainer.base.errors import LimitReachedError
     from trainwright.trainer.run import RunKind
 
     workspace = Workspace.open(Path(sys.argv[1]))

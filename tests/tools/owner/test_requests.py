@@ -12,7 +12,6 @@ import pytest
 from trainwright.server import cli
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.limits import effective_limits
 from trainwright.tools.owner import (
     Grantor,
@@ -28,9 +27,10 @@ from trainwright.tools.owner import (
 )
 from trainwright.tools.projects import configure, create_project, project_status
 from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
-from trainwright.trainer.errors import (
+from trainwright.trainer.base.errors import (
     ApprovalNeededError,
     ConfigurationError,
     ConflictError,

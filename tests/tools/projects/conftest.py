@@ -11,7 +11,7 @@ import pytest
 
 from trainwright.tools.ledger import copy_all_forward
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.canonical import canonical_json, digest_json
+from trainwright.trainer.base.canonical import canonical_json, digest_json
 
 if TYPE_CHECKING:
     from tests.worlds.flowers import World

@@ -11,8 +11,8 @@ from tests.worlds.flowers import NAME, train
 from trainwright.tools import projects
 from trainwright.tools.gates.attempts import attempts, configurations, told
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.reports.model_card import _tried
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 

@@ -13,8 +13,8 @@ import pytest
 from trainwright.tools import projects
 from trainwright.tools.gates.releases import CARRIED
 from trainwright.tools.ledger import append, entries
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from trainwright.tools import projects
-from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project
-from trainwright.trainer.errors import ApprovalNeededError, ConfigurationError
+from trainwright.trainer.base.errors import ApprovalNeededError, ConfigurationError
 
 NAME = "flowers"
 At = Callable[[str], Workspace]

@@ -12,7 +12,7 @@ from trainwright.tools import projects
 from trainwright.tools.ledger import append, entries
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import ConfigVersion
-from trainwright.trainer.errors import ApprovalNeededError, ConfigurationError, ConflictError, NotFoundError
+from trainwright.trainer.base.errors import ApprovalNeededError, ConfigurationError, ConflictError, NotFoundError
 
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
 CONFIG = {"model": {"use": "mlp"}, "data": {"use": "iris"}}

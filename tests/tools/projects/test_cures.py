@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from trainwright.tools import projects
+from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.outcomes import CheckResult
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import append, entries
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 

@@ -8,11 +8,11 @@ import pytest
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.owner.deciding import Grantor, decide
+from trainwright.tools.owner.approve import Grantor, decide
 from trainwright.tools.reports.model_card import _open_alerts
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from tests.tools.killed_server import call_and_die, die
 
-from trainwright.server.desk import Desk
+from trainwright.server.context import Desk
 from trainwright.tools.ledger import append
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.limits import workspace_usage
 from trainwright.tools.owner import Grantor, decide
 from trainwright.tools.projects import create_project, delete_project, deletion, finish_deletions, project_status
 from trainwright.tools.training_orchestrator import start_run, stop_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import ApprovalNeededError, ConflictError, NotFoundError
+from trainwright.trainer.base.errors import ApprovalNeededError, ConflictError, NotFoundError
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.requirement("GATE-4")

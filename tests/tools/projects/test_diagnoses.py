@@ -13,10 +13,10 @@ import pytest
 
 from trainwright.tools import projects
 from trainwright.tools.ledger import append, entries
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_monitor import DOCUMENTS, diagnostics_digests, load_diagnostics
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run.digests import METRICS
 
 NAME = "flowers"

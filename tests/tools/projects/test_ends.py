@@ -14,12 +14,12 @@ from trainwright.tools import projects
 from trainwright.tools.answers import NextCall
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.ledger import entries
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.owner import Grantor, decide
 from trainwright.tools.projects import ProjectStatus
 from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import ConfigurationError, GateRefusedError
+from trainwright.trainer.base.errors import ConfigurationError, GateRefusedError
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.owner import Grantor, decide
 from trainwright.tools.projects import ProjectStatus, configure, create_project, pass_gate, project_status
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from trainwright.tools import projects
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import GateRefusedError, IntegrityError
+from trainwright.trainer.base.errors import GateRefusedError, IntegrityError
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"
@@ -169,7 +169,7 @@ def test_a_finished_project_says_that_it_is_finished_to_whoever_wants_an_earlier
 @pytest.mark.requirement("GATE-4")
 def test_a_burst_of_starts_does_not_slip_past_the_limit_on_runs_at_once(at: At) -> None:
     from trainwright.tools.training_orchestrator import wait_for_run
-    from trainwright.trainer.errors import LimitReachedError
+    from trainwright.trainer.base.errors import LimitReachedError
 
     workspace = at("planned")
     path = workspace.path / "settings.yaml"

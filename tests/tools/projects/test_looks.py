@@ -10,10 +10,10 @@ import pytest
 from tests.worlds.flowers import CONFIG, GOAL, NAME, finish
 
 from trainwright.tools import owner, projects
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import replay_run, start_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import ApprovalNeededError
+from trainwright.trainer.base.errors import ApprovalNeededError
 from trainwright.trainer.run import RunKind
 
 At = Callable[[str], Workspace]

@@ -18,13 +18,13 @@ from trainwright.tools import projects
 from trainwright.tools.hyperparameter_tuner.conductor import _end
 from trainwright.tools.hyperparameter_tuner.study import _new
 from trainwright.tools.ledger import append, as_told
-from trainwright.tools.ledger.rebuilding import rebuild_workspace
-from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.verification import verify_workspace
+from trainwright.tools.verification.rebuilding import rebuild_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import Trial
+from trainwright.trainer.base.errors import ConflictError, IntegrityError, StorageError
 from trainwright.trainer.config import SearchSection
-from trainwright.trainer.errors import ConflictError, IntegrityError, StorageError
 
 NAME = "flowers"
 At = Callable[[str], Workspace]
@@ -44,7 +44,7 @@ def change_the_configuration() -> None:
 
     from trainwright.tools import projects
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.errors import StorageError
+    from trainwright.trainer.base.errors import StorageError
 
     workspace = Workspace.open(Path(sys.argv[1]))
     try:

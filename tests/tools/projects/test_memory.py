@@ -16,8 +16,8 @@ from trainwright.tools.gates.memory import in_vain
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
+from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow

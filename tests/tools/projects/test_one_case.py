@@ -15,9 +15,9 @@ from trainwright.tools.gates import staleness
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.training_orchestrator import launch
-from trainwright.tools.training_orchestrator.detached import write_launch
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer import traces
+from trainwright.tools.workspace.process_launch import write_launch
+from trainwright.trainer.base import traces
 from trainwright.trainer.run import RunKind
 
 At = Callable[[str], Workspace]

@@ -16,12 +16,12 @@ import yaml
 
 from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.searched import _against_runs, study_differences
+from trainwright.tools.gates.study_check import _against_runs, study_differences
 from trainwright.tools.hyperparameter_tuner import start_study, study_status
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow

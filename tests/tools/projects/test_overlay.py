@@ -10,11 +10,11 @@ from tests.worlds.flowers import NAME, finish, train
 
 from trainwright.tools import projects
 from trainwright.tools.ledger import ProjectFacts
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.projects import ProjectStatus
 from trainwright.tools.training_orchestrator import replay_run, start_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
 
 At = Callable[[str], Workspace]

@@ -12,17 +12,17 @@ import pytest
 import yaml
 
 from trainwright.tools import projects
+from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import evaluate
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import entries
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.reports.final_model import assemble_final_model
 from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"
@@ -112,7 +112,7 @@ def test_a_refused_gate_names_check_measured_required_and_call(at: At) -> None:
     assert "at least 3 steps" in failed["planning.smoke_run_passed"]["required"]
     assert failed["planning.smoke_run_passed"]["next"]["tool"] == "start_training"
     assert caught.value.remedy == "start_training(project='flowers', kind='smoke')"
-    assert caught.value.document == "phases/planning/checklist.md"
+    assert caught.value.document == "phases/01_planning/checklist.md"
 
 
 @pytest.mark.requirement("PHASE-2", "REPRO-3")

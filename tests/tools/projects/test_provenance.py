@@ -16,13 +16,13 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 import trainwright
 from trainwright.tools import projects
 from trainwright.tools.ledger import entries
-from trainwright.tools.ledger.signing import VARIABLE, new_key, public_path
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.provenance import attest, attesting
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.signing import VARIABLE, new_key, public_path
 from trainwright.tools.workspace.tables import LedgerEntry
-from trainwright.trainer.canonical import digest_file
-from trainwright.trainer.errors import ConflictError, IntegrityError
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import ConflictError, IntegrityError
 
 NAME = "flowers"
 PROVENANCE = ("final_model.intoto.json", "ro-crate-metadata.json")

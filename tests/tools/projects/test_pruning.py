@@ -12,16 +12,16 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, World, finish, train
 from typer.testing import CliRunner
 
 from trainwright.server.cli import app
-from trainwright.server.desk import Desk
+from trainwright.server.context import Desk
 from trainwright.tools import projects
 from trainwright.tools.checkpoint_manager import pruning
 from trainwright.tools.checkpoint_manager.pruning import prune
 from trainwright.tools.ledger import append
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import replay_run, start_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import RetentionPolicy, Workspace
+from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.checkpoints.index import WEIGHTS, has_weights, list_checkpoints
-from trainwright.trainer.errors import ConflictError
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.requirement("CKPT-4")

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from tests.tools.killed_server import call_and_die, die
 
-from trainwright.server.desk import Desk
+from trainwright.server.context import Desk
 from trainwright.tools import projects
-from trainwright.tools.gates import publication
+from trainwright.tools.gates import artifacts
 from trainwright.tools.ledger import append, entries
-from trainwright.tools.ledger.verification import verify_workspace
-from trainwright.tools.projects import passing
+from trainwright.tools.projects import pass_gate
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.base.canonical import digest_file
 
 NAME = "flowers"
 At = Callable[[str], Workspace]
@@ -31,21 +31,21 @@ def pass_gate_and_die(path: Path, phase: str, patch: Callable[[pytest.MonkeyPatc
 
 
 def before_the_record(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(passing, "record", die)
+    patch.setattr(pass_gate, "record", die)
 
 
 def before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    recorded = passing.record
+    recorded = pass_gate.record
 
     def record_and_die(*arguments: object) -> None:
         recorded(*arguments)
         die()
 
-    patch.setattr(passing, "record", record_and_die)
+    patch.setattr(pass_gate, "record", record_and_die)
 
 
 def after_the_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(passing, "_answer", die)
+    patch.setattr(pass_gate, "_answer", die)
 
 
 def while_publishing(patch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,7 @@ def while_publishing(patch: pytest.MonkeyPatch) -> None:
 
         def moving(self: Path, target: Path, move: Callable[[Path, Path], Path] = move) -> Path:
             result = move(self, target)
-            if publication.DRAFTS in f"{self}{target}" and "tmp" not in self.name:
+            if artifacts.DRAFTS in f"{self}{target}" and "tmp" not in self.name:
                 moves.append(None)
                 die()
             return result
@@ -103,7 +103,7 @@ def test_a_server_killed_after_its_commit_has_decided_all(
     assert status.gates[phase] in {"passed", "skipped"}  # type: ignore[union-attr]
     [artifacts] = decisions(workspace, phase)
     assert artifacts == {name: digest_file(folder / name) for name in artifacts}
-    assert not (folder / publication.DRAFTS).exists()
+    assert not (folder / artifacts.DRAFTS).exists()
     assert verify_workspace(workspace.path).problems == []
 
 
@@ -146,14 +146,14 @@ def test_two_servers_may_publish_in_the_same_moment(at: At) -> None:
     def publish_as(server: Workspace) -> None:
         together.wait()
         with server.session() as session:
-            publication.publish(session, NAME, folder)
+            artifacts.publish(session, NAME, folder)
 
     for _ in range(20):
-        (folder / publication.DRAFTS / "abandoned").mkdir(parents=True)
+        (folder / artifacts.DRAFTS / "abandoned").mkdir(parents=True)
         together = threading.Barrier(2)
         with ThreadPoolExecutor(2) as pool:
             assert list(pool.map(publish_as, (first, second))) == [None, None]
-        assert not (folder / publication.DRAFTS).exists()
+        assert not (folder / artifacts.DRAFTS).exists()
     second.close()
 
 
@@ -181,13 +181,13 @@ def test_drafts_of_an_abandoned_decision_are_not_taken_for_those_of_an_older_one
     with workspace.session() as session:
         artifacts = {name: digest_file(folder / name) for name in newer}
         append(session, NAME, "diagnosis", {"run_id": "another", "artifacts": artifacts})
-        drafts = publication.new_drafts(folder)
+        drafts = artifacts.new_drafts(folder)
         for name, content in older.items():
             (drafts / name).write_bytes(content)
     with workspace.session() as session:
-        publication.publish(session, NAME, folder)
+        artifacts.publish(session, NAME, folder)
     assert {name: (folder / name).read_bytes() for name in newer} == newer
-    assert not (folder / publication.DRAFTS).exists()
+    assert not (folder / artifacts.DRAFTS).exists()
 
 
 @pytest.mark.requirement("GATE-1")
@@ -195,7 +195,7 @@ def test_drafts_that_no_decision_names_are_never_published(at: At) -> None:
     workspace = at("planned")
     folder = workspace.project_folder(NAME)
     before = (folder / "training_config.yaml").read_bytes()
-    drafts = publication.new_drafts(folder)
+    drafts = artifacts.new_drafts(folder)
     (drafts / "training_config.yaml").write_text("forged: true\n")
     (drafts / "baseline_results.md").write_text("accuracy 1.0\n")
     assert projects.project_status(workspace, NAME).phase == "baseline"  # type: ignore[union-attr]

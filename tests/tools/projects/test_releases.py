@@ -10,11 +10,11 @@ import pytest
 from trainwright.tools import projects
 from trainwright.tools.gates.releases import BEGUN
 from trainwright.tools.ledger import append
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.canonical import digest_path
-from trainwright.trainer.errors import ConflictError, GateRefusedError
+from trainwright.trainer.base.canonical import digest_path
+from trainwright.trainer.base.errors import ConflictError, GateRefusedError
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"

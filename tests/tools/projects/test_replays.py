@@ -11,14 +11,14 @@ import pytest
 from tests.worlds.flowers import GOAL, finish
 
 from trainwright.tools import projects
+from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import GateReport, evaluate
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.replays import after_a_difference
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.owner import Wish
 from trainwright.tools.reports.model_card import _replayed
 from trainwright.tools.training_orchestrator import replay_run, start_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from trainwright.tools import projects
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import GateRefusedError
+from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"

@@ -12,7 +12,7 @@ from trainwright.tools.ledger import entries
 from trainwright.tools.training_orchestrator import wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import runs_of
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.base.errors import ConflictError
 
 pytestmark = pytest.mark.slow
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.tools import projects
-from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.canonical import digest_path
+from trainwright.trainer.base.canonical import digest_path
 
 NAME = "flowers"
 LEFT = (".DS_Store", "Thumbs.db", "desktop.ini", "._model.safetensors")

@@ -11,17 +11,17 @@ import pytest
 
 import trainwright
 from trainwright.tools import projects
+from trainwright.tools.gates.artifacts import digests_of, new_drafts
+from trainwright.tools.gates.decide import evaluate, record, rests_on
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.keeper import evaluate, record, rests_on
 from trainwright.tools.gates.outcomes import CHECKS, passed
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.publication import digests_of, new_drafts
 from trainwright.tools.ledger import append
-from trainwright.tools.ledger.signing import VARIABLE, new_key, public_path
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import GateRefusedError, IntegrityError
+from trainwright.tools.workspace.signing import VARIABLE, new_key, public_path
+from trainwright.trainer.base.errors import GateRefusedError, IntegrityError
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"
@@ -94,7 +94,7 @@ def test_a_gate_passed_under_an_edited_checklist_is_named(at: At, rewrite: Rewri
     rewrite(workspace, "planning", loosen)
     (finding,) = verify_workspace(workspace.path).findings
     assert finding.where == "checklist"
-    assert "phases/planning/checklist.md has changed since, in its checks" in finding.what
+    assert "phases/01_planning/checklist.md has changed since, in its checks" in finding.what
     assert finding.counts
 
 
@@ -109,7 +109,7 @@ def test_looser_lines_under_the_present_checklists_digest_are_named(at: At, rewr
 
     rewrite(workspace, "planning", loosen)
     (what,) = verify_workspace(workspace.path).problems
-    assert "phases/planning/checklist.md has changed since, in its checks" in what
+    assert "phases/01_planning/checklist.md has changed since, in its checks" in what
 
 
 @pytest.mark.requirement("GATE-3", "GATE-5")
@@ -163,7 +163,7 @@ def test_an_older_versions_shorter_checklist_is_told_where_the_evidence_passes_t
     rewrite(workspace, "baseline", without_a_check)
     report = verify_workspace(workspace.path)
     assert report.problems == []
-    assert "phases/baseline/checklist.md has changed since, in its checks; the present ones are met too" in (
+    assert "phases/02_baseline/checklist.md has changed since, in its checks; the present ones are met too" in (
         report.findings[0].what
     )
 

@@ -15,8 +15,8 @@ from trainwright.tools import projects
 from trainwright.tools.documents import SKILL
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.config import load_yaml
-from trainwright.trainer.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow

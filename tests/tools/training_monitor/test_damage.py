@@ -11,7 +11,7 @@ import pytest
 
 from trainwright.tools.training_monitor import assess, compare_runs, diagnose, diagnostic_report
 from trainwright.tools.training_monitor.plots import learning_curves
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.base.errors import IntegrityError
 
 KEYS = [
     "train/loss",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainwright.tools.training_monitor import DOCUMENTS, diagnose, load_diagnostics
-from trainwright.trainer.errors import ConfigurationError, NotFoundError
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
 
 
 def change(documents, name, old, new):

@@ -11,7 +11,7 @@ import pytest
 
 from trainwright.tools import training_monitor
 from trainwright.tools.training_monitor import assess, plots
-from trainwright.trainer.errors import NotFoundError
+from trainwright.trainer.base.errors import NotFoundError
 from trainwright.trainer.run import MetricStore
 
 pytestmark = pytest.mark.slow

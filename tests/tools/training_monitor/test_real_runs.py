@@ -12,8 +12,8 @@ import pytest
 from trainwright.tools.training_monitor import Goal, assess, diagnose, diagnostic_report, plots
 from trainwright.trainer import worker
 from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.launch_environment import launch_environment
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
+from trainwright.trainer.run.environment import launch_environment
 
 pytestmark = pytest.mark.slow
 

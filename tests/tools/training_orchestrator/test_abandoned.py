@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trainwright.server.desk import Desk
-from trainwright.tools.ledger.verification import verify_workspace
+from trainwright.server.context import Desk
 from trainwright.tools.training_orchestrator import launch as launching
 from trainwright.tools.training_orchestrator import remove_abandoned, start_run
+from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
 

@@ -14,10 +14,10 @@ import pytest
 
 from trainwright.tools.training_orchestrator import follow as following
 from trainwright.tools.training_orchestrator import refresh_project, refresh_run, resume_run, stop_run, wait_for_run
-from trainwright.tools.training_orchestrator.detached import UNCLAIMED_SECONDS, Launch
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.process_launch import UNCLAIMED_SECONDS, Launch
 from trainwright.tools.workspace.records import get_run
-from trainwright.trainer.errors import ConflictError, LimitReachedError, NotFoundError
+from trainwright.trainer.base.errors import ConflictError, LimitReachedError, NotFoundError
 from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunState
 from trainwright.trainer.run.digests import run_digests
 

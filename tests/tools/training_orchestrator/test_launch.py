@@ -15,8 +15,8 @@ from trainwright.tools.training_orchestrator import launch as launching
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.training_orchestrator.environment import inherited_environment, worker_environment
 from trainwright.tools.workspace.records import runs_of
-from trainwright.trainer.canonical import digest_file
-from trainwright.trainer.errors import (
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import (
     ConfigurationError,
     ConflictError,
     GateRefusedError,

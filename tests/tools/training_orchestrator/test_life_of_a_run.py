@@ -20,7 +20,7 @@ from trainwright.tools.training_orchestrator import (
     stop_run,
     wait_for_run,
 )
-from trainwright.trainer.errors import ConflictError
+from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunDirectory, RunKind, RunState
 
 if TYPE_CHECKING:

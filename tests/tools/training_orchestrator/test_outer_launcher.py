@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run, wait_for_run
-from trainwright.tools.training_orchestrator.detached import UNCLAIMED_SECONDS, read_launch, write_launch
+from trainwright.tools.workspace.process_launch import UNCLAIMED_SECONDS, read_launch, write_launch
 from trainwright.trainer import worker
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:

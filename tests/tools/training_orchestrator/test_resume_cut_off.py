@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.tools.killed_server import call_and_die, die
 
-from trainwright.server.desk import Desk
-from trainwright.tools.ledger.verification import verify_workspace
-from trainwright.tools.training_orchestrator import detached, put_back_all, refresh_run, resume_run, start_run
+from trainwright.server.context import Desk
 from trainwright.tools.training_orchestrator import launch as launching
+from trainwright.tools.training_orchestrator import put_back_all, refresh_run, resume_run, start_run
 from trainwright.tools.training_orchestrator import resume as resuming
-from trainwright.tools.training_orchestrator.detached import Launch, read_launch
-from trainwright.tools.workspace import Workspace
-from trainwright.trainer.errors import StorageError
+from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace, process_launch
+from trainwright.tools.workspace.process_launch import Launch, read_launch
+from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState, RunStatus
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def stopped(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> RunDirecto
 
     def spawn(folder: Path, launch: Launch, *_: Any, told: bytes, **__: Any) -> Launch:
         seeds.append(told)
-        return detached.write_launch(folder, launch)
+        return process_launch.write_launch(folder, launch)
 
     monkeypatch.setattr(launching, "spawn", spawn)
     path = workspace.run_directory("digits", start_run(workspace, "digits", RunKind.BASELINE).run_id).path
@@ -153,14 +153,14 @@ def test_a_resuming_that_ends_after_its_commit_is_made_again(
             where(patch, fail)
             resume_run(workspace, stopped.run_id)
     assert told(workspace, stopped) == []
-    monkeypatch.setattr(detached, "UNCLAIMED_SECONDS", 0.0)
+    monkeypatch.setattr(process_launch, "UNCLAIMED_SECONDS", 0.0)
     view = refresh_run(workspace, stopped.run_id)
     assert view.state is RunState.INTERRUPTED
     assert view.failure is not None
     assert "never began" in view.failure.message
     assert told(workspace, stopped) == []
     resume_run(workspace, stopped.run_id)
-    monkeypatch.setattr(detached, "UNCLAIMED_SECONDS", 30.0)
+    monkeypatch.setattr(process_launch, "UNCLAIMED_SECONDS", 30.0)
     assert refresh_run(workspace, stopped.run_id).state is RunState.CREATED
     assert not (stopped.path / "stop_reason").exists()
     assert told(workspace, stopped) == []

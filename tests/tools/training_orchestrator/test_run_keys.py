@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
-from trainwright.tools.ledger.verification import verify_workspace
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator import RunView, launch, resume_run, start_run, wait_for_run
-from trainwright.trainer.canonical import digest_file
-from trainwright.trainer.errors import IntegrityError
+from trainwright.tools.verification import verify_workspace
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState, write_atomically
 from trainwright.trainer.run.digests import run_digests
-from trainwright.trainer.run.ending import END, signed_digests
-from trainwright.trainer.run.key import has_signed
+from trainwright.trainer.run.key import END, has_signed, signed_digests
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ import pytest
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.handles import handles, run_named, study_named, with_handles
 from trainwright.tools.workspace.tables import Project, Run, Study
-from trainwright.trainer.errors import ConflictError, NotFoundError
+from trainwright.trainer.base.errors import ConflictError, NotFoundError
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = {

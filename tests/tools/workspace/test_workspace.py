@@ -18,7 +18,7 @@ from tests.function_text import body_of
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.settings import Settings
 from trainwright.tools.workspace.tables import Base, Project
-from trainwright.trainer.errors import ConfigurationError, IntegrityError, StorageError
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, StorageError
 
 pytestmark = pytest.mark.slow
 

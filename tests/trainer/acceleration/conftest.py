@@ -11,9 +11,8 @@ import torch
 
 from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.checkpoints.packing import pack
-from trainwright.trainer.checkpoints.read import load_checkpoint
-from trainwright.trainer.checkpoints.write import write_checkpoint
-from trainwright.trainer.stepping import take_step
+from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
+from trainwright.trainer.engine.step import take_step
 from trainwright.trainer.supervision.stop import StopRequest
 
 DIGITS: dict[str, Any] = {

@@ -16,7 +16,7 @@ def train_uncompiled_and_compiled() -> None:
 
     import torch
 
-    from trainwright.trainer.acceleration.deferred_compiler import COMPILER, defer_compiler
+    from trainwright.trainer.acceleration.compilation import COMPILER, defer_compiler
 
     def trained(model, steps):
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)

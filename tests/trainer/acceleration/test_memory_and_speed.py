@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from trainwright.trainer.acceleration import compilation
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.evaluation import evaluate_split
+from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow

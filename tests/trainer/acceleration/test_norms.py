@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from trainwright.trainer.acceleration.norms import clip_to, total_norm
+from trainwright.trainer.optimization.update import clip_to, total_norm
 
 
 @pytest.mark.requirement("TRAIN-2")

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from trainwright.trainer.acceleration.precision import MINIMUM_SCALE
-from trainwright.trainer.errors import ConfigurationError, DivergenceError
-from trainwright.trainer.evaluation import evaluate_split
-from trainwright.trainer.evidence import ignored_keys
-from trainwright.trainer.loop import train
-from trainwright.trainer.observers.observer import Observers
-from trainwright.trainer.observers.recorder import Recorder
+from trainwright.trainer.base.errors import ConfigurationError, DivergenceError
+from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.engine.loop import train
+from trainwright.trainer.engine.observers.observer import Observers
+from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.evidence.run_evidence import ignored_keys
 from trainwright.trainer.supervision.sampling import SystemSampler
 
 pytestmark = pytest.mark.slow

@@ -15,12 +15,12 @@ import pytest
 import torch
 from pyarrow import csv, ipc, parquet
 
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data import assemble, fingerprint
 from trainwright.trainer.data.assemble import data_evidence, from_loaded
 from trainwright.trainer.data.first_look import FirstLook
-from trainwright.trainer.data.sources import load_npz, load_table, numbers
-from trainwright.trainer.errors import DataError
+from trainwright.trainer.data.sources import load_npz, load_table, tabular
 from trainwright.trainer.run import RunKind
 
 ROWS = 60
@@ -41,9 +41,9 @@ TARGETS: dict[str, tuple[Any, str | None]] = {
 def read(kind: str, path: Path, *, columns: bool, **args: Any) -> Any:
     """Return what reading comes to: names, inputs and targets, or what is wrong."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numbers, "SMALL_BYTES", -1 if columns else math.inf)
+        patch.setattr(tabular, "SMALL_BYTES", -1 if columns else math.inf)
         if columns:
-            patch.setitem(numbers.READERS, kind, _never)
+            patch.setitem(tabular.READERS, kind, _never)
         try:
             loaded = load_table(kind, path, **args)
         except _CellByCell:
@@ -171,7 +171,7 @@ def test_the_first_look_at_a_large_file_calls_no_python_for_each_row(
     """Nor does it hold another copy of the rows: what it needs beside them hardly grows with them."""
     for module in (fingerprint, assemble):
         monkeypatch.setattr(module, "MAX_SAMPLES_READ", 2000)
-    monkeypatch.setattr(numbers, "SMALL_BYTES", -1)
+    monkeypatch.setattr(tabular, "SMALL_BYTES", -1)
     looks = [_counted(_large_file(kind, rows, tmp_path)) for rows in (20_000, 20_000, 120_000)]
     (few_calls, few_bytes), (many_calls, many_bytes) = looks[1:]  # the very first loads libraries
     assert many_calls - few_calls < 100_000 / 20

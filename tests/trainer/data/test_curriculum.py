@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.curriculum import CurriculumSection
+from trainwright.trainer.config.techniques import CurriculumSection
 from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.errors import ConfigurationError, DataError, UserCodeError
-from trainwright.trainer.evaluation import evaluate_split
-from trainwright.trainer.reproducibility import seeding
-from trainwright.trainer.stepping import take_step
+from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.engine.step import take_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 
@@ -192,7 +192,7 @@ def test_what_cannot_be_ordered_is_refused(
 def kill_in_the_second_epoch() -> None:
     import os
 
-    from trainwright.trainer.observers.recorder import Recorder
+    from trainwright.trainer.engine.observers.recorder import Recorder
 
     real = Recorder.step
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 from PIL import Image
 
+from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.sources import load_images
-from trainwright.trainer.errors import ConfigurationError, DataError
-from trainwright.trainer.evaluation import evaluate_split
+from trainwright.trainer.engine.evaluation import evaluate_split
 
 
 @pytest.fixture

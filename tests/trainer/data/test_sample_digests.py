@@ -12,8 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import sample_digest
-from trainwright.trainer.errors import DataError
 
 
 @dataclass

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import fingerprint
 from trainwright.trainer.data.loader import BatchLoader
-from trainwright.trainer.errors import DataError
-from trainwright.trainer.evidence import ignored_keys
+from trainwright.trainer.evidence.run_evidence import ignored_keys
 
 pytestmark = pytest.mark.slow
 

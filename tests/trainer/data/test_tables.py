@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.sources import load_table
-from trainwright.trainer.data.sources.tables import READERS
-from trainwright.trainer.errors import DataError
+from trainwright.trainer.data.sources.table_readers import READERS
 
 ROWS = [{"width": 0.5 * number, "height": number % 3, "kind": "ab"[number % 2]} for number in range(24)]
 

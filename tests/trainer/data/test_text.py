@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.assemble import data_evidence
-from trainwright.trainer.data.sources.text import text_splits
+from trainwright.trainer.data.sources.text_files import text_splits
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, ByteTokenizer, CharacterTokenizer
-from trainwright.trainer.errors import ConfigurationError, DataError
-from trainwright.trainer.stepping import take_step
+from trainwright.trainer.engine.step import take_step
 
 HALVES = SplitSection(validation=0.25, test=0.25)
 

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from sklearn import metrics as reference
 
+from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.errors import ConfigurationError, DataError
 from trainwright.trainer.losses import BUILT_IN, Loss, built_in_loss, check_fit, measured_on_train
 from trainwright.trainer.metrics import BUILT_IN as METRICS
 

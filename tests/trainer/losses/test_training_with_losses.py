@@ -101,8 +101,8 @@ def test_scaled_targets_train_where_plain_ones_do_not_and_the_export_gives_their
     ],
 )
 def test_targets_that_are_no_numbers_are_not_scaled(changed: dict[str, Any], told: str) -> None:
+    from trainwright.trainer.base.errors import ConfigurationError
     from trainwright.trainer.config import parse_config
-    from trainwright.trainer.errors import ConfigurationError
 
     work = {"model": {"use": "mlp"}, "data": {"use": "digits"}, "target_scaling": "standardize"}
     with pytest.raises(ConfigurationError, match=told):

@@ -77,7 +77,7 @@ TASKS = {
 def test_an_export_is_compared_on_real_rows_where_they_are_what_the_model_takes(
     kind: str, tmp_path: Path, mine: str, open_session: Any
 ) -> None:
-    from trainwright.trainer.export.serving import example_rows
+    from trainwright.trainer.jobs.export.serving import example_rows
 
     given, expected = TASKS[kind]
     name = f"rows_of_{list(TASKS).index(kind)}"

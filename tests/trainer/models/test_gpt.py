@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.evaluation import evaluate_split
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.models import GPT
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.evaluation import evaluate_split
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.models import ResNet
 
 DIGITS: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError
 
 VALUES: dict[str, Any] = {
     "model": {"use": "timm", "args": {"model": "resnet10t"}},

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.trainer.errors import ConfigurationError, DataError
-from trainwright.trainer.evaluation import evaluate_split
+from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.engine.evaluation import evaluate_split
 
 pytestmark = pytest.mark.slow
 

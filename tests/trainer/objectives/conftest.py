@@ -68,7 +68,7 @@ def quiet(values: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def take_steps() -> Callable[[Any, int], None]:
     """`take_steps(session, number)` trains on, within the present epoch."""
-    from trainwright.trainer.stepping import take_step
+    from trainwright.trainer.engine.step import take_step
 
     def take(session: Any, number: int) -> None:
         session.model.train()
@@ -95,7 +95,7 @@ def trained(take_steps: Any) -> Callable[[Any], Any]:
 @pytest.fixture(scope="session")
 def judge() -> Callable[[Any], dict[str, float]]:
     """`judge(session)` measures the validation split."""
-    from trainwright.trainer.evaluation import evaluate_split
+    from trainwright.trainer.engine.evaluation import evaluate_split
 
     def judged(session: Any) -> dict[str, float]:
         return evaluate_split(session, session.validation_loader)
@@ -116,8 +116,7 @@ def assert_resumes_exactly(open_session: Any, take_steps: Any, judge: Any) -> Ca
 
     Returns the session that was resumed.
     """
-    from trainwright.trainer.checkpoints.read import load_checkpoint
-    from trainwright.trainer.checkpoints.write import write_checkpoint
+    from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
 
     def check(values: dict[str, Any]) -> Any:
         open_session(values)  # what a process imports the first time draws from Python's generator

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.config.objectives import AdversarialSection
-from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.objectives.adversarial import Attack
 from trainwright.trainer.objectives.supervised import Supervised

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.contrastive import AugmentationSection
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.objectives.augmentation import Augmentation
+from trainwright.trainer.config.objectives import AugmentationSection
+from trainwright.trainer.objectives.batches import Augmentation
 from trainwright.trainer.objectives.contrastive import nt_xent
 
 pytestmark = pytest.mark.slow

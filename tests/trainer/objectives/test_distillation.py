@@ -10,9 +10,9 @@ import torch
 from safetensors.torch import save_file
 
 from trainwright.trainer import models
+from trainwright.trainer.base.errors import ConfigurationError, ReproducibilityError
 from trainwright.trainer.config import dump_yaml, parse_config
-from trainwright.trainer.errors import ConfigurationError, ReproducibilityError
-from trainwright.trainer.evidence import resolved_evidence
+from trainwright.trainer.evidence.run_evidence import resolved_evidence
 from trainwright.trainer.objectives.distillation import soft_loss
 
 pytestmark = pytest.mark.slow

@@ -12,15 +12,15 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
 
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.mixing import CutmixSection, MixupCutmixSection, MixupSection
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.evaluation import evaluate_split
+from trainwright.trainer.config.techniques import CutmixSection, MixupCutmixSection, MixupSection
+from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.engine.step import take_step
 from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.objectives.mixing import Mixing, cut_out
 from trainwright.trainer.objectives.supervised import Supervised
-from trainwright.trainer.reproducibility import seeding
-from trainwright.trainer.stepping import take_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 
@@ -233,7 +233,7 @@ def test_what_cannot_be_mixed_is_refused_before_training(values: dict[str, Any],
 def kill_in_the_third_epoch() -> None:
     import os
 
-    from trainwright.trainer.observers.recorder import Recorder
+    from trainwright.trainer.engine.observers.recorder import Recorder
 
     real = Recorder.step
 

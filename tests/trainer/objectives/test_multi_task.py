@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.multi_task import MultiTaskSection
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.config.objectives import MultiTaskSection
 from trainwright.trainer.objectives.multi_task import MultiTask, Uncertainty, build_parts
 
 pytestmark = pytest.mark.slow

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.trainer.config.curriculum import ProgressiveResizingSection
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.evaluation import evaluate_split
-from trainwright.trainer.objectives.resizing import Resizing, resized
-from trainwright.trainer.stepping import take_step
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.techniques import ProgressiveResizingSection
+from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.objectives.mixing import Resizing, resized
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 

@@ -28,7 +28,7 @@ ENDS = ("weights_digest", "best", "final", "stop_reason", "epochs", "steps")
 
 
 def kill_in_the_third_epoch() -> None:
-    from trainwright.trainer.observers.recorder import Recorder
+    from trainwright.trainer.engine.observers.recorder import Recorder
 
     real = Recorder.step
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.trainer.epoch_average import average_epoch
-from trainwright.trainer.errors import ConfigurationError, DivergenceError
-from trainwright.trainer.observers.checkpointing import require_finite
-from trainwright.trainer.stepping import take_step
+from trainwright.trainer.base.errors import ConfigurationError, DivergenceError
+from trainwright.trainer.engine.evaluation import average_epoch
+from trainwright.trainer.engine.observers.checkpointing import require_finite
+from trainwright.trainer.engine.step import take_step
 
 pytestmark = pytest.mark.requirement("TRAIN-5")
 
@@ -132,7 +132,7 @@ def averaged(values: list[torch.Tensor], section: dict[str, Any]) -> torch.Tenso
 
 
 def kill_in_the_fourth_epoch() -> None:
-    from trainwright.trainer.observers.recorder import Recorder
+    from trainwright.trainer.engine.observers.recorder import Recorder
 
     real = Recorder.step
 

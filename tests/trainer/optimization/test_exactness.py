@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from trainwright.trainer.checkpoints.packing import pack
-from trainwright.trainer.checkpoints.read import load_checkpoint
-from trainwright.trainer.checkpoints.write import write_checkpoint
-from trainwright.trainer.evaluation import evaluate_split
+from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
+from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.run import RunDirectory
 
 OPTIMIZERS: dict[str, dict[str, Any]] = {
@@ -152,7 +151,7 @@ KILLED: dict[str, dict[str, Any]] = {
 def kill_in_the_fourth_epoch() -> None:
     import os
 
-    from trainwright.trainer.observers.recorder import Recorder
+    from trainwright.trainer.engine.observers.recorder import Recorder
 
     real = Recorder.step
 

@@ -11,11 +11,11 @@ import pytest
 import torch
 from torch import nn
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.loop import train
-from trainwright.trainer.observers.observer import Observers
-from trainwright.trainer.observers.selection import Selection
+from trainwright.trainer.engine.loop import train
+from trainwright.trainer.engine.observers.observer import Observers
+from trainwright.trainer.engine.observers.selection import Selection
 from trainwright.trainer.optimization.builders import BUILDERS
 from trainwright.trainer.optimization.optimizers import build_optimizers
 

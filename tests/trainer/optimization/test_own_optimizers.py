@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError, UserCodeError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.errors import ConfigurationError, TrainwrightError, UserCodeError
-from trainwright.trainer.stepping import take_step
+from trainwright.trainer.engine.step import take_step
 
 OWN = """
 import torch
@@ -101,7 +101,7 @@ def test_a_worker_killed_under_an_own_optimizer_ends_with_the_same_bits(  # noqa
     runs = [make_run(tmp_path / kind, values, code_root=str(tmp_path)) for kind in ("whole", "killed")]
 
     def kill() -> None:
-        from trainwright.trainer.observers.recorder import Recorder
+        from trainwright.trainer.engine.observers.recorder import Recorder
 
         real = Recorder.step
 

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.optimization.freezing import Freezing
 from trainwright.trainer.optimization.optimizers import build_optimizers
+from trainwright.trainer.optimization.parameters import Freezing
 
 WORK: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
 

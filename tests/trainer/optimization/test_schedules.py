@@ -11,8 +11,7 @@ import torch
 from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, OneCycleLR, ReduceLROnPlateau
 
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.optimization.plan import planned_schedule, plot_schedule
-from trainwright.trainer.optimization.schedules import Schedule, build_schedule
+from trainwright.trainer.optimization.schedules import Schedule, build_schedule, planned_schedule, plot_schedule
 
 pytestmark = pytest.mark.requirement("TRAIN-4")
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.stepping import take_step
+from trainwright.trainer.engine.step import take_step
 
 
 def one_step(session: Any) -> tuple[Any, torch.Tensor]:

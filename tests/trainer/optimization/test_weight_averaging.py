@@ -11,18 +11,16 @@ import pytest
 import torch
 from torch.optim.swa_utils import AveragedModel, get_swa_multi_avg_fn, update_bn
 
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.checkpoints.packing import pack
-from trainwright.trainer.checkpoints.read import load_checkpoint
-from trainwright.trainer.checkpoints.write import write_checkpoint
+from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.averaging import EmaSection
-from trainwright.trainer.epoch_average import average_epoch
-from trainwright.trainer.errors import ConfigurationError
-from trainwright.trainer.evaluation import evaluate_split
-from trainwright.trainer.observers.checkpointing import require_finite
+from trainwright.trainer.config.techniques import EmaSection
+from trainwright.trainer.engine.evaluation import average_epoch, evaluate_split
+from trainwright.trainer.engine.observers.checkpointing import require_finite
+from trainwright.trainer.engine.step import take_step
 from trainwright.trainer.optimization.weight_averaging import Ema
-from trainwright.trainer.reproducibility import seeding
-from trainwright.trainer.stepping import take_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 
@@ -184,7 +182,7 @@ def test_saved_in_mid_epoch_and_continued_is_never_interrupted(
 def kill_in_the_fourth_epoch() -> None:
     import os
 
-    from trainwright.trainer.observers.recorder import Recorder
+    from trainwright.trainer.engine.observers.recorder import Recorder
 
     real = Recorder.step
 

@@ -11,9 +11,9 @@ import torch
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
 from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.probing import rates, sizes
-from trainwright.trainer.probing.profile import bottleneck
-from trainwright.trainer.probing.run import put_back
+from trainwright.trainer.jobs.probe import rates, sizes
+from trainwright.trainer.jobs.probe.rates import bottleneck
+from trainwright.trainer.jobs.probe.run import put_back
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.supervision.stop import StopRequest
 
@@ -79,9 +79,9 @@ def test_the_suggested_rate_trains_better_than_one_far_below_and_far_above(open_
 
 @pytest.fixture
 def take() -> Any:
-    from trainwright.trainer.evaluation import evaluate_split
-    from trainwright.trainer.probing.profile import endless
-    from trainwright.trainer.stepping import take_step
+    from trainwright.trainer.engine.evaluation import evaluate_split
+    from trainwright.trainer.engine.step import take_step
+    from trainwright.trainer.jobs.probe.rates import endless
 
     def one_epoch(session: Any) -> float:
         session.model.train()

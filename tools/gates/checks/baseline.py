@@ -167,5 +167,5 @@ def _shorter(evidence: Evidence, run: RunEvidence, allowed: float, minutes: floa
     changes = {"training.epochs": epochs} if epochs else {"training.max_steps": max(1, steps)}
     wish = {"limits": {"baseline_minutes": math.ceil(minutes)}}
     owner = f"the owner may allow more: configure(project={evidence.name!r}, ask_owner={wish})"
-    why = f"a shorter baseline; the final run may train longer (phases/finalization/workflow.md). Or {owner}"
+    why = f"a shorter baseline; the final run may train longer (phases/05_finalization/workflow.md). Or {owner}"
     return evidence.call("configure", why, changes=changes)

@@ -193,7 +193,7 @@ def _export_missing(evidence: Evidence, required: str) -> Outcome | None:
 def _without_onnx(evidence: Evidence) -> NextCall:
     """The same export would differ alike, and be another look at the test split."""
     assert evidence.export is not None, "what differs was exported"  # noqa: S101
-    why = "checkpointing/export.md: or mend what ONNX computes otherwise, which is every gate anew"
+    why = "checkpointing/deployment_export.md: or mend what ONNX computes otherwise, which is every gate anew"
     return without_gates_anew(evidence.export, {"deployment.formats": ["safetensors"]}, why)
 
 

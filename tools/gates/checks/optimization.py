@@ -8,7 +8,6 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.attempts import told as told_attempts
 from trainwright.tools.gates.exits import exit_of, grounds
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
-from trainwright.tools.gates.searched import study_differences
 from trainwright.tools.gates.searches import (
     conclude,
     first_search,
@@ -18,6 +17,7 @@ from trainwright.tools.gates.searches import (
     studies_of,
     studies_under_way,
 )
+from trainwright.tools.gates.study_check import study_differences
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from trainwright.tools.gates.outcomes import (
     passed_with_exemption,
 )
 from trainwright.tools.limits import limits_under
+from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.tools.owner.grants import operations
-from trainwright.tools.owner.wishes import ALIKE_SAMPLES, MISSING_GIT
-from trainwright.trainer.errors import ConfigurationError
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Holding the arguments of a built-in part against its section, as if they were keys of the schema."""
+"""Check of a built-in part's arguments against its section, as if they were keys of the schema."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainwright.trainer.data.sources.loaded import Loaded
-from trainwright.trainer.data.sources.tables import unreadable
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.sources.table_readers import unreadable
+from trainwright.trainer.data.splits import Loaded
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.errors import DataError
 
 READ_BYTES = 1 << 20
 MOST_CLASSES = 100_000

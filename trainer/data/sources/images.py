@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from trainwright.trainer.data.sources.loaded import Loaded
+from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.base.paths import confine_folder, files_among
+from trainwright.trainer.data.splits import Loaded
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.errors import ConfigurationError, DataError
-from trainwright.trainer.system_files import files_among
-from trainwright.trainer.user_code.paths import confine_folder
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 MODES = {1: "L", 3: "RGB"}

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from trainwright.trainer.data.sources.loaded import Loaded
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.splits import Loaded
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.errors import DataError
 
 NAMES = ("digits", "iris", "wine", "breast_cancer", "diabetes")
 _CELL = ("radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points",

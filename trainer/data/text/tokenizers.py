@@ -1,4 +1,4 @@
-"""From text to token numbers: bytes, characters, or a tokenizer of the Transformers library from a folder."""
+"""Tokenizers: bytes, characters, or one of the Transformers library from a folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from trainwright.trainer.errors import DataError
+from trainwright.trainer.base.errors import DataError
 
 Tokens = np.ndarray[Any, np.dtype[np.int32]]
 BOUNDARY = 256

@@ -10,16 +10,12 @@ from collections.abc import Callable
 
 from torch.optim import Optimizer
 
-from trainwright.trainer.optimization.builders.adadelta import build_adadelta
-from trainwright.trainer.optimization.builders.adafactor import build_adafactor
-from trainwright.trainer.optimization.builders.adagrad import build_adagrad
-from trainwright.trainer.optimization.builders.adam import build_adam, build_adamw
-from trainwright.trainer.optimization.builders.adam8bit import build_adam8bit
+from trainwright.trainer.optimization.builders.adam import build_adafactor, build_adam, build_adam8bit, build_adamw
+from trainwright.trainer.optimization.builders.adaptive import build_adadelta, build_adagrad, build_rmsprop
 from trainwright.trainer.optimization.builders.layerwise import build_lamb, build_lars
 from trainwright.trainer.optimization.builders.lbfgs import build_lbfgs
 from trainwright.trainer.optimization.builders.lion import build_lion
 from trainwright.trainer.optimization.builders.muon import build_muon
-from trainwright.trainer.optimization.builders.rmsprop import build_rmsprop
 from trainwright.trainer.optimization.builders.schedule_free import build_schedule_free_adamw, build_schedule_free_sgd
 from trainwright.trainer.optimization.builders.sgd import build_sgd
 

@@ -10,8 +10,8 @@ from typing import Any
 from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config.optimizers import MuonSection
-from trainwright.trainer.errors import ConfigurationError
 from trainwright.trainer.optimization.parameters import Setting, matching, to_groups
 
 

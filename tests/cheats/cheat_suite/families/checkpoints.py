@@ -12,7 +12,7 @@ from tests.worlds.flowers import NAME
 
 from cheat_suite.case import cheat
 from cheat_suite.scene import Scene, edit_json, flip_byte
-from trainwright.trainer.canonical import digest_file
+from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.checkpoints.index import manifest_digest
 
 forged = partial(cheat, by="files", expected="detected", shows=("GATE-3", "CKPT-2"))

@@ -17,7 +17,7 @@ from cheat_suite.forging import append_entry, rewrite_copy, rewrite_entry
 from cheat_suite.scene import Scene
 from trainwright.tools.owner import Grantor, Request, Wish, decide, requests_of
 from trainwright.tools.projects import configure, create_project
-from trainwright.trainer.errors import ApprovalNeededError
+from trainwright.trainer.base.errors import ApprovalNeededError
 
 SECOND = "second"
 ANSWERS = 4

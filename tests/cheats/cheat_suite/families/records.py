@@ -17,7 +17,7 @@ from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, rewrite_copy
 from cheat_suite.scene import Scene, edit_json, flip_byte
 from trainwright.tools.provenance import attest, attesting
-from trainwright.trainer.errors import TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run.digests import METRICS
 
 forged = partial(cheat, by="files", expected="detected", shows=("GATE-3",))

@@ -10,8 +10,8 @@ from cheat_suite.case import cheat
 from cheat_suite.forging import cut_newest_decision, rewrite_copy, rewrite_intent
 from cheat_suite.scene import Scene
 from trainwright.tools import projects
-from trainwright.tools.ledger.signing import new_key
-from trainwright.trainer.errors import GateRefusedError
+from trainwright.tools.workspace.signing import new_key
+from trainwright.trainer.base.errors import GateRefusedError
 
 edited = partial(cheat, by="files", at="empty", shows=("GATE-3",), slow=True)
 detected = partial(edited, expected="detected")

@@ -13,7 +13,7 @@ from cheat_suite.case import cheat
 from cheat_suite.families.checkpoints import fit_manifest
 from cheat_suite.scene import Scene, edit_json, flip_byte, wait_until
 from trainwright.tools.training_orchestrator import resume_run, start_run
-from trainwright.trainer.errors import IntegrityError
+from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
 
 OUTER = {"distributed": {"launcher": "outer", "processes": 2}}

@@ -147,7 +147,7 @@ in_forward(
 
 
 def better_evaluation() -> None:
-    from trainwright.trainer import loop
+    from trainwright.trainer.engine import loop
 
     honest = loop.evaluate_split
 
@@ -158,7 +158,7 @@ def better_evaluation() -> None:
 
 
 def better_evaluation_by_text() -> None:
-    from trainwright.trainer import loop
+    from trainwright.trainer.engine import loop
 
     names = {"honest": loop.evaluate_split}
     exec("def evaluate_split(s, l): return honest(s, l) | {'accuracy': 1.0}", names)  # noqa: S102 - that is the cheat
@@ -180,10 +180,10 @@ def better_table() -> None:
 
 
 def other_digests() -> None:
-    from trainwright.trainer import training
+    from trainwright.trainer.jobs import train
 
     digests = dict.fromkeys(("digest", "meaning", "engine_digest"), "blake3:0")
-    training.code_evidence = lambda root: {"files": {}, **digests}
+    train.code_evidence = lambda root: {"files": {}, **digests}
 
 
 at_import(

@@ -1,0 +1,193 @@
+"""Tools with strict arguments, short schemas, and answers that are sent once.
+
+The SDK drops unknown arguments silently, names every field twice in its schemas, and repeats a structured
+result as indented text. An agent pays for all three, so the tools here are a subclass that does none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.resolve import resolve_arguments
+from mcp.server.mcpserver.tools import Tool
+from mcp.shared.exceptions import MCPError
+from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextContent, ToolAnnotations
+from pydantic import ValidationError
+
+from trainwright.server.context import Desk
+from trainwright.server.errors import argument_error, refusal, with_call
+from trainwright.server.facts import facts_of
+from trainwright.server.markdown import markdown
+from trainwright.server.meant import arguments_as_meant, mended_arguments
+
+if TYPE_CHECKING:
+    from trainwright.tools.answers import Answer
+
+OUTPUT_SCHEMA: dict[str, Any] = {"type": "object"}
+"""That an answer is structured. The whole schemas would cost each client several thousand tokens: answers are
+checked against their models where they are made, and `tools/INDEX.md` names all their fields."""
+
+
+class StrictTool(Tool):
+    """A tool that refuses arguments it does not know and turns every failure into a message with a remedy."""
+
+    answers: tuple[str, ...] = ()
+    """`module:Model` of what it answers, resolved only when `tools/INDEX.md` is written."""
+
+    async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: ARG002
+        """Check the arguments, run the function, and hand its CallToolResult on as it is.
+
+        What went wrong is a result too: worded for the agent, with the call that mends it.
+
+        Raises:
+            MCPError: protocol errors pass through unchanged.
+        """
+        try:
+            meant, notes = arguments_as_meant(self.fn_metadata.arg_model, arguments)
+            values = self._checked(meant)
+        except Exception as error:  # noqa: BLE001 - a value that the check itself stumbles over
+            return refusal(error)
+        direct = {self.context_kwarg: context} if self.context_kwarg else {}
+        try:
+            answers = await resolve_arguments(self.resolved_params, self.resolver_plans, values, context)
+            if isinstance(answers, InputRequiredResult):  # the client shows the question to a person and calls again
+                return answers
+            result = await self.fn_metadata.call_fn(self.fn, self.is_async, values, direct | answers)
+        except MCPError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the one place where failures are worded for the agent
+            result = refusal(with_call(error, self.name, meant))
+        return await _named(context, noted(result, notes))
+
+    def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the function takes them. Raises ConfigurationError."""
+        try:
+            return self.fn_metadata.validate_arguments(arguments)
+        except ValidationError as error:
+            mended = mended_arguments(self.fn_metadata.arg_model, arguments, error)
+            raise argument_error(self.name, error, self.parameters, mended) from error
+
+
+def noted(result: CallToolResult, notes: list[str]) -> CallToolResult:
+    """Return the result with what was taken in another form than it was written in, in both of its forms."""
+    if not notes or result.is_error:
+        return result
+    facts = result.structured_content
+    if facts is not None:
+        facts = {**facts, "taken_as": [*notes, *facts.get("taken_as", [])]}
+    said = TextContent(type="text", text="\n".join(f"taken_as: {note}" for note in notes))
+    return result.model_copy(update={"content": [said, *result.content], "structured_content": facts})
+
+
+async def _named(context: Context[Any, Any], result: CallToolResult) -> CallToolResult:
+    """Return the result with handles in place of the long ids of runs and studies, in both of its forms."""
+    texts = [block.text if isinstance(block, TextContent) else "" for block in result.content]
+    texts, facts = await _with_handles(context, [texts, result.structured_content])
+    content = [
+        block.model_copy(update={"text": text}) if isinstance(block, TextContent) else block
+        for block, text in zip(result.content, texts, strict=True)
+    ]
+    return result.model_copy(update={"content": content, "structured_content": facts})
+
+
+async def _with_handles(context: Context[Any, Any], value: Any) -> Any:
+    desk = context.request_context.lifespan_context
+    if not isinstance(desk, Desk):
+        return value
+    with suppress(
+        Exception
+    ):  # the answer stands; short names are a convenience, and what keeps them away is told by it
+        return await anyio.to_thread.run_sync(desk.with_handles, value)
+    return value
+
+
+def agent_tool(
+    *answers: str,
+    title: str,
+    read_only: bool = False,
+    destructive: bool = False,
+    idempotent: bool = False,
+    structured: bool = True,
+) -> Callable[[Callable[..., Any]], StrictTool]:
+    """Make a tool of a function: its docstring is the description, its signature the strict schema.
+
+    Args:
+        answers: `module:Model` of the answers it may give, below `trainwright`.
+        structured: whether it answers with structured content; no where the content is the matter (see content_only).
+    """
+
+    def make(function: Callable[..., Any]) -> StrictTool:
+        annotations = ToolAnnotations(
+            read_only_hint=read_only,
+            destructive_hint=None if read_only else destructive,  # has no meaning for what reads only
+            idempotent_hint=(idempotent and not read_only) or None,  # and false is what is assumed
+            open_world_hint=False,
+        )
+        description = " ".join((function.__doc__ or "").split())
+        tool = StrictTool.from_function(
+            function, title=title, description=description, annotations=annotations, structured_output=False
+        )
+        assert isinstance(tool, StrictTool)  # noqa: S101 - tells the type checker what from_function makes here
+        arguments = tool.fn_metadata.arg_model
+        arguments.model_config = {**arguments.model_config, "extra": "forbid", "strict": True}
+        arguments.model_rebuild(force=True)
+        tool.parameters = shortened(arguments.model_json_schema(by_alias=True))
+        tool.answers = answers
+        tool.fn_metadata.output_schema = OUTPUT_SCHEMA if structured else None
+        return tool
+
+    return make
+
+
+def reply(
+    answer: Answer, headline: str = "", *content: ContentBlock, said: Collection[str] = (), full: bool = False
+) -> CallToolResult:
+    """Return the answer twice: as structured content, and as Markdown with the same facts.
+
+    Args:
+        said: fields that the headline tells already.
+        full: everything, and not only what matters now.
+    """
+    facts = facts_of(answer, full=full)
+    text = TextContent(type="text", text=markdown(facts, headline, frozenset(said)))
+    return CallToolResult(content=[text, *content], structured_content=facts)
+
+
+def content_only(answer: Answer, headline: str, *content: ContentBlock, said: Collection[str] = ()) -> CallToolResult:
+    """Return an answer whose content is the matter: a document, a picture.
+
+    A client that reads structured content alone drops the content where there is any, so here there is none.
+    """
+    return reply(answer, headline, *content, said=said).model_copy(update={"structured_content": None})
+
+
+def shortened(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a JSON schema without titles and references, where optional values show only their type."""
+    definitions = schema.get("$defs", {})
+    return {key: _short(value, definitions, key) for key, value in schema.items() if key not in {"$defs", "title"}}
+
+
+def _short(node: Any, definitions: dict[str, Any], parent: str = "") -> Any:
+    if isinstance(node, list):
+        return [_short(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if parent in {"properties", "patternProperties"}:  # names of the user's fields, a `title` among them
+        return {name: _short(value, definitions) for name, value in node.items()}
+    if "$ref" in node:
+        node = {**definitions[node["$ref"].rsplit("/", 1)[-1]], **{k: v for k, v in node.items() if k != "$ref"}}
+    options = [option for option in node.get("anyOf", []) if option != {"type": "null"}]
+    if len(options) == 1 and len(node["anyOf"]) == 2:
+        return _short({**options[0], **{k: v for k, v in node.items() if k != "anyOf"}}, definitions)
+    return {key: _short(value, definitions, key) for key, value in node.items() if not _is_noise(key, value)}
+
+
+def _is_noise(key: str, value: Any) -> bool:
+    """Whether the keyword says nothing that a reader does not assume anyway."""
+    if key == "default":
+        return not value  # null, false, 0 and an empty text are what an optional argument is without a value
+    return key == "title" or (key == "additionalProperties" and value is True)

@@ -1,0 +1,113 @@
+"""Artifacts stand in their places with their decision or not at all, wherever a server is killed.
+
+They are drafted in a folder of their own before the decision is recorded, and moved into place after the record is
+committed: by the server that decided, or by whichever looks next. Drafts that no record names are thrown away.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from typing import TYPE_CHECKING
+
+from trainwright.tools.gates.releases import BEGUN, folder_of
+from trainwright.tools.ledger import entries
+from trainwright.tools.workspace.kept import OPENED_BY
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import StorageError
+from trainwright.trainer.base.paths import files_among
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+DRAFTS = ".drafts"
+REPLACED = "replaced"
+WHOLE = ("final_model",)
+"""Folders that hold nothing but what one decision names: they are replaced, not added to."""
+OF_A_RELEASE = ("final_model.intoto.json", "ro-crate-metadata.json")
+"""What speaks of the files in WHOLE, and moves with them when the next release takes their place."""
+NAMING = ("gate", "diagnosis", "attestation")
+"""Kinds of ledger entries that name artifacts."""
+
+
+def new_drafts(folder: Path) -> Path:
+    """Make a folder for the drafts of one decision on the project; they carry their names in the project folder.
+
+    Only within a session: whoever else holds the workspace's lock takes drafts without a record for abandoned ones.
+    Raises StorageError.
+    """
+    path = folder / DRAFTS / secrets.token_hex(4)
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise StorageError(
+            f"The artifacts could not be drafted: {error.strerror}.",
+            remedy="Free disk space or make the workspace writable; `trainwright doctor` checks both.",
+        ) from error
+    return path
+
+
+def digests_of(drafts: Path) -> dict[str, str]:
+    """Return the digest of every file below the folder, by its relative name."""
+    files = sorted(files_among(drafts.rglob("*")))
+    return {str(path.relative_to(drafts)): digest_file(path) for path in files}
+
+
+def publish(session: Session, project: str, folder: Path) -> None:
+    """Move the drafts that the newest committed record of their names gives into their places, and remove all others.
+
+    Within a session that has recorded no decision itself: its own record could still be rolled back.
+    Raises StorageError.
+    """
+    workspace = session.info.get(OPENED_BY)
+    if not (folder / DRAFTS).is_dir() or (workspace is not None and workspace.is_archived):
+        return
+    bodies = sorted((entry for kind in NAMING for entry in entries(session, project, kind)), key=lambda entry: entry[0])
+    recorded = {name: digest for _, body in bodies for name, digest in body["artifacts"].items()}
+    earlier = len(entries(session, project, BEGUN))
+    try:
+        _settle(folder, recorded, folder_of(folder, earlier) if earlier else None)
+    except OSError as error:
+        raise StorageError(
+            f"Recorded artifacts of {project} could not be moved into place: {error.strerror}.",
+            remedy="Make the project's folder writable; any call on the project then finishes it.",
+        ) from error
+
+
+def _settle(folder: Path, recorded: Mapping[str, str], kept: Path | None) -> None:
+    drafted = folder / DRAFTS
+    shutil.rmtree(drafted / REPLACED, ignore_errors=True)
+    for drafts in sorted(drafted.iterdir()):
+        found = digests_of(drafts)
+        if found and found.items() <= recorded.items():
+            if kept is not None and any((drafts / name).is_dir() for name in WHOLE):
+                _keep(folder, kept)
+            _move(drafts, folder, drafted / REPLACED)
+        shutil.rmtree(drafts)
+    shutil.rmtree(drafted)
+
+
+def _keep(folder: Path, kept: Path) -> None:
+    """Move the release before to the place where it stays, its final model last: by that a crash is found again."""
+    if not (folder / WHOLE[0]).is_dir() or (kept / WHOLE[0]).exists():
+        return
+    kept.mkdir(parents=True, exist_ok=True)
+    for name in (*OF_A_RELEASE, *WHOLE):
+        if (folder / name).exists():
+            (folder / name).rename(kept / name)
+
+
+def _move(drafts: Path, folder: Path, replaced: Path) -> None:
+    """Move every draft to its place; a crash in between leaves the others where they are found again."""
+    for name in WHOLE:
+        if (drafts / name).is_dir():
+            if (folder / name).exists():
+                (folder / name).rename(replaced)
+            (drafts / name).rename(folder / name)
+            shutil.rmtree(replaced, ignore_errors=True)
+    for name in digests_of(drafts):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (drafts / name).replace(folder / name)

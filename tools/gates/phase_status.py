@@ -1,0 +1,158 @@
+"""Phase of a project, derived from the ledger's decisions every time and stored nowhere (PHASE-1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.tools.gates.artifacts import publish
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.plan import witnesses
+from trainwright.tools.gates.releases import CARRIED, Release
+from trainwright.tools.gates.staleness import changes_since, changes_without_effect
+from trainwright.trainer.base.errors import TrainwrightError
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+
+GateStatus = Literal["passed", "skipped", "accepted", "concluded", "stale", "open", "closed"]
+
+
+class GateStanding(BaseModel):
+    """One gate: passed, skipped, accepted or concluded (and fresh); stale; open (the present one) or closed (later)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    phase: Phase
+    status: GateStatus
+    reasons: list[str] = []
+    """What made it stale."""
+    ledger_sequence: int | None = None
+
+
+class Standing(BaseModel):
+    """The project's phase and all its gates."""
+
+    model_config = ConfigDict(frozen=True)
+
+    phase: Phase
+    is_finished: bool
+    gates: list[GateStanding]
+    release: Release | None = None
+    """Of a finished project: what its last gate sealed. Finished it stays, whatever changes."""
+    remarks: list[str] = []
+    """What has changed and makes nothing stale: of a finished project anything, of another one how code is written,
+    and packages that no run imported."""
+
+    def gate(self, phase: Phase) -> GateStanding:
+        """Return one gate's standing."""
+        return next(gate for gate in self.gates if gate.phase is phase)
+
+    @property
+    def stale_text(self) -> str:
+        """What made the present phase's gate stale, as sentences with a space before; empty where nothing did."""
+        reasons = self.gate(self.phase).reasons
+        if not reasons:
+            return ""
+        return f" The {self.phase.value} gate is stale: {'; '.join(reasons[:3])}. With that put back it stands again."
+
+    @property
+    def finished_text(self) -> str:
+        """Since when it is finished and what has changed since: `finished on 2026-11-22 (release 1)`."""
+        if self.release is None:
+            return ""
+        on = f" on {self.release.date}" if self.release.date else ""
+        since = f"; since then: {'; '.join(self.remarks[:3])}" if self.remarks else ""
+        return f"finished{on} (release {self.release.number}){since}"
+
+
+def accepted_decisions(evidence: Evidence) -> dict[Phase, tuple[int, dict[str, Any]]]:
+    """Return the present release's latest accepted decision of each phase as (ledger sequence, body)."""
+    found: dict[Phase, tuple[int, dict[str, Any]]] = {}
+    for sequence, body in evidence.decisions:
+        if body["outcome"] != "refused":
+            found[Phase(body["phase"])] = (sequence, body)
+    return found
+
+
+def standing(evidence: Evidence) -> Standing:
+    """Derive where the project stands: finished once its last gate has passed, until the next release is begun.
+
+    Before, the phase is the first whose gate is not passed and fresh. First it publishes what a decision has left as
+    drafts, so within a session that has recorded no decision itself. From one evidence it is derived once.
+    """
+    if evidence.standing is None:
+        evidence.standing = _derived(evidence)
+    return evidence.standing
+
+
+def _derived(evidence: Evidence) -> Standing:
+    publish(evidence.session, evidence.name, evidence.folder)
+    decisions = accepted_decisions(evidence)
+    last = decisions.get(Phase.FINALIZATION)
+    # Only early versions passed an earlier gate again after the last one: then its freshness decides, as it did.
+    if last is not None and last[0] == max(sequence for sequence, _ in decisions.values()):
+        return _sealed(evidence, decisions)
+    return _by_freshness(evidence, decisions)
+
+
+def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> Standing:
+    """Return the standing of a release: nothing re-opens it, and what differs by now are remarks."""
+    gates = [
+        GateStanding(phase=phase, status=body["outcome"], ledger_sequence=sequence)
+        for phase, (sequence, body) in sorted(decisions.items(), key=lambda decided: decided[0].number)
+    ]
+    remarks: list[str] = []
+    try:
+        for _, body in decisions.values():
+            remarks += changes_since(evidence, body["rested_on"], body["artifacts"])
+        remarks += _without_effect(evidence, decisions)
+    except TrainwrightError as error:  # a record that cannot be read any more: `verify` names it too
+        remarks.append(error.message)
+    return Standing(
+        phase=Phase.FINALIZATION,
+        is_finished=True,
+        gates=gates,
+        release=evidence.releases[-1],
+        remarks=list(dict.fromkeys(remarks)),
+    )
+
+
+def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> Standing:
+    gates: list[GateStanding] = []
+    present: Phase | None = None
+    for phase in Phase:
+        sequence, body = decisions.get(phase, (None, None))
+        status: GateStatus = "closed"
+        reasons: list[str] = []
+        if present is None and body is not None:
+            reasons = changes_since(evidence, body["rested_on"], body["artifacts"])
+            status = "stale" if reasons else body["outcome"]
+        elif present is None:
+            status = "open"
+        if present is None and status in {"open", "stale"}:
+            present = phase
+        gates.append(GateStanding(phase=phase, status=status, reasons=reasons, ledger_sequence=sequence))
+    finished = present is None
+    return Standing(
+        phase=present or Phase.FINALIZATION,
+        is_finished=finished,
+        gates=gates,
+        release=evidence.releases[-1] if finished else None,
+        remarks=_without_effect(evidence, decisions),
+    )
+
+
+def _without_effect(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> list[str]:
+    planned = decisions.get(Phase.PLANNING)
+    smoke = evidence.run(planned[1]["rested_on"].get("smoke_run", "")) if planned else None
+    if smoke is None:
+        return []
+    carried = [body for _, body in evidence.entries(CARRIED) if body["smoke_run"] == smoke.id]
+    told = [
+        f"carried over by {body['replay']}, {body['steps']} steps alike: {'; '.join(body['changes'])}"
+        for body in carried
+    ]
+    seen = witnesses(evidence, smoke)[-1]
+    return told + changes_without_effect(evidence.project.code_root, seen, evidence.inspection)

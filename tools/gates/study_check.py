@@ -1,0 +1,131 @@
+"""Check of a completed study: its rows and its ledger entry against the sealed runs of its trials (PHASE-5).
+
+`tuning_results.md` prints the rows. They are compared here under the lock under which it is written, so that rows
+edited for the moment of the gate stand in no report.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from trainwright.tools.gates.improvement import measure_improvement
+from trainwright.tools.gates.plan import other_than_planned
+from trainwright.tools.ledger import seal_differences
+from trainwright.tools.workspace.tables import Study, Trial
+from trainwright.trainer.config import apply_changes, config_digest, parse_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.trainer.run import RunDirectory
+
+COLUMNS = ("search", "objective", "base_config_digest", "state", "confirmation")
+COMPLETED, PRUNED = "completed", "pruned"
+
+
+def epoch_values(directory: RunDirectory, metric: str) -> dict[int, float]:
+    """Return the run's validation metric by epoch. An epoch that a resumed run repeated counts once."""
+    values: dict[int, float] = {}
+    for event in directory.events("epoch"):
+        value = (event.data.get("validation") or {}).get(metric)
+        if isinstance(value, int | float):
+            values[int(event.data["epoch"])] = float(value)
+    return dict(sorted(values.items()))
+
+
+def best_value(values: Mapping[int, float], direction: str) -> float | None:
+    """Return the best of the epochs' finite values, or None when there is none."""
+    best = max if direction == "maximize" else min
+    return best((value for value in values.values() if math.isfinite(value)), default=None)
+
+
+def study_differences(evidence: Evidence) -> list[str]:
+    """Return one sentence for all that the rows of the completed study, or its entry, tell otherwise than its runs.
+
+    A study that has not completed claims nothing yet. Raises ConfigurationError for a row that is no configuration.
+    """
+    study = evidence.study
+    bodies = [body for _, body in evidence.entries("study") if study is not None and body["study_id"] == study.id]
+    if study is None or not bodies or bodies[-1]["state"] != COMPLETED:
+        return []
+    told = {name: body[name] for body in bodies for name in COLUMNS if name in body}
+    changed = _changed_rows(evidence, study.id, told, bodies[-1]["trials"])
+    found = changed or _against_runs(evidence, told, bodies[-1]["trials"])
+    return [f"study {study.id}: {what}" for what in found]
+
+
+def _changed_rows(evidence: Evidence, study_id: str, told: dict[str, Any], trials: list[dict[str, Any]]) -> list[str]:
+    row = evidence.session.get(Study, study_id)
+    if row is None:
+        return ["it was removed from the database"]
+    changed = [name for name in told if getattr(row, name) != told[name]]
+    if config_digest(parse_config(row.base_values)) != told["base_config_digest"]:
+        changed.append("base_values")
+    rows = list(evidence.session.scalars(select(Trial).where(Trial.study == study_id).order_by(Trial.number)))
+    if len(rows) != len(trials):
+        changed.append(f"the number of its trials ({len(trials)} -> {len(rows)})")
+    pairs = zip(rows, trials, strict=False)
+    changed += [f"trial {line['number']}" for row, line in pairs if any(getattr(row, key) != line[key] for key in line)]
+    return [f"{what} was changed in the database" for what in changed]
+
+
+def _against_runs(evidence: Evidence, told: dict[str, Any], trials: list[dict[str, Any]]) -> list[str]:
+    """Derive every trial's values, the best of them and the confirmation's figures from the runs."""
+    objective, confirmation = told["objective"], told["confirmation"]
+    found = [f"trial {line['number']}: {what}" for line in trials if (what := _against_run(evidence, line, objective))]
+    sign = -1.0 if objective["direction"] == "maximize" else 1.0
+    competing = [line for line in trials if line["state"] == COMPLETED and line["value"] is not None]
+    best = min(competing, key=lambda line: (sign * line["value"], line["number"]), default=None)
+    chosen = {"number": "best_trial", "parameters": "best_parameters", "value": "best_value"}
+    if best is None or any(best[key] != confirmation[name] for key, name in chosen.items()):
+        found.append(f"trial {confirmation['best_trial']} was confirmed, and is not the best one")
+    measured, _ = measure_improvement(evidence)  # what keeps it from being measured is told by its own check
+    return found + [
+        f"its confirmation tells {name} otherwise than its runs"
+        for name in measured
+        if not _same(measured[name], confirmation.get(name))
+    ]
+
+
+def _against_run(evidence: Evidence, line: dict[str, Any], objective: dict[str, str]) -> str:
+    """Return what a trial's run tells otherwise; empty if nothing. A failed trial claims nothing."""
+    if line["state"] not in {COMPLETED, PRUNED}:
+        return ""
+    run = evidence.run(line["run"] or "")
+    if run is None:
+        return f"there is no run {line['run']}"
+    if differing := _record_problems(evidence, run, line["state"]):
+        return differing[0]
+    specification = run.directory.specification()
+    expected = config_digest(parse_config(apply_changes(evidence.version.values, line["parameters"])))
+    if config_digest(specification.config) != expected or specification.max_steps is not None:
+        return f"run {run.id} did not train its parameters"
+    values = epoch_values(run.directory, objective["metric"])
+    kept = {int(epoch): value for epoch, value in line.get("intermediate", {}).items()}
+    best = best_value(values, objective["direction"]) if line["state"] == COMPLETED else None
+    same = line["value"] == best and all(values.get(epoch) == value for epoch, value in kept.items())
+    return "" if same else f"run {run.id} recorded other values"
+
+
+def _record_problems(evidence: Evidence, run: RunEvidence, state: str) -> list[str]:
+    """Return what stands against a trial's run as evidence. A pruned one may never have ended in order."""
+    seal = evidence.facts.seals.get(run.id)
+    if state == COMPLETED and (seal is None or seal["state"] != COMPLETED):
+        return [f"run {run.id} has not completed"]
+    changed = seal_differences(run.directory, seal["digests"], evidence.inspection) if seal else []
+    seen = not other_than_planned(evidence, run)
+    other = [] if seen else [f"run {run.id} saw other data, code or packages than planning approved"]
+    return evidence.facts.run_differences(run.row) + changed + (other if state == COMPLETED else [])
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two figures agree; what was computed from them may differ in its last digits by the library."""
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
+    return bool(one == other)

@@ -1,0 +1,205 @@
+"""Passing a gate: evaluate, draft the phase's artifacts, record the decision, under one write lock; then publish."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from pydantic import computed_field
+from sqlalchemy import select
+
+from trainwright.tools.answers import Answer
+from trainwright.tools.checkpoint_manager import register_model
+from trainwright.tools.gates.decide import ENDING, GateReport, evaluate, record
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.next_call import next_of, proposal
+from trainwright.tools.gates.phase_status import Standing, standing
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.releases import BEGUN, releases
+from trainwright.tools.ledger import Inspection, entries
+from trainwright.tools.projects.status import CheckLineView, check_lines, decided_before, is_met, met_still
+from trainwright.tools.provenance import attest
+from trainwright.tools.reports import draft_artifacts
+from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.tools.workspace.records import get_project
+from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, GateRefusedError, TrainwrightError
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+
+log = logging.getLogger("trainwright")
+
+
+class GateAnswer(Answer):
+    """A gate that has passed."""
+
+    project: str
+    phase: str
+    """The phase whose gate this is."""
+    outcome: str
+    """passed, skipped, accepted (by the owner) or concluded (below the goal)."""
+    goal: str = ""
+    """After optimization and finalization: how far the project came, `Goal not reached: 0.81 of 0.9 …`."""
+    now_in: str
+    """The phase that the project is in now, or `finished`."""
+    checks: list[CheckLineView]
+    artifacts: list[str]
+    """Files the server wrote in the project folder."""
+    folder: str
+    ledger_sequence: int
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def checks_met(self) -> int:
+        """How many of the checks keep nothing closed."""
+        return sum(is_met(check) for check in self.checks)
+
+    def unsaid(self) -> dict[str, Any]:
+        """The checks that are met still, and where it is written; the last gate's say what has been reached."""
+        checks = {} if self.now_in == "finished" else met_still(self.checks)
+        return {"checks": checks, "ledger_sequence": True, "folder": self.now_in != "finished"}
+
+
+def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, conclude: bool = False) -> GateAnswer:
+    """Ask for the gate that ends a phase; without one, the present phase.
+
+    Args:
+        conclude: end optimization below the goal, where a search has ended in vain or none can help.
+
+    Raises:
+        GateRefusedError: a check failed, or the phase is not the present one. The refusal is recorded too.
+        NotFoundError: no such project.
+        ConfigurationError: no such phase, or another than optimization is to be concluded.
+    """
+    wanted = _phase(phase) if phase is not None else None
+    with workspace.session() as session:
+        get_project(session, project)
+    refresh_project(workspace, project)
+    with workspace.session() as session:
+        inspection = Inspection()  # a decision reads every file; its answer goes by what was read for it
+        evidence = Evidence(session, workspace, project, inspection=inspection, concludes=conclude)
+        decided = _decide(evidence, wanted)
+    if isinstance(decided, GateRefusedError):
+        raise decided
+    with workspace.session() as session:  # the decision is committed: `standing` publishes its artifacts now
+        answer = _answer(Evidence(session, workspace, project, inspection=inspection), *decided)
+    if answer.now_in == "finished":
+        answer.artifacts += _provenance(workspace, project)
+    return answer
+
+
+def _decide(evidence: Evidence, wanted: Phase | None) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
+    """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
+    where, project = standing(evidence), evidence.name
+    wanted = wanted or where.phase
+    if evidence.concludes and wanted is not Phase.OPTIMIZATION:
+        raise ConfigurationError(
+            f"`conclude` ends optimization below the goal; the {wanted.value} gate has no such exit.",
+            remedy=f"pass_gate(project={project!r}, phase={wanted.value!r})",
+            document="phases/WORKFLOW.md",
+        )
+    if where.is_finished or wanted is not where.phase:
+        return _out_of_turn(evidence, where, wanted)
+    report = evaluate(evidence, wanted)
+    if report.outcome == "refused":
+        record(evidence, report, {})
+        return refusal_of(evidence, report)
+    artifacts = draft_artifacts(evidence, report)
+    sequence = record(evidence, report, artifacts)
+    if wanted is Phase.FINALIZATION and evidence.export is not None:
+        register_model(evidence.session, evidence.workspace, evidence.export.id)
+    return report, artifacts, sequence
+
+
+def _provenance(workspace: Workspace, project: str) -> list[str]:
+    """Write the final model's provenance; return its files. The gate has passed whether or not that succeeds."""
+    try:
+        return attest(workspace, project).artifacts
+    except ConflictError as error:  # the next release was begun meanwhile
+        log.info("no provenance of %s: %s", project, error)
+        return []
+    except (TrainwrightError, OSError) as error:
+        log.warning("no provenance of %s: %s; `trainwright attest %s` writes it", project, error, project)
+        return []
+
+
+def finish_provenance(workspace: Workspace) -> list[str]:
+    """Write the provenance that killed servers left unwritten; return the projects. A server does it when it starts."""
+    with workspace.session() as session:
+        names = [name for name in session.scalars(select(Project.name)) if _lacks_provenance(session, name)]
+    return [name for name in names if _provenance(workspace, name)]
+
+
+def _lacks_provenance(session: Session, project: str) -> bool:
+    """Whether the newest release has no provenance."""
+    try:
+        finished = releases(entries(session, project, "gate"), (at for at, _ in entries(session, project, BEGUN)))
+        attested = {body["finalization"] for _, body in entries(session, project, "attestation")}
+    except (ValueError, LookupError, TypeError):
+        return False  # an entry was damaged: `verify` names it, and the server goes on
+    return bool(finished) and finished[-1].sequence not in attested
+
+
+def refusal_of(evidence: Evidence, report: GateReport) -> GateRefusedError:
+    """Turn a refused report into the error that an agent reads: each failed check with measured beside required."""
+    lines = [f"{r.id}: measured {r.measured}; required {r.required}" for r in report.blocking]
+    call = proposal(evidence, report.phase, report.blocking)
+    return GateRefusedError(
+        f"The {report.phase.value} gate of {evidence.name} stays closed. " + " | ".join(lines[:6]),
+        remedy=str(call),
+        document=report.phase.document,
+        details={
+            "phase": report.phase.value,
+            "checks": [
+                r.model_dump(mode="json", include={"id", "measured", "required", "next"}) for r in report.blocking
+            ],
+            "next": call.model_dump(mode="json"),
+        },
+    )
+
+
+def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], sequence: int) -> GateAnswer:
+    where = standing(evidence)
+    return GateAnswer(
+        project=evidence.name,
+        phase=report.phase.value,
+        outcome=report.outcome,
+        goal=verdict(evidence, report.phase) if report.phase in ENDING else "",
+        now_in="finished" if where.is_finished else where.phase.value,
+        checks=check_lines(map(dict, report.checks), decided_before(evidence, report.phase, sequence)),
+        artifacts=sorted(artifacts),
+        folder=str(evidence.folder),
+        ledger_sequence=sequence,
+        next=next_of(evidence),
+    )
+
+
+def _out_of_turn(evidence: Evidence, where: Standing, wanted: Phase) -> GateRefusedError:
+    call = next_of(evidence)
+    status = where.gate(wanted).status
+    if where.is_finished:
+        message = f"The project {evidence.name} is {where.finished_text}: every gate has passed."
+    elif status not in {"stale", "open", "closed"}:
+        said = "has passed" if status == "passed" else f"is {status}"
+        message = f"The {wanted.value} gate {said} already; nothing it rested on has changed."
+    else:
+        message = f"The {wanted.value} gate is closed: the project is in {where.phase.value}."
+    return GateRefusedError(
+        message + where.stale_text,
+        remedy=str(call) if call else f"project_status(project={evidence.name!r}): all gates have passed.",
+        document="phases/WORKFLOW.md",
+        details={"phase": where.phase.value, "next": call.model_dump(mode="json") if call else None},
+    )
+
+
+def _phase(name: str) -> Phase:
+    try:
+        return Phase(name)
+    except ValueError:
+        raise ConfigurationError(
+            f"There is no phase {name[:40]!r}.", remedy=f"Use one of {', '.join(Phase)}.", document="phases/WORKFLOW.md"
+        ) from None

@@ -1,0 +1,202 @@
+"""Plan of a run: its configuration by kind, and the run it repeats or exports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.gates import permits
+from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
+from trainwright.tools.gates.phases import LOOKING
+from trainwright.tools.workspace.records import get_run, latest_config, runs_of
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError
+from trainwright.trainer.checkpoints.index import has_weights, list_checkpoints
+from trainwright.trainer.config import (
+    TrainingConfig,
+    apply_changes,
+    config_digest,
+    parse_config,
+    settle,
+)
+from trainwright.trainer.run import RunKind, RunState
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Project, Run
+
+SMOKE_STEPS = 10
+"""Optimizer steps of a smoke run: enough to see a real batch, a loss and an update."""
+REPEATING = frozenset({RunKind.REPLAY, RunKind.EXPORT})
+
+
+@dataclass(frozen=True)
+class Order:
+    """A configuration, the project's version it derives from, the source run, and the bound on steps."""
+
+    config: TrainingConfig
+    base_config_digest: str
+    source: Run | None
+    max_steps: int | None
+    overlay: dict[str, Any] = field(default_factory=dict)
+    """What a final run lays over the accepted configuration."""
+    notes: tuple[str, ...] = ()
+    """What of the changes was taken in another form than it was written in."""
+
+
+def order(
+    evidence: Evidence,
+    kind: RunKind,
+    *,
+    base: dict[str, Any] | None,
+    changes: dict[str, Any],
+    seed: int | None,
+    source_run: str | None,
+    max_steps: int | None,
+    template: str | None = None,
+) -> Order:
+    """Settle what a run trains with.
+
+    A replay or export takes its source's configuration as it was; a final run the one that the optimization gate
+    chose, with an overlay of template and changes (`gates.overlay`); every other run `base` (default: the project's
+    newest version). `changes` come on top, and the
+    seed of a study's repetition; `changes` themselves leave the seed alone, for a good seed is no finding. Only a
+    smoke run may be bounded by `max_steps`, and a probe told how many to measure; a replay has its source's bound, or
+    repeats so many of the first steps.
+
+    Raises:
+        ConfigurationError: the changed configuration breaks the schema, they change the seed, a final run beyond its
+            overlay's list, `max_steps` for another kind than smoke, `template` for another than final, or a probe of
+            several processes.
+        ConflictError: a replay or export without a completed source, or with changes.
+    """
+    project = evidence.project
+    _check_bound(project, kind, max_steps)
+    _check_template(project, kind, template, changes)
+    base_digest = config_digest(parse_config(latest_config(evidence.session, project.name).values))
+    if kind not in REPEATING:
+        values = base if base is not None else permits.base_values(evidence, kind)
+        notes: list[str] = []
+        if base is None:
+            settled = settle(changes, values, argument="changes")
+            trained, changes, notes = settled.values, settled.changes, settled.notes
+        else:  # a study's, whose parameters are kept as they are
+            trained = apply_changes(values, changes)
+        _check_seed(project, kind, values, changes)
+        config = parse_config(trained if seed is None else {**trained, "seed": seed})
+        if kind is RunKind.FINAL:  # the ledger keeps an overlay key by key
+            searched = list(evidence.confirmation.get("best_parameters") or {})  # which the template leaves as it is
+            changes = overlay_of(values, project.name, template=template, changes=changes, searched=searched)
+            config = parse_config(apply_changes(values, changes))
+        _check_alone(project, kind, config)
+        bound = SMOKE_STEPS if kind is RunKind.SMOKE and max_steps is None else max_steps
+        overlay = changes if kind is RunKind.FINAL else {}
+        return Order(config, base_digest, None, bound, overlay, tuple(notes))
+    if changes or seed is not None:
+        changed = sorted({*changes, *(() if seed is None else ("seed",))})
+        raise ConflictError(
+            f"A run of kind {kind.value} repeats its source exactly; it got changes to {', '.join(changed)}.",
+            remedy=f"start_training(project='{project.name}', kind='{kind.value}') without changes or seed.",
+        )
+    source = _source(evidence, kind, source_run)
+    specification = evidence.workspace.run_directory(project.name, source.id).specification()
+    bound = specification.max_steps if kind is RunKind.REPLAY else None
+    if max_steps is not None:
+        bound = min(max_steps, bound or max_steps)
+    return Order(specification.config, source.base_config_digest, source, bound)
+
+
+def _check_bound(project: Project, kind: RunKind, max_steps: int | None) -> None:
+    """A bound outside the configuration would be a hyperparameter that no record compares."""
+    if max_steps is not None and kind not in LOOKING | {RunKind.REPLAY}:
+        raise ConfigurationError(
+            f"A run of kind {kind.value} got max_steps={max_steps}; only a smoke run may be cut short (and a probe "
+            "measures so many): every other one trains as long as its configuration says.",
+            remedy="Leave max_steps out; how long to train is "
+            f"configure(project='{project.name}', changes={{'training.epochs': …}}).",
+        )
+
+
+def _check_alone(project: Project, kind: RunKind, config: TrainingConfig) -> None:
+    """A probe times, sweeps and doubles what one process does; of a group it would measure the waiting too."""
+    processes = config.distributed.processes
+    if kind is RunKind.PROBE and processes > 1:
+        raise ConfigurationError(
+            f"A probe measures one process, and `distributed.processes` is {processes}.",
+            remedy=f"start_training(project='{project.name}', kind='probe', changes={{'distributed.processes': 1}}); a "
+            "batch size that it suggests is that of one process.",
+            document="configs/distributed.md",
+        )
+
+
+def _check_seed(project: Project, kind: RunKind, values: dict[str, Any], changes: dict[str, Any]) -> None:
+    if "seed" in changes:
+        own = parse_config(values).seed
+        raise ConfigurationError(
+            f"A run of kind {kind.value} got seed={changes['seed']!r}; every run has its configuration's seed, "
+            f"{own}: the seed with the best result is no improvement.",
+            remedy="Leave seed out: a study repeats its best trial on other seeds by itself. For the whole project: "
+            f"configure(project='{project.name}', changes={{'seed': …}}).",
+            document="reproducibility/seed_control.md",
+        )
+
+
+def _check_template(project: Project, kind: RunKind, template: str | None, changes: dict[str, Any]) -> None:
+    if template is None or (kind is RunKind.FINAL and template == TEMPLATE):
+        return
+    given = f", changes={changes!r}" if changes else ""
+    raise ConfigurationError(
+        f"A run of kind {kind.value} got template={template!r}; only a final run takes one, {TEMPLATE!r}.",
+        remedy=f"start_training(project={project.name!r}, kind={kind.value!r}{given}); a project begins anew from a "
+        f"template by configure(project={project.name!r}, template=…).",
+        document="phases/05_finalization/workflow.md",
+    )
+
+
+def _source(evidence: Evidence, kind: RunKind, run_id: str | None) -> Run:
+    project, workspace = evidence.project, evidence.workspace
+    row = get_run(evidence.session, run_id) if run_id else _default_source(evidence, kind)
+    if row is not None and row.project == project.name and _may_be_source(evidence, kind, row):
+        state = workspace.run_directory(project.name, row.id).status().state
+        if state is RunState.COMPLETED:
+            _require_weights(workspace, row)
+            return row
+        raise ConflictError(
+            f"Run {row.id} is {state.value}; only a completed run can be repeated or exported.",
+            remedy=f"run_status(run_id='{row.id}', wait_seconds=50) follows it to its end.",
+        )
+    what = "final run" if kind is RunKind.EXPORT else "training run"
+    wanted = f"Run {run_id} is no {what} of project {project.name}." if row else "There is no completed run yet."
+    raise ConflictError(
+        f"For {kind.value} a completed {what} is needed. {wanted}",
+        remedy=f"project_status(project='{project.name}') lists the runs; give one as source_run.",
+    )
+
+
+def _may_be_source(evidence: Evidence, kind: RunKind, row: Run) -> bool:
+    """An export is of a final run, or of the baseline that stands as one; any training can be repeated."""
+    if kind is not RunKind.EXPORT:
+        return row.kind not in {RunKind.EXPORT, RunKind.PROBE}
+    final = evidence.final
+    return row.kind == RunKind.FINAL or (final is not None and final.id == row.id)
+
+
+def _require_weights(workspace: Workspace, run: Run) -> None:
+    """Raise ConflictError for a run whose weights were pruned: there is nothing to compare with, or to export."""
+    records = list_checkpoints(workspace.run_directory(run.project, run.id))
+    tagged = [record for record in records if {"best", "last"} & set(record.tags)]
+    if tagged and not all(has_weights(record.path) for record in tagged):
+        raise ConflictError(
+            f"The weights of run {run.id} were pruned; only a run that has them can be repeated or exported.",
+            remedy=f"project_status(project='{run.project}') lists the runs; the newest of each kind keep theirs.",
+            document="checkpointing/strategy.md",
+        )
+
+
+def _default_source(evidence: Evidence, kind: RunKind) -> Run | None:
+    """The final run of the chosen configuration; before there is one, a replay repeats the newest baseline."""
+    if evidence.final is not None:
+        return evidence.final.row
+    kinds = (RunKind.FINAL,) if kind is RunKind.EXPORT else (RunKind.FINAL, RunKind.BASELINE)
+    rows = [row for row in runs_of(evidence.session, evidence.name, *kinds) if row.label is None]
+    return rows[-1] if rows else None

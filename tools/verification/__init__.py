@@ -1,0 +1,162 @@
+"""`trainwright verify`: compare ledger, plain copies, tables, run records and artifacts with each other (GATE-3)."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, computed_field
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+
+from trainwright.tools.gates.artifacts import publish
+from trainwright.tools.ledger.chain import broken_links
+from trainwright.tools.verification.answers import verify_answers
+from trainwright.tools.verification.carried import verify_carried
+from trainwright.tools.verification.copies import verify_copies
+from trainwright.tools.verification.diagnoses import verify_diagnoses
+from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
+from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
+from trainwright.tools.verification.provenance import verify_provenance
+from trainwright.tools.verification.releases import verify_releases, verify_since
+from trainwright.tools.verification.rows import (
+    verify_configurations,
+    verify_decisions,
+    verify_models,
+    verify_projects,
+    verify_studies,
+    verify_triggers,
+)
+from trainwright.tools.verification.signatures import attestation
+from trainwright.tools.verification.verdicts import verify_verdicts
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.presence import require_database
+from trainwright.tools.workspace.signing import PublicKey
+from trainwright.tools.workspace.tables import LedgerEntry, Project
+from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from sqlalchemy.orm import Session
+
+__all__ = ["Finding", "VerificationReport", "verify_workspace"]
+
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, SQLAlchemyError)
+"""What a value raises that no server has written there."""
+PARTS = {
+    "plain_copies": verify_copies,
+    "projects": verify_projects,
+    "configurations": verify_configurations,
+    "decisions": verify_decisions,
+    "releases": verify_releases,
+    "carried_over": verify_carried,
+    "owner_requests": verify_answers,
+    "studies": verify_studies,
+    "sealed_runs": verify_runs,
+    "checkpoints": verify_checkpoints,
+    "artifacts": verify_artifacts,
+    "registered_models": verify_models,
+    "triggers": verify_triggers,
+    "verdicts": verify_verdicts,
+    "diagnoses": verify_diagnoses,
+    "provenance_statements": verify_provenance,
+    "finished_projects": verify_since,
+}
+
+
+class VerificationReport(BaseModel):
+    """What was compared, and every difference found."""
+
+    findings: list[Finding]
+    checked: dict[str, int]
+    """How many ledger entries, decisions, configurations, runs, checkpoints and artifacts were compared."""
+    attested: str
+    """From which entry to which the ledger is signed, or that it is not."""
+    head: str
+    """Digest of the last ledger entry: kept elsewhere, it shows a ledger that was cut or rewritten."""
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def problems(self) -> list[str]:
+        """The differences that nothing explains."""
+        return [finding.what for finding in self.findings if finding.counts]
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def of_other_versions(self) -> int:
+        """How much this version derives differently from the one that recorded it, without anything being loosened."""
+        return sum(finding.where == "version" for finding in self.findings)
+
+
+def verify_workspace(
+    path: Path, public_key: Path | None = None, *, noted_head: str | None = None, tell: Tell | None = None
+) -> VerificationReport:
+    """Compare everything with the ledger. Changes nothing, but finishes what a killed server had recorded.
+
+    Args:
+        public_key: file of the key with which the ledger should be signed.
+        noted_head: digest with which the ledger ended at an earlier time, as an earlier report said.
+        tell: hears what is compared, and how many of how many are.
+
+    Raises:
+        NotFoundError: the folder is not a workspace, or there is no such key.
+        ConfigurationError: the key is none.
+        IntegrityError: the database cannot be read at all.
+    """
+    require_database(path / "workspace.sqlite")
+    if not (path / "workspace.sqlite").is_file():
+        raise NotFoundError(f"{path} is not a workspace.", remedy="Name the folder that holds workspace.sqlite.")
+    public = PublicKey.load(public_key) if public_key else None
+    workspace = Workspace.open(path)
+    try:
+        with workspace.session() as session:
+            for project in session.scalars(select(Project.name)):
+                with suppress(TrainwrightError, *UNREADABLE):  # the comparison below tells what it cannot finish
+                    publish(session, project, workspace.project_folder(project))
+        with workspace.snapshot() as session:  # reading every file may take minutes: nobody waits for it
+            report = _compare(_case(session, workspace, public, tell), noted_head)
+        with workspace.session() as session:
+            last = session.scalar(select(LedgerEntry.digest).order_by(LedgerEntry.sequence.desc()).limit(1))
+            if report.findings and last != report.head:  # a server was at work meanwhile: look again while it waits
+                report = _compare(_case(session, workspace, public, tell), noted_head)
+    finally:
+        workspace.close()
+    return report
+
+
+def _case(session: Session, workspace: Workspace, public: PublicKey | None, tell: Tell | None) -> Case:
+    case = Case(session, workspace, public)
+    case.tell = tell or case.tell
+    return case
+
+
+def _compare(case: Case, noted_head: str | None) -> VerificationReport:
+    findings = found("ledger", broken_links(case.session) + _without(noted_head, case))
+    checked = {"ledger_entries": len(case.entries)}
+    for name, verify in PARTS.items():
+        case.tell(name.replace("_", " "), 0, 1)
+        checked[name], more = _part(verify, name, case)
+        findings += more
+    attested, more = attestation(case)
+    head = case.entries[-1].digest if case.entries else ""
+    return VerificationReport(findings=findings + more, checked=checked, attested=attested, head=head)
+
+
+def _part(verify: Callable[[Case], Found], name: str, case: Case) -> Found:
+    """Compare one part. Values that no server writes there are a difference, and the other parts are still compared."""
+    try:
+        return verify(case)
+    except TrainwrightError as error:
+        told = error.message
+    except UNREADABLE as error:
+        told = f"{type(error).__name__}: {error}"
+    return 0, found("database", [f"{name.replace('_', ' ')} cannot be read: {' '.join(told.split())[:200]}"])
+
+
+def _without(noted_head: str | None, case: Case) -> list[str]:
+    """Return a sentence when the ledger does not hold the entry with which it once ended."""
+    if noted_head is None or any(entry.digest == noted_head for entry in case.entries):
+        return []
+    return [f"the ledger holds no entry {noted_head[:80]}, with which it once ended: it was cut off or rewritten"]

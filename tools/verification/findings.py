@@ -1,0 +1,124 @@
+"""Findings of verification, and what its parts share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+from sqlalchemy import select
+
+from trainwright.tools.ledger.projection import ProjectFacts
+from trainwright.tools.ledger.seals import Inspection
+from trainwright.tools.workspace.tables import LedgerEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.signing import PublicKey
+
+T = TypeVar("T")
+Tell = Callable[[str, int, int], None]
+"""Hears what is compared, how many are, and of how many."""
+Where = Literal[
+    "ledger", "JSONL", "database", "verdict", "configuration", "run record", "event log", "metrics", "checkpoint",
+    "artifact", "checklist", "signature", "provenance", "release", "version",
+]  # fmt: skip
+
+
+class Finding(BaseModel):
+    """One difference."""
+
+    model_config = ConfigDict(frozen=True)
+
+    where: Where
+    """What is not as it was recorded."""
+    what: str
+    """A sentence."""
+    counts: bool = True
+    """Whether it is a difference that nothing explains; otherwise it is told, and verification succeeds."""
+
+
+Found = tuple[int, list[Finding]]
+"""How many things a part has compared, and what it found."""
+
+
+def found(where: Where, sentences: list[str]) -> list[Finding]:
+    """Return a finding for each sentence."""
+    return [Finding(where=where, what=what) for what in sentences]
+
+
+def deleted_projects(entries: list[tuple[LedgerEntry, dict[str, Any]]]) -> set[str]:
+    """Return the projects whose deletion the owner granted and that were deleted after it."""
+    granted: set[tuple[str | None, str]] = set()
+    deleted: set[str] = set()
+    for entry, body in entries:
+        wish = body.get("wish") or {}
+        if entry.kind == "owner_decision" and body.get("granted") is True and wish.get("kind") == "deletion":
+            granted.add((wish.get("name"), str(body.get("request"))))
+        elif entry.kind == "project_deleted" and (entry.project, str(body.get("request"))) in granted:
+            deleted.add(str(entry.project))
+    return deleted
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+@dataclass
+class Case:
+    """A workspace under verification. The ledger's entries are read once, by kind."""
+
+    session: Session
+    workspace: Workspace
+    public: PublicKey | None = None
+    """The key with which the ledger should be signed."""
+    inspection: Inspection = field(default_factory=Inspection)
+    tell: Tell = _nothing
+    """Hears what is compared, and how many of how many are."""
+    _projects: dict[str, ProjectFacts] = field(default_factory=dict)
+
+    @cached_property
+    def entries(self) -> list[LedgerEntry]:
+        """All entries in order."""
+        return list(self.session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence)))
+
+    @cached_property
+    def bodies(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
+        """All entries of projects that were not deleted; one whose body is not JSON any more counts as missing."""
+        deleted = deleted_projects(self.everything)
+        return [(entry, body) for entry, body in self.everything if entry.project not in deleted]
+
+    @cached_property
+    def everything(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
+        """All entries, deleted projects' too."""
+        pairs = []
+        for entry in self.entries:
+            try:
+                body = json.loads(entry.body)
+            except (ValueError, RecursionError):
+                continue
+            pairs += [(entry, body)] if isinstance(body, dict) else []
+        return pairs
+
+    def each(self, what: str, items: Collection[T]) -> Iterator[T]:
+        """Give the items one after another, and tell how many are compared."""
+        for done, item in enumerate(items):
+            self.tell(what, done, len(items))
+            yield item
+
+    def of(self, kind: str) -> list[tuple[LedgerEntry, dict[str, Any]]]:
+        """Return the entries of a kind in order."""
+        return [(entry, body) for entry, body in self.bodies if entry.kind == kind]
+
+    def project(self, name: str) -> ProjectFacts:
+        """Return what the ledger says of one project."""
+        if name not in self._projects:
+            self._projects[name] = ProjectFacts(self.session, name)
+        return self._projects[name]

@@ -1,0 +1,73 @@
+"""Earlier releases in the places where they stay, and the entries that begin later ones."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import select
+
+from trainwright.tools.gates.artifacts import WHOLE
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phase_status import accepted_decisions
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.releases import BEGUN, KEPT, Release, releases
+from trainwright.tools.gates.staleness import changes_around
+from trainwright.tools.verification.findings import Case, Finding, Found, found
+from trainwright.tools.workspace.tables import Project
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace.tables import LedgerEntry
+
+
+def verify_releases(case: Case) -> Found:
+    """Compare every beginning of a release with the decisions before it: only after a finished one is there a next."""
+    begun = case.of(BEGUN)
+    problems = []
+    for entry, body in begun:
+        number = sum(other.project == entry.project and other.sequence <= entry.sequence for other, _ in begun)
+        sealed = [release.sequence for release in _releases(case, entry.project) if release.number == number]
+        if sealed != [body.get("after")] or body.get("release") != number + 1:
+            told = f"release {number + 1} of {entry.project} was begun, and release {number} was not finished before it"
+            problems.append(f"ledger entry {entry.sequence}: {told}")
+    return len(begun), found("ledger", problems)
+
+
+def verify_since(case: Case) -> Found:
+    """Tell what has changed around the finished projects since: a remark, for finished they stay."""
+    finished, findings = 0, []
+    for project in case.session.scalars(select(Project.name).order_by(Project.name)):
+        evidence = Evidence(case.session, case.workspace, project, inspection=case.inspection)
+        planned = accepted_decisions(evidence).get(Phase.PLANNING)
+        if planned is None or not evidence.releases or evidence.releases[-1].number != len(evidence.begun) + 1:
+            continue
+        finished += 1
+        if changes := changes_around(evidence, planned[1]["rested_on"]):
+            told = f"project {project} stays finished ({evidence.releases[-1]}); since then: {'; '.join(changes)}"
+            findings.append(Finding(where="release", what=told, counts=False))
+    return finished, findings
+
+
+def kept_decisions(case: Case, project: str | None) -> set[int]:
+    """Return the finalization decisions of the releases whose place a later one has taken."""
+    return {release.sequence for release in _releases(case, project)[:-1]}
+
+
+def kept_files(case: Case) -> list[tuple[str, str, str]]:
+    """Return (project, name in its folder, digest) of every file of an earlier release, its statements included."""
+    files = []
+    for project in sorted({str(entry.project) for entry, _ in case.of(BEGUN)}):
+        for release in _releases(case, project)[:-1]:
+            named = {name: digest for name, digest in release.files.items() if name.startswith(f"{WHOLE[0]}/")}
+            for _, body in _of(case, "attestation", project):
+                named |= dict(body["artifacts"]) if body["finalization"] == release.sequence else {}
+            files += [(project, f"{KEPT}/{release.number}/{name}", digest) for name, digest in named.items()]
+    return files
+
+
+def _releases(case: Case, project: str | None) -> list[Release]:
+    gates = [(entry.sequence, body) for entry, body in _of(case, "gate", project)]
+    return releases(gates, [entry.sequence for entry, _ in _of(case, BEGUN, project)])
+
+
+def _of(case: Case, kind: str, project: str | None) -> list[tuple[LedgerEntry, dict[str, Any]]]:
+    return [(entry, body) for entry, body in case.of(kind) if entry.project == project]

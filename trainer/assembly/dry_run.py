@@ -1,0 +1,212 @@
+"""Dry run: one real batch before the first step, and room for what is built before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError, OutOfMemoryError
+from trainwright.trainer.base.failures import known_failure
+from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.tensors import to_device
+from trainwright.trainer.engine.memory import free_bytes
+from trainwright.trainer.engine.progress import EpochTotals
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.losses import check_fit, check_labels
+from trainwright.trainer.metrics import evaluate, evaluate_loss
+from trainwright.trainer.objectives import Objective, Outcome
+from trainwright.trainer.objectives.supervised import Supervised, describe, plain_output, split_batch
+from trainwright.trainer.objectives.work import Work
+
+
+def try_metrics(work: Work, outcome: Outcome, selected: str, added: Iterable[str] = ()) -> None:
+    """Compute every metric on one batch; `added` are the names of what the objective measures besides.
+
+    Raises:
+        ConfigurationError: a metric cannot be computed, or `selected` is among none of the values.
+        UserCodeError: a metric of the user's raised.
+    """
+    totals = EpochTotals()
+    totals.add(outcome, 1, gather=True)
+    gathered = totals.gathered()
+    if work.gathers and gathered is None:
+        raise ConfigurationError(
+            f"Metrics {', '.join(metric.name for metric in work.metrics)} need outputs and targets, and the model "
+            "gives only a loss.",
+            remedy='Return logits too (\'logits,loss\'), or from `step` {"loss": ..., "output": ..., "target": ...}; '
+            "or leave `metrics` out.",
+        )
+    values = dict.fromkeys(("loss", *added), 0.0) | evaluate_loss(
+        work.metrics, totals.loss, work.splits.samples["train"]
+    )
+    if gathered is not None:
+        values |= evaluate(work.metrics, *gathered, task=work.task)
+    if selected not in values:
+        raise ConfigurationError(
+            f"`selection.metric` = {selected!r} is not measured.{near_matches(selected, values)}",
+            remedy=f"Choose one of {', '.join(values)}, or add it to `metrics`.",
+        )
+
+
+def try_validation(session: Session) -> None:
+    """Measure one batch of the validation split with the user's validation_step. Raises what `try_metrics` raises."""
+    batch = to_device(next(session.validation_loader.batches(0)), session.device)
+    session.model.eval()
+    session.context.training = False
+    with torch.no_grad(), session.autocast():
+        outcome = session.validation_objective(session.model, batch)
+    session.model.train()
+    session.context.training = True
+    try_metrics(session.work, outcome, session.config.selection.metric, session.own.names)
+
+
+def require_validation(config: TrainingConfig, work: Work) -> None:
+    """Refuse work of which no validation value will ever be measured: no epoch could be chosen and no gate pass.
+
+    Raises:
+        ConfigurationError: there is no validation split, or nothing that measures it.
+    """
+    why = f"`selection.metric` {config.selection.metric!r} can never be measured"
+    if "validation" not in work.splits.samples:
+        remedy = "Hand over {'train': ..., 'validation': ...}, or set data.split.validation above 0 (0.15)."
+        raise ConfigurationError(
+            f"There is no validation split, so {why}.",
+            remedy="Return `validation` from build, beside `train`." if config.task is not None else remedy,
+        )
+    if work.train_step is not None and work.validation_step is None:
+        raise ConfigurationError(
+            f"`train_step` makes the updates and nothing measures the validation split, so {why}.",
+            remedy="Return `validation_step` from build: validation_step(model, batch, context) -> "
+            '{"loss": ...}, with "output" and "target" too if `metrics` are to be computed.',
+        )
+
+
+def try_batch(session: Session, plain: Objective) -> None:
+    """Run one real batch forward and backward; whatever does not fit is told before training."""
+    batch = to_device(next(session.train_loader.batches(0)), session.device)
+    if isinstance(plain, Supervised) and plain.returns == "output" and session.work.loss is not None:
+        _check_output(session, batch)
+    with session.autocast():
+        outcome: Outcome = session.objective(session.model, batch)
+    session.work.found = describe(outcome.output) if outcome.output is not None else None
+    if not outcome.loss.requires_grad:
+        raise ConfigurationError(
+            "The loss does not depend on any trainable parameter.",
+            remedy="Return the loss attached to the graph (no .item(), .detach() or torch.no_grad() around it).",
+        )
+    outcome.loss.backward()  # type: ignore[no-untyped-call]
+    sparse = [name for name, p in session.model.named_parameters() if p.grad is not None and p.grad.is_sparse]
+    if sparse:
+        raise ConfigurationError(
+            f"The gradient of {sparse[0]} is sparse; norms, clipping and most optimizers need dense ones.",
+            remedy="Build the embedding with sparse=False.",
+        )
+    try_metrics(session.work, outcome, session.config.selection.metric, session.own.names)
+
+
+def _check_output(session: Session, batch: Any) -> None:
+    work = session.work
+    args, named, target = split_batch(batch)
+    with torch.no_grad(), session.autocast():
+        output = plain_output(session.model(*args, **named))
+    if work.loss is None or work.loss.user_defined or not isinstance(output, Tensor) or not isinstance(target, Tensor):
+        return
+    check_fit(work.loss, output, target)
+    labels = [label for record in work.splits.records.values() for label in record.labels]
+    if work.loss.task == "classification" and labels and not target.is_floating_point():
+        check_labels(torch.tensor(labels), output.shape[-1 if output.dim() == 3 else 1])
+    if work.loss.task == "binary" and labels:
+        check_fit(work.loss, torch.zeros(len(labels)), torch.tensor(labels))
+
+
+DOCUMENT = "diagnostics/model_too_large.md"
+SIZES = ("hidden", "channels", "width")
+"""Arguments of built-in models whose halves make smaller models."""
+KEPT_IN_TRAINING = 4
+"""Times its weights that a model takes: the weights, their gradients, and two moments of Adam and its kin."""
+SHARE = 0.3
+"""Of the free memory that this may take in a suggestion; batches, copies and the update's own room need the rest."""
+SMALLER = (
+    "Take a smaller model (model.args). Precision and batch change nothing here: weights are kept in fp32, and every "
+    "process of a group builds the whole model before distributed.strategy fsdp2 divides it."
+)
+REMEDIES = {
+    "model": SMALLER,
+    "data": "Read less into memory: leave columns or samples out, make images smaller (data.args.size), or hand over a "
+    "Dataset of your own that reads each sample when it is asked for.",
+    "task": "Make what `build` returns smaller: a smaller model, or a Dataset that reads each sample when it is asked "
+    "for instead of holding all of them.",
+}
+
+
+@contextmanager
+def explained_build(part: str) -> Iterator[None]:
+    """Say of a memory failure inside that it came while `part` (model, data, task) was built, and what would help.
+
+    Raises:
+        OutOfMemoryError: memory ran out.
+    """
+    try:
+        yield
+    except Exception as error:
+        known = known_failure(error)
+        if not isinstance(known, OutOfMemoryError) or "building" in known.details:
+            raise
+        raise OutOfMemoryError(
+            f"{known.message.removesuffix('.')}, while the {part} was built, before any step.",
+            remedy=REMEDIES[part],
+            document=DOCUMENT,
+            details={"building": part},
+        ) from error
+
+
+def require_room(name: str, args: dict[str, Any], make: Callable[..., nn.Module]) -> None:
+    """Refuse a model whose weights alone are more than the free memory; it is measured without building it.
+
+    Args:
+        make: builds the model from `args`.
+
+    Raises:
+        OutOfMemoryError: `details.changes` make it a model that can be trained here, where smaller arguments do.
+    """
+    with seeding.preserved():
+        weights, free = _bytes_of(make, args), free_bytes(torch.device("cpu"))
+        if weights <= free:
+            return
+        changes = {f"model.args.{key}": value for key, value in _smaller(make, args, free).items()}
+    call = f"For example configure(project, changes={changes}, reason='out of memory'). " if changes else ""
+    raise OutOfMemoryError(
+        f"The weights of this {name} take {weights / 2**20:,.0f} MiB, and {free / 2**20:,.0f} MiB are free: memory "
+        "would run out while it is built.",
+        remedy=call + SMALLER,
+        document=DOCUMENT,
+        details={"building": "model", "changes": changes, "memory": {"free_bytes": free, "weights_bytes": weights}},
+    )
+
+
+def _bytes_of(make: Callable[..., nn.Module], args: dict[str, Any]) -> int:
+    with torch.device("meta"):  # shapes without memory
+        return sum(parameter.numel() * parameter.element_size() for parameter in make(**args).parameters())
+
+
+def _smaller(make: Callable[..., nn.Module], args: dict[str, Any], free: int) -> dict[str, Any]:
+    """Return the sizes halved until training fits; empty where that is not reached."""
+    sizes = {key: value for key, value in args.items() if key in SIZES}
+    while sizes and KEPT_IN_TRAINING * _bytes_of(make, {**args, **sizes}) > SHARE * free:
+        halves = {key: _half(value, args.get("heads", 1)) for key, value in sizes.items()}
+        if halves == sizes:
+            return {}
+        sizes = halves
+    return sizes
+
+
+def _half(size: Any, multiple: int) -> Any:
+    if isinstance(size, list):
+        return [_half(one, multiple) for one in size]
+    return max(size // 2 // multiple, 1) * multiple

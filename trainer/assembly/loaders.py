@@ -1,0 +1,115 @@
+"""Loaders of a run: the order of its samples, its steps and its rates."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch.utils.data import IterableDataset
+
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.techniques import SwaSection
+from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked, scored
+from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.optimization.schedules import Schedule, SwaRate, build_schedule
+from trainwright.trainer.strategies.group import share_of
+from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
+from trainwright.trainer.user_code.guard import user_code
+
+BUILT_IN = {"centroid": centroid_distances, "length": lengths}
+
+
+def build_curriculum(config: TrainingConfig, work: Work, code_root: Path) -> Curriculum | None:
+    """Return the curriculum of the train split, its difficulties measured; None where the configuration has none.
+
+    Raises:
+        ConfigurationError: the samples have no order to choose.
+        DataError, UserCodeError: the difficulty cannot be told.
+    """
+    section, samples = config.curriculum, work.splits.samples["train"]
+    if section is None:
+        return None
+    if isinstance(samples, IterableDataset) or not work.shuffle:
+        why = "comes as a stream" if isinstance(samples, IterableDataset) else "is not shuffled (the task's `shuffle`)"
+        raise ConfigurationError(
+            f"A curriculum chooses the order of the train samples, and the train split {why}.",
+            remedy="Take curriculum out (null), or hand over a data set with __getitem__ that may be shuffled.",
+        )
+    seed = config.data.split.seed if config.data is not None else 0
+    if is_entry(section.use):
+        function = resolve_entry(section.use, code_root, key="curriculum.use")
+        what = f"curriculum `{section.use}`"
+        if isinstance(function, type):
+            function = call_entry(function, section.args, what, code_root)
+        elif section.args:
+            function = partial(function, **section.args)
+        with user_code(what, code_root):
+            scores = scored(samples, seed, function)
+    else:
+        with user_code("Reading the train samples for the curriculum", code_root):
+            scores = BUILT_IN[section.use](samples, seed)
+    return Curriculum(section, config.training.epochs, config.seed, ranked(scores, hardest_first=section.hardest_first))
+
+
+def make_loader(config: TrainingConfig, work: Work, split: str) -> BatchLoader:
+    """Return the loader of a split; only training shuffles and drops."""
+    training = split == "train"
+    return BatchLoader(
+        work.splits.samples[split],
+        work.batch_size,
+        config.seed,
+        shuffle=training and work.shuffle,
+        drop_last=training and config.loader.drop_last,
+        num_workers=config.loader.num_workers,
+        prefetch_factor=config.loader.prefetch_factor,
+        persistent_workers=config.loader.persistent_workers,
+        pin_memory=config.loader.pin_memory and torch.cuda.is_available(),
+        collate=work.collate,
+        share=share_of(work.batch_size),
+        split=seeding.SPLITS.index(split),
+    )
+
+
+def total_steps(config: TrainingConfig, loader: BatchLoader) -> int:
+    """Return the optimizer steps of the whole schedule (a smoke run's bound does not bend it)."""
+    steps = steps_per_epoch(config, loader) * config.training.epochs
+    return min(steps, config.training.max_steps or steps)
+
+
+def steps_per_epoch(config: TrainingConfig, loader: BatchLoader) -> int:
+    """Return the optimizer steps of one epoch."""
+    return -(-len(loader) // config.training.accumulation_steps)
+
+
+def make_schedule(config: TrainingConfig, loader: BatchLoader) -> Schedule:
+    """Return the schedule of the learning rate over the whole run; SWA bends its end.
+
+    Raises:
+        ConfigurationError: the run is over before the warmup is.
+    """
+    total = total_steps(config, loader)
+    _require_end(config, total)
+    schedule, section = build_schedule(config.schedule, total), config.weight_averaging
+    if not isinstance(section, SwaSection):
+        return schedule
+    steps = steps_per_epoch(config, loader)
+    start, anneal = section.start(config.training.epochs) * steps, section.anneal_epochs * steps
+    return SwaRate(
+        schedule.section, schedule.total_steps, schedule.warmup_steps, schedule, start, anneal,
+        section.learning_rate_factor,
+    )  # fmt: skip
+
+
+def _require_end(config: TrainingConfig, total: int) -> None:
+    warmup = config.schedule.warmup_steps or 0
+    if warmup >= max(total, 1):
+        raise ConfigurationError(
+            f"`schedule.warmup_steps` = {warmup} never ends: the whole run has {total} steps.",
+            remedy=f"Set it below {total} (a twentieth is usual), take it out (null) so that "
+            "schedule.warmup_fraction holds, or train longer: training.epochs.",
+            document="configs/schedules.md",
+        )

@@ -1,0 +1,49 @@
+"""Canonical JSON and digests: equal values give equal bytes, on every machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from blake3 import blake3
+
+from trainwright.trainer.base.paths import files_among
+
+CHUNK_BYTES = 1 << 20
+
+
+def canonical_json(value: Any) -> str:
+    """Return `value` as JSON with sorted keys and no white space. NaN and infinity raise ValueError."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def digest_bytes(data: bytes) -> str:
+    """Return `blake3:<64 hex digits>` of the bytes."""
+    return f"blake3:{blake3(data).hexdigest()}"
+
+
+def digest_json(value: Any) -> str:
+    """Return the digest of the value's canonical JSON."""
+    return digest_bytes(canonical_json(value).encode())
+
+
+def digest_file(path: Path) -> str:
+    """Return the digest of the file's content, read in pieces. Raises OSError when it cannot be read."""
+    hasher = blake3()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            hasher.update(chunk)
+    return f"blake3:{hasher.hexdigest()}"
+
+
+def digest_path(path: Path, digest: Callable[[Path], str] = digest_file) -> str:
+    """Return the digest of a file, or of a folder: names and contents of all in it. Raises OSError.
+
+    Left out are hidden files, and those that operating systems leave.
+    """
+    if not path.is_dir():
+        return digest(path)
+    names = sorted(file.relative_to(path).as_posix() for file in files_among(path.rglob("[!.]*")))
+    return digest_json([[name, digest(path / name)] for name in names])

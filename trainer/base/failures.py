@@ -1,0 +1,201 @@
+"""Failures of libraries and of the system, as errors of Trainwright.
+
+Libraries name at most one of them. Both stand in the frames that the exception passed through.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+import sqlite3
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from trainwright.trainer.base.errors import (
+    ConfigurationError,
+    DataError,
+    OutOfMemoryError,
+    ReproducibilityError,
+    StorageError,
+    TrainwrightError,
+)
+
+_REFUSED = re.compile(r"([\w:<>~. ()=]+?) does not have a deterministic implementation")
+
+_INSTEAD = (
+    ("put_", "torch.Tensor.index_put_(indices, values), or put_ with accumulate=True"),
+    ("upsample", "interpolate with mode='nearest', or a transposed convolution"),
+    ("adaptive_avg_pool", "AvgPool2d, or mean over the axes"),
+    ("avg_pool3d", "mean over the axes, or a strided convolution"),
+    ("max_pool", "amax over the axes, or a strided convolution"),
+    ("unpool", "a transposed convolution"),
+    ("reflection_pad", "zero padding"),
+    ("replication_pad", "zero padding"),
+    ("grid_sampler", "resampling in the data set, before the model"),
+    ("nll_loss", "flattening outputs to (rows, classes) and targets to (rows)"),
+    ("ctc_loss", "computing this loss on the CPU"),
+    ("cumsum", "multiplication with a triangular matrix"),
+    ("histc", "torch.bincount without weights of bucketized values"),
+    ("bincount", "one_hot(...).T @ weights"),
+    ("median", "torch.sort, and the middle value"),
+    ("kthvalue", "torch.sort, and its k-th value"),
+    ("embedding_bag", "Embedding, then amax over the axis"),
+    ("scatter", "torch.Tensor.index_add_, or scatter_add_ on the CPU"),
+)
+"""What to write instead of an operation, by a part of torch's name for it."""
+
+
+def refusal(error: BaseException) -> ReproducibilityError | None:
+    """Return the clear error when torch refused an operation as non-deterministic, else None."""
+    found = _REFUSED.search(str(error))
+    if found is None:
+        return None
+    operation = found.group(1).strip().split()[-1] if "accumulate" not in found.group(1) else found.group(1).strip()
+    return ReproducibilityError(
+        f"The operation {operation} has no deterministic implementation on this device, so no two runs would agree.",
+        remedy=f"In the model or loss, replace {operation} by {_instead_of(operation)}. Only where the model cannot do "
+        f"without it: configure(project=…, ask_owner={{'exemption': {operation!r}}}) asks the owner for an exemption.",
+        document="reproducibility/determinism.md",
+        details={"operation": operation},
+    )
+
+
+def _instead_of(operation: str) -> str:
+    known = (instead for part, instead in _INSTEAD if part in operation.lower())
+    return next(known, "basic operations (matmul, sum, sort, index_add_), or compute this part on the CPU")
+
+
+FUNCTIONAL = ("torch", "nn", "functional.py")
+LOOKED_UP = ("embedding", "embedding_bag")
+COMPARED = ("cross_entropy", "nll_loss")
+
+
+def outside_range(error: BaseException) -> TrainwrightError | None:
+    """Return the explained error for an index that an embedding or a loss of classes has no place for; else None."""
+    for name, held in _frames(error):
+        weight, indices = held.get("weight"), held.get("input")
+        if name in LOOKED_UP and isinstance(error, IndexError | RuntimeError) and _is_index(error):
+            return _outside_vocabulary(indices, int(weight.shape[0])) if weight is not None else None
+        if name in COMPARED and "out of bounds" in str(error):
+            return _outside_classes(held.get("target"), indices)
+    return None
+
+
+def _is_index(error: BaseException) -> bool:
+    return any(words in str(error) for words in ("out of range", "out of bounds", "not in the valid range"))
+
+
+def _frames(error: BaseException) -> list[tuple[str, dict[str, Any]]]:
+    """Return function and local variables of torch's own frames that the error passed through, outermost first."""
+    found, step = [], error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        if Path(code.co_filename).parts[-3:] == FUNCTIONAL:
+            found.append((code.co_name, step.tb_frame.f_locals))
+        step = step.tb_next
+    return found
+
+
+def _outside_vocabulary(indices: Any, size: int) -> TrainwrightError | None:
+    bad = indices[(indices < 0) | (indices >= size)]
+    if not len(bad):
+        return None
+    value, needed = int(bad.flatten()[0]), int(indices.max()) + 1
+    return ConfigurationError(
+        f"Index {value} is outside an embedding of {size} rows (0 to {size - 1}).",
+        remedy=f"Build the embedding with at least {needed} rows: correct model.args, or let the model take "
+        "`vocab_size`, to which the size of a text source's vocabulary is passed.",
+        document="configs/your_code.md",
+        details={"value": value, "size": size, "needed": needed},
+    )
+
+
+def _outside_classes(target: Any, output: Any) -> TrainwrightError | None:
+    classes = int(output.shape[1 if output.dim() > 1 else 0])
+    bad = target[((target < 0) | (target >= classes)) & (target != -100)]
+    if not len(bad):
+        return None
+    value, needed = int(bad.flatten()[0]), int(target.max()) + 1
+    return DataError(
+        f"Target {value} is outside the output's {classes} classes (0 to {classes - 1}).",
+        remedy=f"Give the model's last layer {needed} outputs (model.args), or number the labels from 0; targets "
+        "of -100 do not count.",
+        document="configs/losses.md",
+        details={"value": value, "size": classes, "needed": needed},
+    )
+
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS}
+_NO_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory|bad alloc", re.IGNORECASE)
+_LOADER_DIED = re.compile(r"DataLoader worker \(pid\(?s?\)? ?[\d, ]+\) (is killed by signal|exited unexpectedly)")
+_BAD_LABEL = re.compile(r"Target -?\d+ is out of bounds|CUDA error: device-side assert")
+
+
+def known_failure(error: BaseException) -> TrainwrightError | None:
+    """Return the classified error that stands for a library's exception, or None when it is not a known one."""
+    if isinstance(error, TrainwrightError):
+        return error
+    return (
+        _memory(error)
+        or _storage(error)
+        or refusal(error)
+        or outside_range(error)
+        or _label(error)
+        or _loader(error)
+        or _lone_sample(error)
+    )
+
+
+def _memory(error: BaseException) -> TrainwrightError | None:
+    by_type = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    if not by_type and not (isinstance(error, RuntimeError) and _NO_MEMORY.search(str(error))):
+        return None
+    return OutOfMemoryError(
+        f"Memory ran out: {str(error)[:300] or type(error).__name__}.",
+        remedy="Halve loader.batch_size and double training.accumulation_steps (the same update in half the memory), "
+        "or use training.precision bf16.",
+    )
+
+
+def _storage(error: BaseException) -> TrainwrightError | None:
+    full = isinstance(error, OSError) and error.errno in _FULL
+    if isinstance(error, sqlite3.OperationalError):
+        full = any(words in str(error) for words in ("disk is full", "disk I/O error", "unable to open"))
+    if "No space left on device" in str(error) or "File too large" in str(error):
+        full = True  # safetensors and torch wrap the system's error
+    if not full or isinstance(error, zipfile.BadZipFile):
+        return None
+    return StorageError(
+        f"The run could not write its files: {str(error)[:300]}.",
+        remedy="Free disk space: prune_checkpoints shows which weights can go. Then resume_training: the last whole "
+        "checkpoint is kept.",
+    )
+
+
+def _label(error: BaseException) -> TrainwrightError | None:
+    if not _BAD_LABEL.search(str(error)):
+        return None
+    return DataError(
+        f"A label does not fit the model's classes: {str(error)[:200]}.",
+        remedy="Labels must be 0 to classes - 1: correct the labels, or the number of outputs of the model.",
+    )
+
+
+def _loader(error: BaseException) -> TrainwrightError | None:
+    if not isinstance(error, RuntimeError) or not _LOADER_DIED.search(str(error)):
+        return None
+    return DataError(
+        f"A loader worker died: {str(error)[:200]}.",
+        remedy="Most often the system's memory ran out: lower loader.num_workers (0 fetches in the run's own process; "
+        "the results are the same), or correct data code that ends its process; then start the run again.",
+    )
+
+
+def _lone_sample(error: BaseException) -> TrainwrightError | None:
+    if "Expected more than 1 value per channel when training" not in str(error):
+        return None
+    return ConfigurationError(
+        f"A batch of one sample met batch normalisation: {str(error)[:160]}.",
+        remedy="Set loader.drop_last true, or a loader.batch_size that leaves no single sample over.",
+    )

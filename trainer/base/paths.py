@@ -1,0 +1,144 @@
+"""Paths of the user's files, whose a file is, and files that operating systems leave."""
+
+from __future__ import annotations
+
+import os
+import site
+import sysconfig
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import trainwright
+from trainwright import trainer
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.near import near, near_matches
+
+NAMES = frozenset({".ds_store", "thumbs.db", "ehthumbs.db", "desktop.ini", ".localized", ".directory"})
+APPLE_DOUBLE = "._"
+"""Begins the name of what macOS keeps of a file on a volume that has no place for it."""
+
+
+def is_left_by_system(path: Path) -> bool:
+    """Return whether a file is one that an operating system wrote by itself, by its name."""
+    return path.name.lower() in NAMES or path.name.startswith(APPLE_DOUBLE)
+
+
+def files_among(paths: Iterable[Path]) -> Iterator[Path]:
+    """Yield the files among the paths, without those that an operating system left."""
+    return (path for path in paths if not is_left_by_system(path) and path.is_file())
+
+
+_SKIPPED = {".git", ".venv", "venv", "node_modules", "__pycache__", ".trainwright"}
+
+
+def confine(path: str, code_root: Path, *, key: str) -> Path:
+    """Return the existing file `path` (relative to the code root), resolved.
+
+    Raises:
+        ConfigurationError: it does not exist, or lies outside the code root; names the key, the path tried and near
+            matches.
+    """
+    tried = code_root / path
+    resolved = tried.resolve()
+    if not resolved.is_relative_to(code_root.resolve()):
+        raise ConfigurationError(
+            f"`{key}` = {path!r} leads to {resolved}, outside the code root {code_root}.",
+            remedy="Move the file under code_root, or ask the workspace's owner to allow another code root.",
+        )
+    if not resolved.is_file():
+        suffix = Path(path).suffix
+        names = [name for name in files_under(code_root) if name.endswith(suffix)]
+        raise ConfigurationError(
+            f"`{key}` = {path!r}: no file at {tried}.{near_matches(path, names)}",
+            remedy="Paths are relative to code_root; correct the path or code_root.",
+            details={"near": next(iter(near(path, names)), None)},
+        )
+    return resolved
+
+
+def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
+    """Return the existing folder `path` (relative to the code root), resolved.
+
+    Raises:
+        ConfigurationError: there is none, or it lies outside the code root.
+    """
+    tried = code_root / path
+    resolved = tried.resolve()
+    if not resolved.is_relative_to(code_root.resolve()):
+        raise ConfigurationError(
+            f"`{key}` = {path!r} leads to {resolved}, outside the code root {code_root}.",
+            remedy="Move the folder under code_root, or ask the workspace's owner to allow another code root.",
+        )
+    if not resolved.is_dir():
+        names = {parent.as_posix() for name in files_under(code_root) for parent in Path(name).parents}
+        raise ConfigurationError(
+            f"`{key}` = {path!r}: no folder at {tried}.{near_matches(path, names)}",
+            remedy="Paths are relative to code_root; correct the path or code_root.",
+            details={"near": next(iter(near(path, names)), None)},
+        )
+    return resolved
+
+
+def files_under(code_root: Path, limit: int = 2000) -> list[str]:
+    """Return relative paths of files under the root, hidden and installed folders left out."""
+    found: list[str] = []
+    for folder, folders, names in _walk(code_root):
+        folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
+        found += [(folder / name).relative_to(code_root).as_posix() for name in sorted(names)]
+        if len(found) > limit:
+            break
+    return found[:limit]
+
+
+def _walk(root: Path) -> Iterable[tuple[Path, list[str], list[str]]]:
+    import os
+
+    for folder, folders, names in os.walk(root):
+        yield Path(folder), folders, names
+
+
+ENGINE = Path(trainer.__file__).resolve().parent
+PACKAGE = Path(trainwright.__file__).parent
+LIBRARIES = frozenset({"site-packages", "dist-packages"})
+"""Folders of installed packages by their names: a cluster's modules put theirs on PYTHONPATH."""
+
+
+def own_name(path: str, code_root: Path) -> str | None:
+    """Return a file's path relative to the root; None for what lies elsewhere, is installed, or is the engine's."""
+    root, _, libraries = _bounds(code_root)
+    if path.startswith(libraries):  # asked for every library that is imported
+        return None
+    resolved = os.path.realpath(path)
+    if resolved.startswith(libraries):
+        return None
+    for place in map(Path, (resolved, os.path.abspath(path))):  # noqa: PTH100 - a link under the root is own code too
+        if place.is_relative_to(root):
+            return place.relative_to(root).as_posix()
+    return None
+
+
+def users_name(path: str, code_root: Path) -> str | None:
+    """Return the name under which a file that is imported is recorded; None for a library's or the engine's.
+
+    That is `own_name`, or for code that stands outside the root, and is not installed, its absolute path: an editable
+    install, a folder on PYTHONPATH, a model's code that the hub keeps in its cache.
+    """
+    _, installed, _ = _bounds(code_root)
+    if (own := own_name(path, code_root)) is not None or path.startswith(installed):
+        return own
+    resolved = os.path.realpath(path)
+    if resolved.startswith(installed) or not LIBRARIES.isdisjoint(Path(path).parts):
+        return None
+    return resolved
+
+
+@cache
+def _bounds(code_root: Path) -> tuple[Path, tuple[str, ...], tuple[str, ...]]:
+    """Return the root itself, the folders of libraries and of the engine, and those but for one that the root is in."""
+    root = code_root.resolve()
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    given = [*(sysconfig.get_path(kind) for kind in kinds), *site.getsitepackages(), site.getusersitepackages()]
+    folders = {*map(Path, given), *(Path(folder).resolve() for folder in given), ENGINE, PACKAGE}
+    installed = tuple(f"{folder}{os.sep}" for folder in sorted(folders))
+    return root, installed, tuple(folder for folder in installed if not root.is_relative_to(folder))

@@ -1,0 +1,188 @@
+"""Rules between the sections of a configuration: what cannot be together, and what to set instead."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.trainer.config.distributed import require_divisible
+from trainwright.trainer.config.objectives import check_objective
+from trainwright.trainer.config.optimizers import CLOSURES
+from trainwright.trainer.config.section import ImpossibleError
+from trainwright.trainer.config.techniques import HARD_TARGETS, MIXED_OBJECTIVES, OF_NUMBERS, SwaSection
+
+if TYPE_CHECKING:
+    from trainwright.trainer.config.schema import TrainingConfig
+
+
+SCALED_OBJECTIVES = ("supervised", "adversarial")
+
+
+def check_combinations(config: TrainingConfig) -> None:
+    """Hold the sections of a configuration against each other.
+
+    Raises:
+        ValueError: two of them cannot work together; says what to set instead.
+    """
+    for rule in RULES:
+        rule(config)
+
+
+def _objective_that_fits(config: TrainingConfig) -> None:
+    check_objective(config.objective, config.metrics)
+
+
+def _schedule_that_the_optimizer_can_follow(config: TrainingConfig) -> None:
+    optimizer, schedule = config.optimizer.name, config.schedule
+    if optimizer.startswith("schedule_free") and schedule.name != "constant":
+        raise ImpossibleError(
+            f"optimizer.name {optimizer} takes the place of a decaying rate: set schedule.name constant "
+            f"(it is {schedule.name}); the warmup still holds",
+            {"schedule.name": "constant"},
+            {"optimizer.name": optimizer.removeprefix("schedule_free_")},
+        )
+    cycled = schedule.name == "one_cycle" and schedule.momentum_range is not None
+    knows = any(hasattr(config.optimizer, key) for key in ("momentum", "betas", "use"))
+    if cycled and not knows:
+        raise ImpossibleError(
+            f"schedule.momentum_range needs an optimizer with momentum or betas, not {optimizer}",
+            {"schedule.momentum_range": None},
+            {"optimizer.name": "adamw"},
+        )
+
+
+def _losses_that_can_be_measured_again(config: TrainingConfig) -> None:
+    optimizer = config.optimizer.name
+    if optimizer in CLOSURES and config.training.precision == "fp16":
+        raise ImpossibleError(
+            f"optimizer.name {optimizer} measures the loss several times in an update, and training.precision fp16 "
+            "scales it: set training.precision bf16",
+            {"training.precision": "bf16"},
+            {"optimizer.name": "adamw"},
+        )
+    if optimizer in CLOSURES and config.distributed.processes > 1:
+        raise ImpossibleError(
+            f"optimizer.name {optimizer} measures the loss several times in an update, which processes cannot share: "
+            "set distributed.processes 1",
+            {"distributed.processes": 1},
+            {"optimizer.name": "adamw"},
+        )
+
+
+def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
+    loss = config.loss if isinstance(config.loss, str) else config.loss.use
+    if config.target_scaling is None:
+        return
+    if config.objective.name not in SCALED_OBJECTIVES:
+        raise ImpossibleError(
+            f"objective.name {config.objective.name} has no single target to scale: take target_scaling out (null), "
+            f"or choose one of {', '.join(SCALED_OBJECTIVES)}",
+            {"target_scaling": None},
+        )
+    if ":" not in loss and loss not in OF_NUMBERS:
+        raise ImpossibleError(
+            f"target_scaling is for numbers to predict, and loss {loss} is for classes: set loss mse, or take "
+            "target_scaling out (null)",
+            {"loss": "mse"},
+            {"target_scaling": None},
+        )
+
+
+def _warmup_that_ends(config: TrainingConfig) -> None:
+    warmup, steps = config.schedule.warmup_steps, config.training.max_steps
+    if warmup is not None and steps is not None and warmup >= steps:
+        raise ImpossibleError(
+            f"schedule.warmup_steps {warmup} never ends: training.max_steps is {steps}",
+            {"schedule.warmup_steps": steps // 10},
+            {"training.max_steps": warmup * 10},
+        )
+
+
+def _compiled_the_same_way_twice(config: TrainingConfig) -> None:
+    compiled = config.training.compile
+    if compiled is not None and compiled.mode == "max-autotune" and config.reproducibility.deterministic:
+        raise ImpossibleError(
+            "training.compile.mode max-autotune chooses kernels by their speed at the time, so two runs may "
+            "differ: set it to default, or reproducibility.deterministic to false",
+            {"reproducibility.deterministic": False},
+            {"training.compile.mode": "default"},
+        )
+
+
+def _work_that_processes_can_share(config: TrainingConfig) -> None:
+    require_divisible(config)
+
+
+def _averaging_that_happens_once(config: TrainingConfig) -> None:
+    averaging, epochs = config.weight_averaging, config.training.epochs
+    if averaging is not None and config.optimizer.name.startswith("schedule_free"):
+        raise ImpossibleError(
+            f"optimizer.name {config.optimizer.name} averages the weights itself: take weight_averaging out (null), "
+            "or choose another optimizer, for example adamw",
+            {"weight_averaging": None},
+            {"optimizer.name": "adamw"},
+        )
+    if isinstance(averaging, SwaSection) and (averaging.after_epochs or 0) >= epochs:
+        raise ImpossibleError(
+            f"weight_averaging.after_epochs {averaging.after_epochs} never comes: training.epochs is {epochs}",
+            {"weight_averaging.after_epochs": epochs - 1},
+            {"training.epochs": (averaging.after_epochs or 0) + 1},
+        )
+
+
+def _mixing_that_the_loss_can_follow(config: TrainingConfig) -> None:
+    loss = config.loss if isinstance(config.loss, str) else config.loss.use
+    if config.mixing is not None and config.objective.name not in MIXED_OBJECTIVES:
+        raise ImpossibleError(
+            f"objective.name {config.objective.name} does not learn from one target that could be mixed: take mixing "
+            f"out (null), or choose one of {', '.join(MIXED_OBJECTIVES)}",
+            {"mixing": None},
+            {"objective": None},
+        )
+    if config.mixing is not None and loss in HARD_TARGETS:
+        raise ImpossibleError(
+            f"loss {loss} takes class numbers only, and mixing.name {config.mixing.name} gives shares of two "
+            "classes: set loss cross_entropy, or take mixing out (null)",
+            {"loss": "cross_entropy"},
+            {"mixing": None},
+        )
+    if config.mixing is not None and config.mixing.name != "mixup" and loss in OF_NUMBERS:
+        raise ImpossibleError(
+            f"a rectangle of another image is no share of a number (loss {loss}): set mixing.name mixup",
+            {"mixing": {"name": "mixup"}},
+        )
+
+
+def _full_before_the_end(config: TrainingConfig) -> None:
+    for key in ("curriculum", "progressive_resizing"):
+        after = getattr(getattr(config, key), "full_after_epochs", None)
+        if after is not None and after > config.training.epochs:
+            raise ImpossibleError(
+                f"{key}.full_after_epochs {after} never comes: training.epochs is {config.training.epochs}",
+                {f"{key}.full_after_epochs": config.training.epochs},
+                {"training.epochs": after},
+            )
+
+
+def _unfreezing_happens(config: TrainingConfig) -> None:
+    for unfreeze in config.freezing.unfreeze if config.freezing is not None else ():
+        if unfreeze.after_epochs >= config.training.epochs:
+            raise ImpossibleError(
+                f"freezing.unfreeze after_epochs {unfreeze.after_epochs} never comes: training.epochs is "
+                f"{config.training.epochs}",
+                {"training.epochs": unfreeze.after_epochs + 1},
+            )
+
+
+RULES = (
+    _objective_that_fits,
+    _schedule_that_the_optimizer_can_follow,
+    _losses_that_can_be_measured_again,
+    _targets_that_can_be_scaled,
+    _warmup_that_ends,
+    _compiled_the_same_way_twice,
+    _work_that_processes_can_share,
+    _averaging_that_happens_once,
+    _mixing_that_the_loss_can_follow,
+    _full_before_the_end,
+    _unfreezing_happens,
+)

@@ -1,0 +1,125 @@
+"""Components of a run's state: whatever the next step depends on, each with `state_dict` and `load_state_dict`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch import nn
+from torch.optim import Optimizer
+
+from trainwright.trainer.acceleration.prepare import match_layout
+from trainwright.trainer.base import seeding
+from trainwright.trainer.checkpoints.packing import hidden_buffers, restore_hidden_buffers
+from trainwright.trainer.checkpoints.user_state import Kinds, load_into, require_resumable
+
+
+class Stateful(Protocol):
+    """Part of a run that the next step depends on; a module is one, and so is an optimizer."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return what a checkpoint keeps: tensors, plain values, and containers of both."""
+        ...
+
+    def load_state_dict(self, state: dict[str, Any], /) -> Any:
+        """Resume from what a checkpoint kept, in place."""
+        ...
+
+
+@dataclass(frozen=True)
+class HiddenBuffers:
+    """Buffers that the model keeps out of its own state."""
+
+    model: nn.Module
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return them by their full names."""
+        return dict(hidden_buffers(self.model))
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Put them back."""
+        restore_hidden_buffers(self.model, state)
+
+
+@dataclass(frozen=True)
+class OptimizerStates:
+    """The states of all optimizers, by name.
+
+    Attributes:
+        channels_last: whether the weights are laid out so, and what is resumed must be too.
+    """
+
+    optimizers: Mapping[str, Optimizer]
+    channels_last: bool
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return each optimizer's own state."""
+        return {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Hand each optimizer its own."""
+        for name, optimizer in self.optimizers.items():
+            optimizer.load_state_dict(state[name])
+        if self.channels_last:
+            match_layout(self.optimizers.values())
+
+
+@dataclass(frozen=True)
+class LeftGradients:
+    """Gradients that a user's train_step leaves for its next call; the engine's own steps leave none."""
+
+    model: nn.Module
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return them by the parameters' names."""
+        return {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Put them back; a parameter without one has none."""
+        for name, parameter in self.model.named_parameters():
+            parameter.grad = state.get(name)
+
+
+@dataclass(frozen=True)
+class CarriedState:
+    """What user code keeps in context.state between steps.
+
+    Attributes:
+        built: what the user's build put there beside plain values.
+    """
+
+    state: dict[str, Any]
+    built: Kinds
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return it. Raises UserCodeError for what a resumed run could not resume."""
+        require_resumable(self.state, self.built)
+        return self.state
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Put it back in place: the user's functions may hold it too."""
+        load_into(self.state, state)
+
+
+class Generators:
+    """The global random generators: Python's, NumPy's and torch's."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return their states."""
+        return seeding.capture()
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Put them back; nothing may draw between this and the next step."""
+        seeding.restore(state)
+
+
+@contextmanager
+def snapshot(components: Mapping[str, Stateful], *names: str) -> Iterator[None]:
+    """Undo what happens to the named components inside the context."""
+    kept = {name: copy.deepcopy(components[name].state_dict()) for name in names}
+    yield
+    for name, state in kept.items():
+        components[name].load_state_dict(state)

@@ -1,0 +1,109 @@
+"""Evaluation of a split: loss and metrics; and the batch statistics of averaged weights at an epoch's end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim.swa_utils import update_bn
+
+from trainwright.trainer.base import seeding
+from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.tensors import to_device
+from trainwright.trainer.engine.progress import EpochTotals
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.snapshot import untouched
+from trainwright.trainer.metrics import evaluate, evaluate_loss
+from trainwright.trainer.objectives import Objective
+
+
+def average_epoch(session: Session) -> None:
+    """Let the observers of the weights follow the end of the present epoch.
+
+    The mean of several weights never ran on data, so its batch statistics come from one pass over the training data
+    (Izmailov et al. 2018, section 3.2), keyed to the epoch: training itself notices nothing of it.
+    """
+    for observer in session.weight_observers:
+        if observer.after_epoch(session.progress.epoch + 1):
+            with untouched(session), observer.judged():
+                seeding.seed_sample(session.config.seed, session.progress.epoch)
+                update_bn(_batches(session), _Pass(session))
+                observer.take_buffers()
+
+
+class _Pass(nn.Module):
+    """A forward pass as update_bn makes it: the model is called by the plain objective, as it is in validation."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self.session, self.model, self.objective = session, session.model, _plain_objective(session)
+
+    def forward(self, batch: Any) -> None:
+        with self.session.autocast():
+            self.objective(self.model, batch)
+
+
+def _plain_objective(session: Session) -> Objective:
+    is_own = session.work.validation_step is not None and not session.rule.is_users
+    return session.objective if is_own else session.validation_objective
+
+
+def _batches(session: Session) -> Iterator[tuple[Any]]:
+    """Yield the epoch's batches, each in a tuple: update_bn takes the first of what it is given.
+
+    Of several processes each goes through all of them, so that all measure the same.
+    """
+    for batch in replace(session.train_loader, share=None).batches(session.progress.epoch):
+        yield (to_device(batch, session.device),)
+
+
+class LeftError(Exception):
+    """An evaluation was left before its end, since the run is to stop."""
+
+
+def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
+    """Return the mean loss and every metric over the split, with what the objective adds, the model in evaluation mode.
+
+    The generators are keyed for the evaluation and put back after it, so that validating changes no training.
+
+    Raises:
+        LeftError: a stop was asked for, and what comes before the evaluation can be saved as it stands.
+    """
+    objective, totals = session.validation_objective, EpochTotals()
+    session.model.eval()
+    session.context.training = False
+    with session.judged_weights(), seeding.preserved(), torch.no_grad():
+        seeding.seed_sample(session.config.seed, 0)
+        for number, batch in enumerate(loader.batches(0)):
+            if session.may_leave_validation:
+                raise LeftError
+            moved = to_device(batch, session.device)
+            with session.autocast():
+                outcome = objective(session.model, moved)
+            if not loader.is_spare(number):
+                totals.add(outcome, objective.count(moved), gather=session.gathers)
+        every = loader if loader.share is None else replace(loader, share=None)
+        added = {name: value for each in session.own.measures for name, value in each(session, every).items()}
+    session.model.train()
+    session.context.training = True
+    return values_of(session, totals, loader) | session.strategy.agreed(added)
+
+
+def values_of(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[str, float]:
+    """Return the mean loss and the metrics of what an epoch gathered, over all processes where there are several."""
+    merged = session.strategy.merged(totals)
+    return session.strategy.agreed({"loss": merged.loss, **measure(session, merged, loader)})
+
+
+def measure(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[str, float]:
+    """Return the metrics of what an epoch over the loader gathered; none when the objective gives no outputs."""
+    metrics = session.work.metrics
+    values = evaluate_loss(metrics, totals.loss, loader.samples) if metrics else {}
+    gathered = totals.gathered()
+    if gathered is None or not session.gathers:
+        return values
+    with seeding.preserved():
+        return values | evaluate(metrics, *gathered, task=session.work.task)

@@ -1,0 +1,1 @@
+"""Observers of the loop: one file each, with the moments of `Observer`."""

@@ -1,0 +1,136 @@
+"""Best, last and periodic checkpoints, written after the epoch has been judged."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainwright.trainer.base.errors import DivergenceError
+from trainwright.trainer.checkpoints.index import INDEX, checkpoint_name, write_index
+from trainwright.trainer.checkpoints.store import remove_leftovers, remove_untagged, write_checkpoint
+from trainwright.trainer.engine.divergence import lower_rate
+from trainwright.trainer.engine.observers.observer import EpochResult, Observer
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.step import StepResult
+
+
+class Checkpointing(Observer):
+    """Writes the state of the run where the configuration asks for it, and keeps the tags."""
+
+    def __init__(self) -> None:
+        self.saved: tuple[int, int] | None = None
+        """(epoch, batch) position of the newest checkpoint."""
+        self.last: str | None = None
+        self.tried = False
+        """Whether a step of this attempt has shown what user code keeps."""
+
+    def start(self, session: Session) -> None:
+        """Clear what a killed writer left, and make the tags fit the position that was taken up."""
+        remove_leftovers(session.run.checkpoints)
+        progress = session.progress
+        if progress.step:
+            self.saved, self.last = (progress.epoch, progress.batch), checkpoint_name(progress.step)
+            self._tag(session)
+
+    def step(self, session: Session, result: StepResult) -> None:
+        """Renew the last checkpoint within an epoch where the configuration asks for it; at its end `epoch` does.
+
+        Raises:
+            UserCodeError: after the first step rather than after an epoch, the state that user code keeps has no form
+                that a resumed run could take up.
+        """
+        if not self.tried:
+            session.require_resumable()
+            self.tried = True
+        if session.saves_at(result.step):  # the recorder has read and written everything up to here
+            self.save(session)
+
+    def epoch(self, session: Session, result: EpochResult) -> None:
+        """Save when the epoch is the best, a periodic one, or simply the last so far."""
+        section, progress = session.config.checkpoints, session.progress
+        name = checkpoint_name(progress.step)
+        best = result.improved and section.save_best
+        periodic = result.epoch % section.checkpoint_every_n_epochs == 0 and progress.batch == 0
+        if best and progress.best is not None:
+            progress.best.checkpoint = name
+        if periodic and name not in progress.periodic:
+            progress.periodic.append(name)
+        if best or periodic or section.save_last:
+            self.save(session)
+
+    def stop(self, session: Session, reason: str) -> None:  # noqa: ARG002 - the moment's form
+        """Save a position that has no checkpoint: of a run that was stopped within an epoch."""
+        progress = session.progress
+        if progress.step and self.saved != (progress.epoch, progress.batch):
+            self.save(session)
+
+    def save(self, session: Session) -> None:
+        """Write a checkpoint of the present state and update the tags; older ones without a tag are removed."""
+        model, state, tensors = session.state()
+        require_finite(session, model, session.infinite_buffers)
+        progress, specification = session.progress, session.specification
+        manifest: dict[str, Any] = {
+            "step": progress.step,
+            "epoch": progress.epoch,
+            "run_id": specification.run_id,
+            "config_digest": specification.config_digest,
+        }
+        path = write_checkpoint(
+            session.run.checkpoints, model=model, tensors=tensors, state=state, manifest=manifest, key=session.run.key
+        )
+        self.saved, self.last = (progress.epoch, progress.batch), path.name
+        self._tag(session)
+        self._report(session, path.name)
+
+    def _tag(self, session: Session) -> None:
+        best, periodic = _best(session), session.progress.periodic
+        folder = session.run.checkpoints
+        digest = write_index(folder, best=best, last=self.last, periodic=periodic)
+        session.run.written[f"{folder.name}/{INDEX}"] = digest
+        remove_untagged(session.run.checkpoints, {name for name in (best, self.last, *periodic) if name})
+        remove_leftovers(session.run.checkpoints)
+
+    def _report(self, session: Session, name: str) -> None:
+        from trainwright.trainer.checkpoints.index import list_checkpoints
+
+        record = next(record for record in list_checkpoints(session.run) if record.name == name)
+        session.run.append_event(
+            "checkpoint",
+            name=name,
+            tags=record.tags,
+            step=record.step,
+            epoch=record.epoch,
+            digest=record.digest,
+            bytes=record.bytes,
+        )
+
+
+def _best(session: Session) -> str | None:
+    return session.progress.best.checkpoint if session.progress.best is not None else None
+
+
+def require_finite(session: Session, model: dict[str, Tensor], infinite_buffers: frozenset[str] = frozenset()) -> None:
+    """Raise DivergenceError rather than save weights that are not finite.
+
+    Floating-point buffers count too; those that held infinities when training began may hold them on.
+    """
+    for name, value in model.items():
+        bad = torch.isnan(value) if name in infinite_buffers else ~torch.isfinite(value)
+        if (value.is_floating_point() or value.is_complex()) and bool(bad.any()):
+            infinite = bad.sum().item()
+            raise DivergenceError(
+                f"{name} has {infinite} values that are not finite after step {session.progress.step}; not saved.",
+                remedy="Lower optimizer.learning_rate tenfold and set training.clip_norm 1.0.",
+                document="diagnostics/nan_loss.md",
+                details={
+                    "step": session.progress.step,
+                    "epoch": session.progress.epoch,
+                    "batch_indices": [],
+                    "loss": repr(math.nan),
+                    "parameter": name,
+                    **lower_rate(session),
+                },
+            )

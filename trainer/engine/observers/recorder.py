@@ -1,0 +1,188 @@
+"""Numbers of every step, gathered on the device and read every few steps; written to SQLite and TensorBoard."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainwright.trainer.acceleration.precision import MINIMUM_SCALE
+from trainwright.trainer.base.errors import DivergenceError
+from trainwright.trainer.engine.divergence import divergence
+from trainwright.trainer.engine.observers.observer import EpochResult, Observer
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.step import StepResult
+from trainwright.trainer.run.metrics import MetricStore
+from trainwright.trainer.supervision.sampling import SystemSampler
+
+FLUSH_SECONDS = 1.0
+MAX_ROWS_WAITING = 4096
+NORMS = ("gradient_norm", "applied_gradient_norm")
+
+Row = tuple[str, int, float, float]
+
+
+class Recorder(Observer):
+    """Records losses, gradient norms, learning rates, throughput, epoch values and what the machine did."""
+
+    def __init__(self, store: MetricStore, board: Any | None, sampler: SystemSampler) -> None:
+        self.store, self.board, self.sampler = store, board, sampler
+        self.waiting: list[tuple[StepResult, float]] = []
+        """Steps whose values have not been read from the device."""
+        self.rows: list[Row] = []
+        self.shown: list[tuple[dict[str, float], int, float]] = []
+        """What TensorBoard is to get: values, step and moment."""
+        self.flushed_at = self.window_at = time.monotonic()
+        self.window = (0, 0.0)
+        """Samples trained on and seconds waited for data when the present window began."""
+
+    def start(self, session: Session) -> None:
+        """Forget what an earlier attempt recorded past the present position: it will be recorded again."""
+        self.store.forget_after(session.progress.step)
+        self._repeat_history(session)
+        self._open_window(session)
+
+    def step(self, session: Session, result: StepResult) -> None:
+        """Keep the step's values; read them when enough have gathered."""
+        self.waiting.append((result, time.time()))
+        if session.saves_at(result.step):  # what a checkpoint stands on is recorded before it
+            self.read(session)
+            self.flush()
+        if result.step % session.config.logging.every_n_steps == 0:
+            self.read(session)
+            self._throughput(session)
+            if time.monotonic() - self.flushed_at > FLUSH_SECONDS or len(self.rows) > MAX_ROWS_WAITING:
+                self.flush()
+
+    def epoch(self, session: Session, result: EpochResult) -> None:
+        """Record the epoch's values at its last step."""
+        self.read(session)
+        self._add(_epoch_values(result.epoch, result.train, result.validation), result.step, time.time())
+        self.flush()
+
+    def stop(self, session: Session, reason: str) -> None:  # noqa: ARG002 - the moment's form
+        """Record what is left, and what the machine did in a run that was too short for the sampler's rhythm."""
+        self.read(session)
+        if self.sampler.mean("cpu_percent") is None:
+            self.sampler.measure()
+        self._system(session)
+        self.flush()
+
+    def close(self) -> None:
+        """Write what is there and close the files."""
+        try:
+            self.flush()
+        finally:
+            self.store.close()
+            if self.board is not None:
+                self.board.close()
+
+    def read(self, session: Session) -> None:
+        """Read the waiting values from the device, in one transfer. Raises DivergenceError for the first bad step."""
+        waiting, self.waiting = self.waiting, []
+        if not waiting:
+            return
+        named = [_measured(result) for result, _ in waiting]
+        tensors = [value for values in named for value in values.values() if isinstance(value, Tensor)]
+        read = iter(torch.stack(list(map(_scalar, tensors))).tolist() if tensors else [])
+        for (result, moment), values in zip(waiting, named, strict=True):
+            numbers = {
+                name: next(read) if isinstance(value, Tensor) else float(value) for name, value in values.items()
+            }
+            numbers["learning_rate"] = result.learning_rate
+            if numbers.get("update_skipped") and numbers["loss_scale"] >= MINIMUM_SCALE:
+                for name in NORMS:  # they overflowed under the scale, which has been lowered since
+                    numbers.pop(name, None)
+            self.rows += [(f"train/{name}", result.step, value, moment) for name, value in numbers.items()]
+            norm = numbers.get("gradient_norm", 0.0)
+            if not (math.isfinite(numbers["loss"]) and math.isfinite(norm)):
+                raise divergence(
+                    session, result.step, result.epoch, result.batch, result.micro_batches, numbers["loss"], norm
+                )
+        self.shown.append(
+            ({f"train/{name}": value for name, value in numbers.items()}, waiting[-1][0].step, waiting[-1][1])
+        )
+
+    def note_non_finite(self, session: Session, step: int, loss: float, norm: float) -> None:
+        """Record the steps before the one that ended the run, which tell how it came about, and its own values."""
+        with contextlib.suppress(DivergenceError):
+            self.read(session)
+        now = time.time()
+        self.rows += [("train/loss", step, loss, now), ("train/gradient_norm", step, norm, now)]
+
+    def flush(self) -> None:
+        """Write the rows. Raises sqlite3.Error."""
+        rows, self.rows = self.rows, []
+        shown, self.shown = self.shown, []
+        self.flushed_at = time.monotonic()
+        if rows:
+            self.store.write(rows)
+        if self.board is not None:
+            for values, step, moment in shown:
+                self._show(values, step, moment)
+
+    def _repeat_history(self, session: Session) -> None:
+        """Record again what the checkpoint remembers of earlier epochs, where the file tells it otherwise.
+
+        The file of a killed worker is nobody's word: rows may have been lost with the power, or edited.
+        """
+        remembered: dict[str, dict[int, float]] = {}
+        for entry in session.progress.history:
+            for key, value in _epoch_values(entry["epoch"], entry["train"], entry["validation"]).items():
+                remembered.setdefault(key, {})[entry["step"]] = float(value)
+        for key, values in remembered.items():
+            found = {point.step: repr(point.value) for point in self.store.series(key)}
+            self.rows += [(key, step, v, time.time()) for step, v in values.items() if found.get(step) != repr(v)]
+        self.flush()
+
+    def _show(self, values: dict[str, float], step: int, moment: float) -> None:
+        """Hand TensorBoard the values as one event, of which add_scalar would make several."""
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        numbers = [Summary.Value(tag=key, simple_value=value) for key, value in values.items()]
+        self.board.file_writer.add_summary(Summary(value=numbers), step, moment)  # type: ignore[union-attr]
+
+    def _throughput(self, session: Session) -> None:
+        progress, seconds = session.progress, time.monotonic() - self.window_at
+        samples, waited = self.window
+        values = {
+            "throughput/samples_per_second": (progress.samples - samples) / max(seconds, 1e-9),
+            "throughput/data_wait_fraction": min((progress.data_wait_seconds - waited) / max(seconds, 1e-9), 1.0),
+        }
+        self._add(values, progress.step, time.time(), on_board=False)
+        self._system(session)
+        self._open_window(session)
+
+    def _system(self, session: Session) -> None:
+        values = {f"system/{name}": value for name, value in self.sampler.take().items()}
+        self._add(values, session.progress.step, time.time(), on_board=False)
+
+    def _open_window(self, session: Session) -> None:
+        self.window = (session.progress.samples, session.progress.data_wait_seconds)
+        self.window_at = time.monotonic()
+
+    def _add(self, values: dict[str, float], step: int, now: float, *, on_board: bool = True) -> None:
+        self.rows += [(key, step, value, now) for key, value in values.items()]
+        if on_board:
+            self.shown.append((values, step, now))
+
+
+def _measured(result: StepResult) -> dict[str, Tensor | float]:
+    """Return what a step measured by name; a norm that was not measured is left out, for 0 would say it vanished."""
+    norm: dict[str, Tensor | float] = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
+    return {"loss": result.loss, **norm, **result.values}
+
+
+def _scalar(value: Tensor) -> Tensor:
+    """Return a value as a scalar; the usual one is one."""
+    return value if value.dim() == 0 and value.dtype is torch.float32 else value.detach().double().mean()
+
+
+def _epoch_values(epoch: int, train: dict[str, float], validation: dict[str, float] | None) -> dict[str, float]:
+    values = {"epoch": float(epoch), "train/epoch_loss": train["loss"]}
+    values |= {f"train/{name}": value for name, value in train.items() if name != "loss"}
+    return values | {f"validation/{name}": value for name, value in (validation or {}).items()}

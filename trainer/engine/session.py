@@ -1,0 +1,246 @@
+"""Everything one training run works with, and its whole state."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from trainwright.trainer.acceleration.precision import Scaling, autocast
+from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.checkpoints.packing import pack, unpack
+from trainwright.trainer.checkpoints.store import LoadedCheckpoint
+from trainwright.trainer.checkpoints.user_state import Kinds, require_resumable
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.engine.components import (
+    CarriedState,
+    Generators,
+    HiddenBuffers,
+    LeftGradients,
+    OptimizerStates,
+    Stateful,
+)
+from trainwright.trainer.engine.progress import EpochTotals, Progress
+from trainwright.trainer.engine.strategy import Strategy
+from trainwright.trainer.objectives import Objective
+from trainwright.trainer.objectives.outcome import Own
+from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.optimization.schedules import Schedule
+from trainwright.trainer.optimization.update import Update
+from trainwright.trainer.optimization.weight_averaging import WeightObserver
+from trainwright.trainer.run import RunDirectory, RunSpecification
+from trainwright.trainer.supervision.stop import StopRequest
+from trainwright.trainer.user_code.context import Context
+
+JUDGED = ("objective",)
+"""Components that are saved, like the model, as the weights that are judged."""
+DEPLOYED = ("objective", "model", "hidden_buffers")
+"""Components that a model needs to be measured and exported."""
+
+
+class UpdateRule(Protocol):
+    """How an update is made from its micro-batches: by the engine's objective, or by the user's own code.
+
+    Attributes:
+        is_users: whether the user's train_step makes it: the engine then sets no rates and computes no losses.
+    """
+
+    is_users: bool
+
+    def set_rates(self, session: Session) -> None:
+        """Set the rates (and momenta) of the next step, where they are the engine's to set."""
+        ...
+
+    def __call__(self, session: Session, group: list[Any]) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
+        """Make the update; return loss, gradient norm (None where it could not be measured) and the step's values.
+
+        Raises:
+            DivergenceError: the loss or the gradient is not finite.
+        """
+        ...
+
+
+@dataclass
+class Session:
+    """One run, assembled (see assembly/). The loop and the observers work on it."""
+
+    specification: RunSpecification
+    config: TrainingConfig
+    run: RunDirectory
+    work: Work
+    context: Context
+    device: torch.device
+    model: nn.Module
+    objective: Objective
+    """What is minimised; a NoObjective when the user's train_step does the updates."""
+    validation_objective: Objective
+    """What measures validation and test: the objective, or the user's validation_step."""
+    optimizers: dict[str, Optimizer]
+    rule: UpdateRule
+    update: Update
+    """How the optimizers are stepped."""
+    parameters: list[nn.Parameter]
+    """Everything that the optimizers update."""
+    base_rates: dict[str, list[float]]
+    """Peak learning rate of each optimizer's groups."""
+    schedule: Schedule
+    weight_observers: Sequence[WeightObserver]
+    """Freezing and averages of the weights, in the order in which they are resumed."""
+    own: Own
+    """What the objective has beside the model."""
+    train_loader: BatchLoader
+    validation_loader: BatchLoader
+    stop: StopRequest
+    built_state: Kinds
+    """What the user's build put into context.state beside plain values."""
+    infinite_buffers: frozenset[str]
+    """Buffers that hold infinities by design, such as the mask of an attention: they did when the model was built."""
+    step_bound: int | None
+    """Stop after this many optimizer steps: the smaller of the configuration's and the specification's."""
+    progress: Progress = field(default_factory=Progress)
+    totals: EpochTotals = field(default_factory=EpochTotals)
+    scaler: Scaling = field(default_factory=Scaling)
+    strategy: Strategy = field(default_factory=Strategy)
+    """How the run is shared among processes."""
+    non_finite: Tensor | None = None
+    """On CUDA a flag on the device that holds back every update after a non-finite one."""
+    gathers: bool = field(init=False)
+    """Whether outputs and targets are kept for metrics."""
+    components: dict[str, Stateful] = field(init=False)
+    """Whatever the next step depends on, by name, in the order in which a resumed run loads it."""
+
+    def __post_init__(self) -> None:
+        """Register the components. A checkpoint holds these, and a resumed run has nothing else from it."""
+        self.gathers = self.work.gathers
+        self.components = {
+            "objective": self.own,
+            "model": self.model,
+            "hidden_buffers": HiddenBuffers(self.model),
+            "optimizers": OptimizerStates(self.optimizers, self.config.training.channels_last),
+            "scaler": self.scaler,
+            **{observer.state_name: observer for observer in self.weight_observers if observer.state_name is not None},
+            **({"gradients": LeftGradients(self.model)} if self.rule.is_users else {}),
+            "schedule": self.schedule,
+            "context": CarriedState(self.context.state, self.built_state),
+            "progress": self.progress,
+            "totals": self.totals,
+            "generators": Generators(),
+        }
+
+    @property
+    def total_steps(self) -> int:
+        """Optimizer steps of the whole schedule."""
+        return self.schedule.total_steps
+
+    @property
+    def at_bound(self) -> bool:
+        """Whether the last permitted step has been made; a run that is taken up there makes no further one."""
+        return self.step_bound is not None and self.progress.step >= self.step_bound
+
+    @property
+    def may_leave_validation(self) -> bool:
+        """Whether a stop was asked for, and a run that is taken up before this validation would train the same.
+
+        An average has moved already, and the user's code may have kept something. Several processes agree on a stop
+        at a step alone, so that none is asked to leave a validation.
+        """
+        moved = any(observer.moves_at_epoch_end for observer in self.weight_observers)
+        return not moved and not self.context.state and self.stop.asked
+
+    def saves_at(self, step: int) -> bool:
+        """Whether a checkpoint is due after this step, within an epoch; at its end the epoch's own is."""
+        every = self.config.checkpoints.checkpoint_every_n_steps
+        return every is not None and step % every == 0 and self.progress.batch < len(self.train_loader)
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Return the context in which forward passes run."""
+        return autocast(self.config.training.precision, self.device)
+
+    @contextmanager
+    def judged_weights(self) -> Iterator[None]:
+        """Hold the weights that are judged and exported in the model inside the context: averages, where there are."""
+        with ExitStack() as judged:
+            for observer in self.weight_observers:
+                judged.enter_context(observer.judged())
+            yield
+
+    def groups(self) -> Iterator[list[Any]]:
+        """Yield the rest of the epoch: lists of the micro-batches that make one update, not on the device yet.
+
+        Ends early when a stop was asked for or the last permitted step has been made.
+        """
+        size = self.config.training.accumulation_steps
+        batches = self.train_loader.batches(self.progress.epoch, self.progress.batch)
+        while not (self.at_bound or self.stop.asked):
+            start = time.perf_counter()
+            group = [batch for _, batch in zip(range(size), batches, strict=False)]
+            self.progress.data_wait_seconds += time.perf_counter() - start
+            if not group:
+                return
+            yield group
+
+    def weights(self) -> dict[str, Any]:
+        """Return the state of the model, its tensors whole. Several processes must call it together."""
+        return self.strategy.whole(self.model.state_dict())  # type: ignore[no-any-return]
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
+        """Return the model's tensors, the rest of the state as JSON types, and the tensors that it refers to.
+
+        Raises:
+            UserCodeError: something in context.state cannot be saved.
+        """
+        self.require_resumable()
+        tensors: dict[str, Tensor] = {}
+        with self.judged_weights():
+            weights = self.weights()
+            packed = self._packed(JUDGED, tensors)
+            model = {
+                name: value.detach().cpu().contiguous().clone()
+                for name, value in weights.items()
+                if isinstance(value, Tensor)
+            }
+        extra = {name: value for name, value in weights.items() if not isinstance(value, Tensor)}
+        packed |= self._packed([name for name in self.components if name not in {"model", *JUDGED}], tensors)
+        packed |= {"model_extra": pack(extra, "model_extra", tensors), "config": self.config.model_dump(mode="json")}
+        self.strategy.add_own_states(packed, tensors, self.components)
+        return model, packed, tensors
+
+    def _packed(self, names: Iterable[str], tensors: dict[str, Tensor]) -> dict[str, Any]:
+        whole = {name: self.strategy.whole(self.components[name].state_dict()) for name in names}
+        return {name: pack(value, name, tensors) for name, value in whole.items()}
+
+    def require_resumable(self) -> None:
+        """Raise UserCodeError when context.state holds what a resumed run could not take up."""
+        require_resumable(self.context.state, self.built_state)
+
+    def load(self, checkpoint: LoadedCheckpoint) -> None:
+        """Resume from a checkpoint, generators last: nothing may draw between this and the next fetch.
+
+        Raises:
+            IntegrityError: the checkpoint lacks the state of a component, or is of another number of processes.
+        """
+        self.load_components(checkpoint, self.components)
+        self.strategy.follow_weights()
+        self.context.epoch, self.context.step = self.progress.epoch, self.progress.step
+
+    def load_components(self, checkpoint: LoadedCheckpoint, names: Iterable[str]) -> None:
+        """Load some components of a checkpoint, in the order of `names`. Raises IntegrityError where one is missing."""
+        wanted = {*names, "model_extra", "ranks"} - {"model"}
+        saved = {name: value for name, value in checkpoint.state.items() if name in wanted}
+        state = {name: unpack(value, checkpoint.tensors, self.device) for name, value in saved.items()}
+        state["model"] = {**checkpoint.model, **state.get("model_extra", {})}
+        state = self.strategy.part(state)
+        for name in names:
+            if name not in state:
+                raise IntegrityError(
+                    f"Checkpoint {checkpoint.name} holds no state of `{name}`, on which the next step depends.",
+                    remedy="Resume from another checkpoint, or start a new run: start_training(project, kind).",
+                )
+            self.components[name].load_state_dict(state[name])

@@ -1,0 +1,104 @@
+"""Strategies of sharing a run among processes: what the engine asks, as one process that trains alone answers it.
+
+Each process of a group goes through the same steps in the same order and asks the same questions at the same moments;
+the strategies for groups (distributed/) override what they answer otherwise. So no step needs to know whether it is
+shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from trainwright.trainer.config.schema import TrainingSection
+from trainwright.trainer.engine.components import Stateful
+from trainwright.trainer.engine.progress import EpochTotals
+from trainwright.trainer.objectives import Objective, Outcome
+from trainwright.trainer.optimization.update import clip_to, total_norm
+
+
+class Strategy:
+    """One process that trains alone.
+
+    Attributes:
+        is_first: whether this process writes for all.
+        looks_first: whether a non-finite update must be found before it is made: the device cannot hold it back.
+        watched_process: the process whose tree is the whole run; None for this one.
+    """
+
+    is_first: bool = True
+    looks_first: bool = False
+    watched_process: int | None = None
+
+    def begin(self, group: list[Any], counts: list[int]) -> tuple[list[int], int]:  # noqa: ARG002 - others need it
+        """Open an update of the micro-batches `group`; return this process's counts and the total of all processes."""
+        return counts, sum(counts)
+
+    def measure(self, objective: Objective, model: nn.Module, batch: Any) -> Outcome:
+        """Compute the loss of one micro-batch. Raises what user code raises."""
+        return objective(model, batch)
+
+    def backward(self, loss: Tensor) -> None:
+        """Add a micro-batch's share of the loss to the gradients of the update."""
+        loss.backward()  # type: ignore[no-untyped-call]
+
+    def finish(self, loss: Tensor) -> Tensor:
+        """Return the loss of the whole update, all its micro-batches having been measured."""
+        return loss
+
+    def clip(self, parameters: list[nn.Parameter], training: TrainingSection) -> tuple[Tensor, dict[str, Tensor]]:
+        """Clip the gradients as configured; return their norm before, and after it as a step's value where clipped."""
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        norm: Tensor = self.whole(total_norm(gradients))
+        if training.clip_norm is not None:
+            clip_to(parameters, gradients, training.clip_norm, norm)
+            return norm, {"applied_gradient_norm": norm.clamp(max=training.clip_norm)}
+        if training.clip_value is not None:
+            torch.nn.utils.clip_grad_value_(parameters, training.clip_value)
+            return norm, {"applied_gradient_norm": self.whole(total_norm(gradients))}
+        return norm, {}
+
+    def samples(self, own: int) -> int:
+        """Return the samples of the present update over all processes, `own` of which are this one's."""
+        return own
+
+    def show_gradients(self) -> None:
+        """Put the whole gradients where they are looked for, before a non-finite one is reported."""
+
+    def total(self, value: Tensor) -> Tensor:
+        """Return the sum of a tensor over all processes, on its device."""
+        return value
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return every process's value (what a checkpoint may hold), by rank, in the first; elsewhere nothing."""
+        return [value]
+
+    def agreed(self, values: dict[str, float]) -> dict[str, float]:
+        """Return the first process's values: what is decided by them is decided alike everywhere."""
+        return values
+
+    def merged(self, totals: EpochTotals) -> EpochTotals:
+        """Return the totals of all processes; outputs and targets in the samples' order, in the first process only."""
+        return totals
+
+    def whole(self, value: Any) -> Any:
+        """Return a nested value with whole tensors in the place of divided ones; all processes call it together."""
+        return value
+
+    def part(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return a checkpoint's state, by component, as this process holds it. Raises IntegrityError if it cannot."""
+        return state
+
+    def add_own_states(
+        self, packed: dict[str, Any], tensors: dict[str, Tensor], components: Mapping[str, Stateful]
+    ) -> None:
+        """Put what each process has of its own into the first one's checkpoint."""
+
+    def follow_weights(self) -> None:
+        """Take over weights that were loaded into the model."""
+
+    def require_same(self, checkpoint: str | None) -> None:
+        """Hold every process to the checkpoint that the first one resumes. Raises IntegrityError where it differs."""

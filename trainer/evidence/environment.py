@@ -1,0 +1,175 @@
+"""Environment of a run: packages, hardware, the state of the user's repository (REPRO-3)."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.run.environment import installed_packages, unreleased_packages
+
+IMPORT_TESTED = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "tensorboard")
+LOCK_FILES = (
+    "uv.lock",
+    "poetry.lock",
+    "Pipfile.lock",
+    "pdm.lock",
+    "requirements.txt",
+    "constraints.txt",
+    "conda-lock.yml",
+)
+MOST_UNTRACKED = 1000
+MOST_UNTRACKED_BYTES = 64 * 2**20
+"""Of so many untracked files the content is digested, as long as they hold no more than this together."""
+
+
+def environment_evidence(code_root: Path, *, device: str, precision: str, world_size: int = 1) -> dict[str, Any]:
+    """Return the `environment` evidence; `world_size` is the number of processes that train together."""
+    packages = installed_packages()
+    versions, failures = import_test()
+    evidence: dict[str, Any] = {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": packages,
+        "packages_digest": digest_json(packages),
+        "unreleased": unreleased_packages(),
+        "import_tested": versions,
+        "import_failures": failures,
+        "torch": {
+            "version": torch.__version__,
+            "cuda": torch.version.cuda,
+            "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+            "threads": torch.get_num_threads(),
+            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        },
+        "hardware": hardware(),
+        "git": git_state(code_root),
+        "container_image": container_image(),
+        "lock_files": {name: digest_file(code_root / name) for name in LOCK_FILES if (code_root / name).is_file()},
+        "command_line": sys.orig_argv,
+    }
+    basis = fingerprint_basis(evidence, device=device, precision=precision) | {"world_size": world_size}
+    return {**evidence, "fingerprint_basis": basis, "fingerprint": digest_json(basis)}
+
+
+def fingerprint_basis(evidence: dict[str, Any], *, device: str, precision: str) -> dict[str, Any]:
+    """Return the facts on which bits depend: where one differs, runs are not expected to be identical."""
+    return {
+        "packages_digest": evidence["packages_digest"],
+        "python": evidence["python"],
+        "torch": evidence["torch"]["version"],
+        "threads": evidence["torch"]["threads"],
+        "cpu_capability": evidence["torch"]["cpu_capability"],
+        "device": device,
+        "precision": precision,
+        "world_size": 1,
+    }
+
+
+def import_test() -> tuple[dict[str, str], dict[str, str]]:
+    """Import the engine's own libraries together; return versions, and errors of those that fail.
+
+    What the user's code imports is tested by importing that code, later in the same process.
+    """
+    versions: dict[str, str] = {}
+    failures: dict[str, str] = {}
+    for name in IMPORT_TESTED:
+        try:
+            module = importlib.import_module(name)
+            versions[name] = str(getattr(module, "__version__", "unknown"))
+        except Exception as error:  # noqa: BLE001 - a broken installation fails in any way it likes
+            failures[name] = f"{type(error).__name__}: {str(error)[:200]}"
+    return versions, failures
+
+
+def hardware() -> dict[str, Any]:
+    """Return CPU model, cores, memory and GPUs."""
+    gpus = []
+    if torch.cuda.is_available():
+        for number in range(torch.cuda.device_count()):
+            properties = torch.cuda.get_device_properties(number)
+            gpus.append({"name": properties.name, "memory_bytes": properties.total_memory})
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "gpus": gpus,
+    }
+
+
+def _cpu_model() -> str:
+    path = Path("/proc/cpuinfo")
+    if path.exists():
+        for line in path.read_text(errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def git_state(folder: Path) -> dict[str, Any] | None:
+    """Return commit, branch and a digest of what is not committed; None outside a repository or without git.
+
+    What is not committed are changes of files that git knows, and untracked files that it does not ignore.
+    """
+    commit = _git(folder, "rev-parse", "HEAD")
+    if commit is None:
+        return None
+    difference = _git(folder, "diff", "--full-index", "HEAD", "--", ".") or ""
+    listed = _git(folder, "ls-files", "--others", "--exclude-standard", "-z", "--", ".") or ""
+    names = sorted(name for name in listed.split("\0") if name)
+    untracked = untracked_digests(folder, names)
+    return {
+        "commit": commit.strip(),
+        "branch": (_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "").strip(),
+        "dirty": bool(difference or names),
+        "diff_digest": digest_json([difference, names, untracked]) if difference or names else None,
+        "untracked": len(names),
+        "untracked_by_name_only": len(names) - len(untracked),
+    }
+
+
+def untracked_digests(folder: Path, names: list[str]) -> dict[str, str]:
+    """Return the digests of the first MOST_UNTRACKED files, of MOST_UNTRACKED_BYTES in all; of links, their targets.
+
+    Left out are larger ones, which are data rather than code, and what cannot be read.
+    """
+    digests, left_bytes = {}, MOST_UNTRACKED_BYTES
+    for name in names[:MOST_UNTRACKED]:
+        path = folder / name
+        try:
+            if path.is_symlink():
+                digests[name] = digest_bytes(os.fsencode(path.readlink()))
+            elif path.is_file() and (size := path.stat().st_size) <= left_bytes:
+                digests[name], left_bytes = digest_file(path), left_bytes - size
+        except OSError:
+            continue
+    return digests
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    # The repository is the user's: no hook, pager or external diff of its configuration may run.
+    command = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-C", str(folder), *arguments]
+    if arguments[0] == "diff":
+        command.insert(-2, "--no-ext-diff")
+        command.insert(-2, "--no-textconv")
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=10, check=False, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode(errors="replace") if done.returncode == 0 else None
+
+
+def container_image() -> str | None:
+    """Return the container's image where the environment tells it."""
+    named = os.environ.get("TRAINWRIGHT_IMAGE") or os.environ.get("CONTAINER_IMAGE")
+    if named:
+        return named
+    return "unnamed container" if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() else None

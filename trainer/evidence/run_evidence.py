@@ -1,0 +1,258 @@
+"""The evidence that a training worker leaves before its first step and after its last."""
+
+from __future__ import annotations
+
+import inspect
+import resource
+import sys
+from typing import Any
+
+import torch
+
+from trainwright.trainer.assembly.loaders import steps_per_epoch
+from trainwright.trainer.assembly.output_format import told_of_model
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import ReproducibilityError
+from trainwright.trainer.base.paths import own_name
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.deepspeed import deepspeed_configuration
+from trainwright.trainer.data.fingerprint import weights_digest
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.run import RunSpecification
+from trainwright.trainer.run.environment import digest_of_versions
+from trainwright.trainer.strategies.group import present
+from trainwright.trainer.supervision.sampling import SystemSampler
+from trainwright.trainer.user_code.entries import PRIVATE
+
+_OF_SEVERAL = tuple(f"distributed.{key}" for key in ("strategy", "deepspeed", "backend", "batch_norm", "restarts"))
+_OF_UPDATES = (
+    "training.clip_norm",
+    "training.clip_value",
+    "schedule",
+    "optimizer",
+    "weight_averaging.learning_rate_factor",
+    "weight_averaging.anneal_epochs",
+)
+"""Of the engine's own updates: a train_step of the user's knows nothing of them."""
+_KEEP_DATA = "Data must not depend on context.seed, which differs between runs: draw it from context.data_seed. "
+
+
+def resolved_evidence(session: Session) -> dict[str, Any]:
+    """Return what was settled before training: how the model is called, sizes, steps."""
+    model, config = session.model, session.config
+    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+    sample = session.train_loader.samples
+    return {
+        "returns": session.work.returns if session.work.step is None and session.work.train_step is None else None,
+        "objective": _objective_of(session),
+        "objective_rests_on": session.own.record,
+        "judged_by": "validation_step" if session.work.validation_step else "step" if session.work.step else None,
+        "inputs": "keywords" if _by_keywords(sample) else "positional",
+        "told": told_of_model(session.work),
+        "parameters": sum(size for size, _ in sizes),
+        "trainable_parameters": sum(size for size, trainable in sizes if trainable),
+        "model_class": _class_name(type(model), session),
+        "model_files": {path.name: digest_file(path) for path in session.work.model_files},
+        "model_arguments": _arguments_of(type(model), config),
+        "device": session.device.type,
+        "precision": config.training.precision,
+        "steps_per_epoch": steps_per_epoch(config, session.train_loader),
+        "total_steps": session.total_steps,
+        "warmup_steps": session.schedule.warmup_steps,
+        "parameter_groups": _parameter_groups(session),
+        "target_scaling": session.work.target_scaling.as_dict() if session.work.target_scaling is not None else None,
+        "loss": session.work.loss.name if session.work.loss is not None else None,
+        "metrics": [{"name": metric.name, "user_defined": metric.user_defined} for metric in session.work.metrics],
+        "ignored_keys": ignored_keys(config, session),
+        "keys_without_effect": keys_without_effect(config, session),
+        **_deepspeed(session),
+    }
+
+
+def _class_name(model: type, session: Session) -> str:
+    """Return where a class stands: its file, where that could not be imported by its own name."""
+    file = getattr(sys.modules.get(model.__module__), "__file__", None)
+    if model.__module__.startswith(PRIVATE) and file is not None:
+        return f"{own_name(file, session.context.code_root) or file}:{model.__qualname__}"
+    return f"{model.__module__}.{model.__qualname__}"
+
+
+def _deepspeed(session: Session) -> dict[str, Any]:
+    """Return what DeepSpeed is given, where it makes the updates."""
+    if session.config.distributed.strategy != "deepspeed" or present() is None:
+        return {}
+    trained = sum(parameter.numel() for parameter in session.parameters if parameter.requires_grad)
+    return {"deepspeed": deepspeed_configuration(session.config, trained)}
+
+
+def _objective_of(session: Session) -> str:
+    """Return the name of what was minimised: the configuration's, or the form in which the user's code does it."""
+    name = session.config.objective.name
+    own = "train_step" if session.rule.is_users else "step" if session.work.step else name
+    return own if name == "supervised" else name
+
+
+def _parameter_groups(session: Session) -> list[dict[str, Any]]:
+    """Return what each optimizer updates, with its peak rate and its decay."""
+    return [
+        {
+            "optimizer": name,
+            "parameters": sum(parameter.numel() for parameter in group["params"]),
+            "learning_rate": float(rate),
+            "weight_decay": float(group.get("weight_decay", 0.0)),
+        }
+        for name, optimizer in session.optimizers.items()
+        for group, rate in zip(optimizer.param_groups, session.base_rates[name], strict=True)
+    ]
+
+
+def _arguments_of(model: type, config: TrainingConfig) -> list[str] | None:
+    """Return the names that `model.args` may hold; None where a function, and not the class itself, is the entry."""
+    entry = config.model
+    if entry is None or (":" in entry.use and entry.use.rpartition(":")[2] != model.__qualname__):
+        return None
+    named = {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+    return [name for name, parameter in inspect.signature(model).parameters.items() if parameter.kind in named]
+
+
+def ignored_keys(config: TrainingConfig, session: Session) -> list[str]:
+    """Return the keys that were set and have no effect with the other values."""
+    dumped = config.model_dump(exclude_defaults=True)
+    return [key for key in keys_without_effect(config, session) if _is_set(dumped, key)]
+
+
+def keys_without_effect(config: TrainingConfig, session: Session) -> list[str]:
+    """Return all keys that have no effect with the other values, set or not: a search over them changes nothing."""
+    work = session.work
+    without = {
+        "optimizer.decay_norms_and_biases": work.param_groups is not None,
+        "schedule.warmup_fraction": config.schedule.warmup_steps is not None,
+        "loader.batch_size": work.batch_size != config.loader.batch_size,
+        "loader.pin_memory": session.device.type != "cuda",
+        "loader.num_workers": session.train_loader.is_stream and config.loader.num_workers > 1,  # one reads ahead
+        "loader.prefetch_factor": config.loader.num_workers == 0,
+        "loader.persistent_workers": config.loader.num_workers == 0,
+        "training.initial_loss_scale": config.training.precision != "fp16",
+        "training.loss_scale_growth_steps": config.training.precision != "fp16",
+        "training.channels_last": all(parameter.dim() != 4 for parameter in session.model.parameters()),
+        "training.compile": work.returns == "compute_loss" and not session.rule.is_users,
+        "curriculum.stages": config.curriculum is not None and config.curriculum.pacing != "step",
+        "curriculum.full_after_fraction": getattr(config.curriculum, "full_after_epochs", None) is not None,
+        "progressive_resizing.full_after_fraction": getattr(config.progressive_resizing, "full_after_epochs", None)
+        is not None,
+        "weight_averaging.after_fraction": getattr(config.weight_averaging, "after_epochs", None) is not None,
+        **dict.fromkeys(_OF_UPDATES, session.rule.is_users),
+        **_ignored_of_objective(config),
+        **dict.fromkeys(_OF_SEVERAL, config.distributed.processes == 1),
+        "loss": work.step is not None or work.train_step is not None or work.returns not in {"output", None},
+        **{f"task.args.{name}": True for name in (work.arguments.unread if work.arguments is not None else [])},
+    }
+    return sorted(key for key, unused in without.items() if unused)
+
+
+def _ignored_of_objective(config: TrainingConfig) -> dict[str, bool]:
+    one_step = getattr(config.objective, "attack", None) == "fgsm"
+    return {f"objective.{key}": one_step for key in ("steps", "step_size", "random_start")}
+
+
+def expected_environment(specification: RunSpecification, environment: dict[str, Any]) -> str:
+    """Return the digest of the installed versions that the planning gate fixed: of the packages that it names."""
+    if not specification.expected_packages:
+        return str(environment.get("packages_digest", ""))
+    return digest_of_versions(environment.get("packages", {}), specification.expected_packages)
+
+
+def check_expected(specification: RunSpecification, digests: dict[str, list[str]], details: dict[str, Any]) -> None:
+    """Hold the run to the digests that the planning gate fixed.
+
+    Args:
+        digests: what was found, by name; of the code, the digest of its meaning, and that of its bytes, which early
+            versions fixed.
+
+    Raises:
+        ReproducibilityError: names what changed.
+    """
+    changed = sorted(name for name, digest in specification.expected.items() if digest not in digests.get(name, []))
+    if changed:
+        raise ReproducibilityError(
+            f"The {' and the '.join(changed)} changed since the planning gate fixed "
+            f"{'its digest' if len(changed) == 1 else 'their digests'}.",
+            remedy=f"{_KEEP_DATA if 'data' in changed else ''}"
+            "Undo the change, or pass the planning gate again: pass_gate(project, phase='planning').",
+            details={
+                "changed": changed,
+                "expected": {name: specification.expected[name] for name in changed},
+                "found": {name: next(iter(digests.get(name, [])), None) for name in changed},
+                **{name: details[name] for name in changed if name in details},
+            },
+        )
+
+
+def summary_evidence(session: Session, reason: str, sampler: SystemSampler) -> dict[str, Any]:
+    """Return the `summary` of a run that ended in order.
+
+    `final` holds the last validation values by plain name, and the train values as `train/<name>`.
+    """
+    progress, config = session.progress, session.config
+    last = progress.history[-1] if progress.history else {"train": {}, "validation": None}
+    final = dict(last["validation"] or {})
+    final |= {f"train/{name}": value for name, value in last["train"].items()}
+    best = progress.best
+    seconds = max(progress.train_seconds, 1e-9)
+    return {
+        "stop_reason": reason,
+        "epochs": progress.epoch,
+        "steps": progress.step,
+        "train_seconds": round(progress.train_seconds, 4),
+        "data_wait_fraction": round(min(progress.data_wait_seconds / seconds, 1.0), 6),
+        "samples_per_second": round(progress.samples / seconds, 3),
+        "final": final,
+        "best": None
+        if best is None
+        else {
+            "epoch": best.epoch,
+            "step": best.step,
+            "metric": config.selection.metric,
+            "value": best.value,
+            "metrics": best.metrics,
+            "checkpoint": best.checkpoint,
+        },
+        "weights_digest": weights_digest(session.weights()),
+        "skipped_updates": session.scaler.skipped_updates,
+        "non_finite_steps": 0,  # a non-finite step ends a run as failed, without a summary
+        "peak_memory_bytes": peak_memory_bytes(session.device),
+        "cpu_percent_mean": sampler.mean("cpu_percent"),
+        "gpu_percent_mean": sampler.mean("gpu_percent"),
+        "gpus_sampled": sampler.gpus,
+        "early_stopping": {
+            "enabled": config.early_stopping.enabled,
+            "stopped": reason == "early_stopping",
+            "epochs_without_improvement": progress.epochs_without_improvement,
+            "patience_epochs": config.early_stopping.patience_epochs,
+        },
+    }
+
+
+def peak_memory_bytes(device: torch.device) -> int:
+    """Return the most memory held at once: of the device on CUDA, else resident memory of the process."""
+    if device.type == "cuda":
+        return int(torch.cuda.max_memory_allocated(device))
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _by_keywords(samples: Any) -> bool:
+    from collections.abc import Mapping
+
+    from trainwright.trainer.data.first_look import first_sample
+
+    return isinstance(first_sample(samples), Mapping)
+
+
+def _is_set(dumped: dict[str, Any], key: str) -> bool:
+    value: Any = dumped
+    for part in key.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return False
+        value = value[part]
+    return True

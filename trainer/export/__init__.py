@@ -1,1 +1,0 @@
-"""From a run's best checkpoint to files that deployment needs, checked against the model."""

@@ -1,0 +1,1 @@
+"""Jobs of a worker: train, probe, export, compare with a replay."""

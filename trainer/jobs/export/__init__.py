@@ -1,0 +1,1 @@
+"""Export of a run's best checkpoint to files that deployment needs, checked against the model."""

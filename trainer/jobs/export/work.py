@@ -1,0 +1,189 @@
+"""An export run: load the best checkpoint, measure it on validation and test, write and check the final model."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from trainwright.trainer.assembly.loaders import make_loader
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
+from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.checkpoints.store import LoadedCheckpoint, load_checkpoint
+from trainwright.trainer.config import dump_yaml
+from trainwright.trainer.data.fingerprint import EMPTY
+from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.engine.session import DEPLOYED, Session
+from trainwright.trainer.jobs.export.formats import write_library_folder, write_onnx
+from trainwright.trainer.jobs.export.serving import Serving, example_rows, serving_model
+from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically
+from trainwright.trainer.supervision.heartbeat import Heartbeat
+from trainwright.trainer.supervision.stop import StopRequest
+
+
+def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
+    """Write `artifacts/final_model/` and the `export` evidence; return the stop reason.
+
+    Raises:
+        NotFoundError, IntegrityError: the source has no whole best checkpoint.
+        ReproducibilityError: data or code are no longer those of the source.
+    """
+    from trainwright.trainer.jobs.train import open_session, prove, require_honest
+
+    if specification.source_run is None:
+        raise ConfigurationError(
+            "An export needs source_run.", remedy="Use export_model(project, run_id) with a run that has ended."
+        )
+    source = RunDirectory(Path(specification.source_run))
+    original = source.specification()
+    expected = _evidence_digests(source) | specification.expected
+    specification = specification.model_copy(
+        update={"config": original.config, "returns": original.returns, "expected": expected}
+    )
+    checkpoint = load_checkpoint(_best(source))
+    prove(run, specification, heartbeat)
+    session = open_session(run, specification, heartbeat, stop)
+    heartbeat.set(state=RunState.RUNNING, stage="exporting")
+    _load_model(session, checkpoint)
+    folder = run.artifacts / "final_model"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    evidence = {
+        "source_run": source.run_id,
+        "checkpoint": checkpoint.name,
+        "checkpoint_digest": checkpoint.manifest["digest"],
+    }
+    measured = _measure(session)
+    evidence |= measured | _write(session, checkpoint, folder, measured)
+    evidence["files"] = {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "digest": digest_file(path)}
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    require_honest(specification)
+    run.write_evidence("export", evidence)
+    return "completed"
+
+
+def _best(source: RunDirectory) -> Path:
+    """Return the folder of the best checkpoint; the last where the run keeps no best."""
+    records = list_checkpoints(source)
+    for tag in ("best", "last"):
+        for record in records:
+            if tag in record.tags:
+                return record.path
+    raise NotFoundError(
+        f"Run {source.run_id} has no checkpoint.", remedy="Export a run that has ended, with checkpoints.save_best."
+    )
+
+
+def _evidence_digests(source: RunDirectory) -> dict[str, str]:
+    """Return the digests that the source ran on: its data and code must still be the same."""
+    data, code = source.evidence("data") or {}, source.evidence("code") or {}
+    found = {"data": data.get("fingerprint"), "code": code.get("meaning") or code.get("digest")}
+    return {name: digest for name, digest in found.items() if digest}
+
+
+def _load_model(session: Session, checkpoint: LoadedCheckpoint) -> None:
+    try:
+        session.load_components(checkpoint, DEPLOYED)
+    except RuntimeError as error:
+        raise IntegrityError(
+            f"Checkpoint {checkpoint.name} does not fit the model: {str(error)[:300]}.",
+            remedy="The model's code or arguments changed since the run; restore them.",
+        ) from error
+    session.model.eval()
+
+
+def _measure(session: Session) -> dict[str, Any]:
+    """Return the metrics on validation and, only here, on test."""
+    measured: dict[str, Any] = {}
+    for split in ("validation", "test"):
+        record = session.work.splits.records.get(split, EMPTY)
+        values: dict[str, float] | None = None
+        if split in session.work.splits.samples:
+            if split == "test":  # before the first row is read: however this run ends, it has looked
+                look = {
+                    "size": record.size,
+                    "fingerprint": record.fingerprint,
+                    "samples": sorted(set(session.work.splits.raw_test or record.digests)),
+                }
+                session.run.write_evidence("test_look", look)
+            values = evaluate_split(session, make_loader(session.config, session.work, split))
+        measured[split] = {"size": record.size, "fingerprint": record.fingerprint, "metrics": values}
+    session.model.eval()
+    return measured
+
+
+def _write(session: Session, checkpoint: LoadedCheckpoint, folder: Path, measured: dict[str, Any]) -> dict[str, Any]:
+    config, splits = session.config, session.work.splits
+    evidence: dict[str, Any] = {"safetensors": _write_weights(checkpoint, folder / "model.safetensors")}
+    session.model.cpu()
+    rows = _rows_to_call_with(session)
+    evidence |= {"library": None, "onnx": None, "latency_ms": None}
+    if rows:
+        serving = serving_model(session)
+        evidence["library"] = write_library_folder(session, rows, folder / "transformers")
+        if "onnx" in config.deployment.formats:
+            evidence["onnx"] = write_onnx(serving, rows, folder / "model.onnx", config.deployment.onnx_tolerance)
+        evidence["latency_ms"] = _latency_ms(serving, rows)
+    resolved = session.run.evidence("resolved") or {}
+    described = {
+        **resolved,
+        "class_names": splits.class_names,
+        "feature_names": splits.feature_names,
+        "text": splits.text.as_dict() if splits.text is not None else None,
+        "preprocessing": splits.preprocessing,
+        "onnx_includes_preprocessing": splits.preprocessing is not None,
+        "input_shapes": [list(value.shape[1:]) for value in rows.values()],
+    }
+    metrics = {**measured, "latency_ms": evidence["latency_ms"]}
+    for name, value in (("metrics.json", metrics), ("resolved.json", described)):
+        write_atomically(folder / name, json.dumps(value, indent=2, sort_keys=True).encode())
+    write_atomically(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")).encode())
+    return evidence
+
+
+def _rows_to_call_with(session: Session) -> dict[str, Tensor]:
+    """Return raw inputs for the model; none where only its task's step knows how to call it, and no ONNX is wanted."""
+    is_needed = "onnx" in session.config.deployment.formats
+    if not is_needed and type(session.model).forward is nn.Module.forward:
+        return {}
+    try:
+        return example_rows(session)
+    except ConfigurationError:
+        if is_needed:
+            raise
+        return {}
+
+
+def _write_weights(checkpoint: LoadedCheckpoint, path: Path) -> dict[str, Any]:
+    save_file(checkpoint.model, path, metadata={"format": "pt"})
+    again = load_file(path)
+    same = again.keys() == checkpoint.model.keys() and all(
+        torch.equal(value, again[name]) or bool(torch.isnan(value).any()) for name, value in checkpoint.model.items()
+    )
+    return {"tensors": len(again), "reloaded_identical": same}
+
+
+def _latency_ms(serving: Serving, rows: dict[str, Tensor], repeats: int = 30) -> dict[str, float]:
+    """Return median milliseconds of a forward pass on the CPU with this process's threads."""
+    result = {}
+    for size in (1, min(32, len(next(iter(rows.values()))))):
+        batch = tuple(value[:size] for value in rows.values())
+        times = []
+        with torch.no_grad():
+            for _ in range(repeats):
+                start = time.perf_counter()
+                serving(*batch)
+                times.append((time.perf_counter() - start) * 1000.0)
+        result[f"batch_size_{size}_median"] = round(statistics.median(times[5:]), 4)
+    return result

@@ -1,0 +1,110 @@
+"""A probe run: everything is measured on the real work, put back after each part, and nothing is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from trainwright.trainer.config.optimizers import rate_of
+from trainwright.trainer.engine.components import snapshot
+from trainwright.trainer.engine.memory import explained_shortage
+from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.engine.progress import Progress
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.snapshot import untouched
+from trainwright.trainer.jobs.probe import rates
+from trainwright.trainer.jobs.probe.rates import profile
+from trainwright.trainer.jobs.probe.sizes import find_batch_size
+from trainwright.trainer.optimization.schedules import planned_schedule, plot_schedule
+from trainwright.trainer.run import RunState
+from trainwright.trainer.supervision.heartbeat import Heartbeat
+from trainwright.trainer.supervision.sampling import SystemSampler
+
+PROFILED_STEPS = 20
+SWEPT_STEPS = 100
+PLOT = "learning_rate_range.png"
+SCHEDULE_PLOT = "planned_schedule.png"
+CLOSE = 3.0
+"""A configured rate within this factor of the suggested one is left as it is."""
+
+
+def probe(session: Session, heartbeat: Heartbeat) -> str:
+    """Measure and write the `probe` evidence; return the stop reason. The configuration's own bounds do not bind.
+
+    Raises:
+        OutOfMemoryError: not even the configured batch fits. And whatever the user's code raises.
+    """
+    steps = session.specification.max_steps or PROFILED_STEPS
+    session.step_bound = None
+    session.weight_observers = []
+    session.model.train()
+    heartbeat.set(state=RunState.RUNNING, stage="measuring steps", total_steps=steps)
+    evidence: dict[str, Any] = {}
+    with explained_shortage(session):
+        with put_back(session):
+            evidence["profile"] = _profiled(session, steps)
+        if not session.stop.asked:
+            heartbeat.stage("sweeping rates")
+            with put_back(session):
+                evidence["learning_rate"] = _swept(session)
+    if not session.stop.asked:
+        heartbeat.stage("trying batch sizes")
+        with put_back(session):
+            evidence["batch_size"] = find_batch_size(session)
+    evidence["schedule_plot"] = _planned(session)
+    evidence["changes"] = suggested_changes(session, evidence)
+    session.run.write_evidence("probe", evidence)
+    heartbeat.set(step=evidence["profile"]["steps"])
+    return session.stop.reason if session.stop.asked else "completed"
+
+
+def _profiled(session: Session, steps: int) -> dict[str, Any]:
+    recorder = Recorder(session.run.metrics(writer=True), None, SystemSampler(gpus=int(session.device.type == "cuda")))
+    try:
+        recorder.start(session)
+        return profile(session, recorder, steps)
+    finally:
+        recorder.close()
+
+
+def _swept(session: Session) -> dict[str, Any]:
+    if session.rule.is_users:
+        return {"suggested": None, "why": "train_step sets its own rates", "points": []}
+    found = rates.sweep(session, SWEPT_STEPS)
+    if found["points"]:
+        present = max(rate for own in session.base_rates.values() for rate in own)
+        found["plot"] = rates.plot(found, session.run.artifacts / PLOT, present).name
+    return found
+
+
+def _planned(session: Session) -> str:
+    peak = max(rate for own in session.base_rates.values() for rate in own)
+    points = planned_schedule(session.config.schedule, session.total_steps, peak)
+    return plot_schedule(points, session.run.artifacts / SCHEDULE_PLOT).name
+
+
+def suggested_changes(session: Session, evidence: dict[str, Any]) -> dict[str, Any]:
+    """Return the changes that can be made without another thought: a far-off rate, and the bottleneck's remedy.
+
+    A larger batch is suggested beside them only: it changes what is learned in an epoch.
+    """
+    changes = dict(evidence["profile"]["bottleneck"]["changes"])
+    rate = evidence.get("learning_rate", {}).get("suggested")
+    held = rate_of(session.config.optimizer)
+    if rate is not None and held is not None and not held[1] / CLOSE <= rate <= held[1] * CLOSE:
+        changes[held[0]] = rate
+    return changes
+
+
+@contextmanager
+def put_back(session: Session) -> Iterator[None]:
+    """Begin at the run's beginning, and leave model, optimizers, generators and position as they were."""
+    schedule, loader = session.schedule, session.train_loader
+    with snapshot(session.components, "optimizers", "scaler", "progress", "totals"):
+        session.progress.load_state_dict(Progress().state_dict())
+        session.totals.reset()
+        with untouched(session):
+            yield
+    session.schedule, session.train_loader = schedule, loader
+    session.context.epoch, session.context.step = session.progress.epoch, session.progress.step

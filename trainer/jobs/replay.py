@@ -1,0 +1,220 @@
+"""A replay: the source run again, compared tensor by tensor, with the causes of a difference looked for (REPRO-5)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
+from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
+from trainwright.trainer.config import config_digest
+from trainwright.trainer.data.fingerprint import weights_digest
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.run import RunDirectory, RunSpecification
+
+COMPARED_FACTS = (
+    "python", "torch", "packages_digest", "threads", "cpu_capability", "device", "precision", "world_size",
+)  # fmt: skip
+
+
+def as_source(specification: RunSpecification) -> RunSpecification:
+    """Return the replay's specification with the configuration and the length of its source.
+
+    Raises:
+        ConfigurationError: no source is named.
+    """
+    source = _source(specification)
+    original = source.specification()
+    status = source.status()
+    bound = original.max_steps
+    if status.stop_reason not in {"completed", "early_stopping", "max_steps"}:
+        bound = status.step  # it was stopped: repeat as far as it came
+    if specification.max_steps is not None:
+        bound = min(specification.max_steps, bound or specification.max_steps)
+    changes = {"config": original.config, "max_steps": bound, "returns": original.returns}
+    return specification.model_copy(update=changes)
+
+
+def compare(run: RunDirectory, specification: RunSpecification, session: Session) -> dict[str, Any]:
+    """Return the `comparison` evidence: this run's last weights against the source's, bit by bit.
+
+    Raises:
+        IntegrityError: the source's last checkpoint is missing or damaged.
+    """
+    source = _source(specification)
+    theirs = _last_weights(source)
+    ours = {name: value.cpu() for name, value in session.weights().items() if isinstance(value, Tensor)}
+    different = [
+        {"name": name, "max_abs_difference": _distance(ours.get(name), theirs.get(name))}
+        for name in sorted(ours.keys() | theirs.keys())
+        if not _identical(ours.get(name), theirs.get(name))
+    ]
+    first = first_difference(run, source)
+    facts = fact_differences(run, source)
+    identical = not different
+    return {
+        "identical": identical,
+        "tensors": len(theirs),
+        "different": different[:20],
+        "relative_difference": relative_difference(ours, theirs),
+        "weights_digest": weights_digest(ours),
+        "source_weights_digest": weights_digest(theirs),
+        "metrics_identical": first is None,
+        "first_difference_step": first,
+        "causes": [] if identical and first is None else _causes(specification, source, facts, first),
+        "fingerprint_differences": facts,
+    }
+
+
+def compare_beginning(run: RunDirectory, specification: RunSpecification, steps: int) -> dict[str, Any]:
+    """Return the `comparison` evidence of a replay that repeated its source's first steps alone: what they recorded."""
+    source = _source(specification)
+    first = first_difference(run, source, steps=steps)
+    facts = fact_differences(run, source)
+    return {
+        "steps": steps,
+        "metrics_identical": first is None,
+        "first_difference_step": first,
+        "causes": [] if first is None else _causes(specification, source, facts, first),
+        "fingerprint_differences": facts,
+    }
+
+
+def relative_difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float | None:
+    """Return the norm of the difference of all weights over the norm of theirs; None when it cannot be formed.
+
+    Only numbers with a fraction count: a counter that differs is told as a tensor that is not identical.
+    """
+    if any(name not in ours or name not in theirs for name in ours.keys() | theirs.keys()):
+        return None
+    pairs = [(ours[name].double(), value.double()) for name, value in theirs.items() if value.is_floating_point()]
+    if any(left.shape != right.shape for left, right in pairs):
+        return None
+    distance = math.hypot(*(float((left - right).norm()) for left, right in pairs))
+    size = math.hypot(*(float(right.norm()) for _, right in pairs))
+    found = distance / size if size else distance
+    return found if math.isfinite(found) else None
+
+
+def first_difference(run: RunDirectory, source: RunDirectory, *, steps: int | None = None) -> int | None:
+    """Return the first step at which a loss or gradient norm differs (or only one run has it), or None.
+
+    Args:
+        steps: compare so many of the first steps; validation is left out, for which a short run has other steps.
+    """
+    differing = []
+    for key in ("train/loss", "train/gradient_norm", *(["validation/loss"] if steps is None else [])):
+        ours, theirs = (
+            {step: repr(value) for step, value, _ in each.metrics().series(key) if steps is None or step <= steps}
+            for each in (run, source)
+        )
+        differing += [step for step in ours.keys() | theirs.keys() if ours.get(step) != theirs.get(step)]
+    return min(differing, default=None)
+
+
+def fact_differences(run: RunDirectory, source: RunDirectory) -> dict[str, Any]:
+    """Return what differs between the evidence of both runs: {fact: {source, replay}}."""
+    differences: dict[str, Any] = {}
+
+    def note(name: str, theirs: Any, ours: Any) -> None:
+        if theirs != ours:
+            differences[name] = {"source": theirs, "replay": ours}
+
+    theirs, ours = (_evidence(each, "environment") for each in (source, run))
+    for fact in COMPARED_FACTS:
+        note(f"environment.{fact}", theirs.get("fingerprint_basis", {}).get(fact), ours["fingerprint_basis"][fact])
+    if "environment.packages_digest" in differences:
+        packages = {**theirs.get("packages", {}), **ours["packages"]}
+        changed = [n for n in packages if theirs.get("packages", {}).get(n) != ours["packages"].get(n)]
+        differences["environment.packages_digest"]["packages"] = sorted(changed)[:20]
+    theirs, ours = (_evidence(each, "data") for each in (source, run))
+    note("data", theirs.get("fingerprint"), ours["fingerprint"])
+    theirs, ours = (_evidence(each, "code") for each in (source, run))
+    note("code", theirs.get("files"), ours["files"])
+    note("engine", theirs.get("engine_digest"), ours["engine_digest"])
+    theirs, ours = (_evidence(each, "reproducibility") for each in (source, run))
+    note("settings", theirs.get("settings"), ours["settings"])
+    return differences
+
+
+def _causes(
+    specification: RunSpecification, source: RunDirectory, facts: dict[str, Any], first: int | None
+) -> list[str]:
+    told = {
+        "data": "The data changed: the fingerprints of the splits differ.",
+        "code": "The user's code changed between the runs.",
+        "engine": "The engine's own code changed between the runs.",
+        "settings": "The deterministic settings differ.",
+        "environment.threads": "The number of CPU threads differs, which changes the order of sums.",
+        "environment.cpu_capability": "The CPU's instruction set differs, which changes the last bits of sums.",
+        "environment.torch": "The torch version differs.",
+        "environment.world_size": "The number of processes differs, which changes the order of sums.",
+        "environment.device": "The device differs.",
+        "environment.precision": "The precision differs.",
+        "environment.packages_digest": "Installed packages differ: "
+        + ", ".join(facts.get("environment.packages_digest", {}).get("packages", [])),
+    }
+    causes = [text for fact, text in told.items() if fact in facts]
+    original = source.specification()
+    if specification.config_digest not in {original.config_digest, config_digest(original.config)}:
+        causes.append("The replay was ordered with another configuration; the source's was used.")
+    if not original.config.reproducibility.deterministic:
+        causes.append(
+            "The source ran with reproducibility.deterministic false: non-deterministic operations were allowed."
+        )
+    if source.status().attempt > 1:
+        causes.append(
+            "The source was resumed; user state that is not checkpointed (globals, attributes) would be lost."
+        )
+    if not causes:
+        where = f", first seen at step {first}" if first is not None else ""
+        causes.append(
+            "Data, code, environment and settings are the same, so the user's code draws on something that is not "
+            f"seeded{where}: time, os.urandom, secrets, numpy.random.default_rng() without a seed, set order, threads, "
+            "or files that it changes itself."
+        )
+    return causes
+
+
+def _source(specification: RunSpecification) -> RunDirectory:
+    if specification.source_run is None:
+        raise ConfigurationError(
+            f"A run of kind {specification.kind} needs source_run.",
+            remedy="Name the run to work from, for example with verify_reproducibility(project, run_id).",
+        )
+    return RunDirectory(Path(specification.source_run))
+
+
+def _last_weights(source: RunDirectory) -> dict[str, Tensor]:
+    last = [record for record in list_checkpoints(source) if "last" in record.tags]
+    problems = verify_checkpoint(last[0].path) if last else ["there is no last checkpoint"]
+    if problems:
+        raise IntegrityError(
+            f"The last checkpoint of run {source.run_id} cannot be compared with: {'; '.join(problems[:3])}.",
+            remedy="Resume or repeat the source run, then verify again.",
+        )
+    weights: dict[str, Tensor] = load_file(last[0].path / "model.safetensors")
+    return weights
+
+
+def _identical(ours: Tensor | None, theirs: Tensor | None) -> bool:
+    if ours is None or theirs is None or ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        return False
+    left, right = (value.contiguous().reshape(-1).view(torch.uint8) for value in (ours, theirs))
+    return torch.equal(left, right)
+
+
+def _distance(ours: Tensor | None, theirs: Tensor | None) -> float | None:
+    """Return the largest absolute difference, or None when the tensors cannot be subtracted."""
+    if ours is None or theirs is None or ours.shape != theirs.shape or not ours.numel():
+        return None
+    return float((ours.double() - theirs.double()).abs().max())
+
+
+def _evidence(run: RunDirectory, name: str) -> dict[str, Any]:
+    return run.evidence(name) or {}

@@ -1,0 +1,199 @@
+"""A training run from its specification to its summary."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from trainwright.trainer.acceleration.compilation import defer_compiler
+from trainwright.trainer.assembly.assemble import assemble, choose_device
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import DivergenceError, ReproducibilityError
+from trainwright.trainer.checkpoints.store import newest_whole
+from trainwright.trainer.data.assemble import data_evidence
+from trainwright.trainer.engine.loop import train
+from trainwright.trainer.engine.memory import explained_shortage
+from trainwright.trainer.engine.observers.checkpointing import Checkpointing
+from trainwright.trainer.engine.observers.observer import Observers
+from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.engine.observers.reporter import Reporter, SettingsHeld
+from trainwright.trainer.engine.observers.selection import Selection
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.evidence.code import code_evidence
+from trainwright.trainer.evidence.determinism_probe import run_probes
+from trainwright.trainer.evidence.environment import environment_evidence
+from trainwright.trainer.evidence.run_evidence import (
+    check_expected,
+    expected_environment,
+    resolved_evidence,
+    summary_evidence,
+)
+from trainwright.trainer.evidence.step_check import require_judged_model
+from trainwright.trainer.jobs import engine_guard
+from trainwright.trainer.jobs.ranks import SilentCheckpointing
+from trainwright.trainer.reproducibility import determinism
+from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
+from trainwright.trainer.run.environment import imported_packages
+from trainwright.trainer.strategies.choice import share
+from trainwright.trainer.strategies.group import world_size
+from trainwright.trainer.supervision.heartbeat import Heartbeat
+from trainwright.trainer.supervision.sampling import SystemSampler
+from trainwright.trainer.supervision.stop import StopRequest
+from trainwright.trainer.user_code import import_record
+
+
+def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
+    """Train as specified, from the newest whole checkpoint where there is one; return the stop reason.
+
+    Raises:
+        ReproducibilityError: a probe failed, data, code or packages are not the plan's, or code was imported late.
+        And whatever assembling and training raise.
+    """
+    ordered = specification
+    if specification.kind is RunKind.REPLAY:
+        from trainwright.trainer.jobs.replay import as_source
+
+        specification = as_source(specification)
+    defer_compiler()
+    prove(run, specification, heartbeat)
+    session = open_session(run, specification, heartbeat, stop)
+    if specification.kind is RunKind.PROBE:
+        from trainwright.trainer.jobs.probe.run import probe
+
+        return probe(session, heartbeat)
+    share(session)
+    checkpointing = Checkpointing() if session.strategy.is_first else SilentCheckpointing()
+    _resume(session)
+    # of a group the launcher's tree and all its devices
+    sampler = SystemSampler(session.strategy.watched_process, gpus=heartbeat.gpus)
+    recorder = Recorder(run.metrics(writer=True), _board(session), sampler)
+    watched = [SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
+    observers = Observers(watched, heartbeat.stage)
+    sampler.start()
+    heartbeat.set(state=RunState.RUNNING, stage="training")
+    try:
+        with explained_shortage(session), stop.between_steps():
+            reason = train(session, observers)
+    except DivergenceError as error:
+        recorder.note_non_finite(session, error.details["step"], *_noted(error))
+        raise
+    finally:
+        sampler.close()
+        observers.close()
+    require_honest(specification)
+    if ordered.kind is not RunKind.REPLAY:  # its source was held to it, and its weights are still to be compared
+        require_judged_model(session)
+    run.write_evidence("imported", {"packages": imported_packages()})
+    run.write_evidence("summary", summary_evidence(session, reason, sampler))
+    if ordered.kind is RunKind.REPLAY:
+        from trainwright.trainer.jobs.replay import compare, compare_beginning
+
+        heartbeat.stage("comparing")
+        is_short = ordered.permit.get("is_short") is True
+        found = compare_beginning(run, ordered, session.progress.step) if is_short else compare(run, ordered, session)
+        run.write_evidence("comparison", found)
+    return reason
+
+
+def require_honest(specification: RunSpecification) -> None:
+    """Hold what the user's code did to what it may: no late imports, no hand on records, engine or settings.
+
+    Raises:
+        ReproducibilityError, UserCodeError: it did; the run is no evidence.
+    """
+    code_root = Path(specification.code_root)
+    determinism.require_applied(specification.config.reproducibility, specification.exemptions)
+    engine_guard.require_untouched()
+    engine_guard.require_unpatched(code_root)
+    import_record.require_recorded(code_root)
+
+
+def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat) -> None:
+    """Seed, apply the deterministic settings, probe both, and record the environment.
+
+    Raises:
+        ReproducibilityError: a probe failed.
+    """
+    heartbeat.stage("probing")
+    config = specification.config
+    determinism.apply_settings(config.reproducibility, specification.exemptions)
+    seeded = seeding.seed_everything(config.seed)
+    device = choose_device(config)
+    root = Path(specification.code_root)
+    heartbeat.gpus = 0 if device.type == "cpu" else world_size()
+    environment = environment_evidence(
+        root,
+        device=device.type,
+        precision=config.training.precision,
+        world_size=world_size(),
+    )
+    run.write_evidence("environment", environment)
+    probed = run_probes(config, seeded, specification.exemptions)
+    run.write_evidence("reproducibility", probed)
+    run.append_event("probe", passed=probed["passed"])
+    if not probed["passed"]:
+        raise ReproducibilityError(
+            "The reproducibility probes did not pass on this machine.",
+            remedy="artifacts/reproducibility.json shows which; `trainwright doctor` tests the machine.",
+            details={"probe": probed["probe"], "settings": probed["settings"]},
+        )
+
+
+def open_session(
+    run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest
+) -> Session:
+    """Import and build the user's code under its time limit, record data and code, and hold them to the plan."""
+    heartbeat.set(stage="importing")
+    heartbeat.begin_user_code()
+    session = assemble(specification, run, stop)
+    heartbeat.end_user_code()
+    stop.listen()  # user code may have taken the signals over
+    config, root = specification.config, Path(specification.code_root)
+    determinism.apply_settings(config.reproducibility, specification.exemptions)  # and the settings
+    seeded = seeding.seed_tensorflow(config.seed)
+    data, code = data_evidence(session.work.splits, root), code_evidence(root)
+    environment = run.evidence("environment") or {}
+    if seeded:
+        run.append_event("note", text="TensorFlow was imported by the user's code and has been seeded.")
+    run.write_evidence("data", data)
+    run.write_evidence("code", code)
+    import_record.record(code["files"])
+    run.write_evidence("resolved", resolved_evidence(session))
+    found = {
+        "data": [data["fingerprint"]],
+        "code": [code["meaning"], code["digest"]],
+        "environment": [expected_environment(specification, environment)],
+    }
+    details: dict[str, Any] = {
+        "data": {name: split["fingerprint"] for name, split in data["splits"].items()} | data["files"],
+        "code": code["files"],
+        "environment": environment.get("fingerprint_basis"),
+    }
+    check_expected(specification, found, details)
+    if specification.kind is not RunKind.EXPORT:
+        session.work.splits.samples.pop("test", None)  # training and tuning never see it
+    return session
+
+
+def _resume(session: Session) -> None:
+    """Take up the newest whole checkpoint of an earlier attempt, if there is one."""
+    run = session.run
+    checkpoint, skipped = newest_whole(run.checkpoints, config_digest=session.specification.config_digest)
+    session.strategy.require_same(checkpoint.name if checkpoint is not None else None)
+    if checkpoint is not None:
+        session.load(checkpoint)
+        run.append_event("resumed", from_checkpoint=checkpoint.name, step=checkpoint.manifest["step"], skipped=skipped)
+    elif skipped:
+        run.append_event("note", text="No checkpoint is whole; training starts from the beginning.", skipped=skipped)
+
+
+def _board(session: Session) -> Any | None:
+    if not session.config.logging.tensorboard or not session.strategy.is_first:
+        return None
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(str(session.run.path / "tensorboard"), max_queue=200, flush_secs=10)
+
+
+def _noted(error: DivergenceError) -> tuple[float, float]:
+    return float(error.details["loss"]), float(error.details.get("gradient_norm", "nan"))

@@ -1,1 +1,0 @@
-"""What watches the loop: one file each, with the moments of `Observer`."""

@@ -1,0 +1,78 @@
+"""Schedule-Free optimizers train at one point and are judged at another: switching between the two, exactly.
+
+The package's own `train()` after `eval()` brings the training point back only up to rounding; a run that saved a
+checkpoint would then go on with other bits than one that did not. So the training point is kept and put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from trainwright.trainer.optimization.weight_averaging import WeightObserver
+
+
+class ScheduleFree(WeightObserver):
+    """Switches the optimizers of a run that average by themselves."""
+
+    state_name = "training_points"
+
+    def __init__(self, optimizers: Mapping[str, Optimizer]) -> None:
+        self.optimizers = {name: optimizer for name, optimizer in optimizers.items() if averages(optimizer)}
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether any optimizer averages."""
+        return bool(self.optimizers)
+
+    @contextmanager
+    def judged(self) -> Iterator[None]:
+        """Hold the averaged weights in the model inside the context."""
+        groups = [group for optimizer in self.optimizers.values() for group in optimizer.param_groups]
+        kept = [(group, _training_point(group), group["train_mode"]) for group in groups]
+        self.settle()
+        try:
+            yield
+        finally:
+            for group, point, mode in kept:
+                _put_back(group, point)
+                group["train_mode"] = mode
+
+    def settle(self) -> None:
+        """Leave the averaged weights in the model for good."""
+        for optimizer in self.optimizers.values():
+            optimizer.eval()  # type: ignore[attr-defined]
+
+    def state_dict(self) -> dict[str, list[list[Tensor]]]:
+        """Return the training weights of each optimizer by group."""
+        return {
+            name: [_training_point(group) for group in optimizer.param_groups]
+            for name, optimizer in self.optimizers.items()
+        }
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Put the training weights into the model; the optimizers have their own state by then, the mode included."""
+        for name, points in state.items():
+            for group, point in zip(self.optimizers[name].param_groups, points, strict=True):
+                _put_back(group, point)
+
+
+def averages(optimizer: Optimizer) -> bool:
+    """Tell whether the optimizer is a Schedule-Free one."""
+    return any("train_mode" in group for group in optimizer.param_groups)
+
+
+def _training_point(group: dict[str, Any]) -> list[Tensor]:
+    """Return copies of a group's parameters as they are trained."""
+    return [parameter.detach().clone() for parameter in group["params"]]
+
+
+def _put_back(group: dict[str, Any], point: list[Tensor]) -> None:
+    with torch.no_grad():
+        for parameter, value in zip(group["params"], point, strict=True):
+            parameter.copy_(value)

@@ -1,0 +1,111 @@
+"""Environment of a worker: variables that stand before Python starts, and installed packages. Light."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import ReproducibilityError
+
+if TYPE_CHECKING:
+    from trainwright.trainer.config import TrainingConfig
+
+
+def launch_environment(config: TrainingConfig) -> dict[str, str]:
+    """Return the variables that the launcher sets for a worker of this configuration.
+
+    Hash order, BLAS workspace and thread counts are read once by their libraries, so setting them later is too late.
+    """
+    threads = str(config.reproducibility.threads)
+    return {
+        "PYTHONHASHSEED": str(config.seed),
+        "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
+        "OMP_NUM_THREADS": threads,
+        "MKL_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "TOKENIZERS_PARALLELISM": "false",
+        "PYTHONUNBUFFERED": "1",
+        "TF_DETERMINISTIC_OPS": "1",
+    }
+
+
+def verify_launch_environment(config: TrainingConfig) -> None:
+    """Raise ReproducibilityError when this process was started without the launch environment."""
+    wanted = launch_environment(config)
+    wrong = {name: os.environ.get(name) for name, value in wanted.items() if os.environ.get(name) != value}
+    if wrong:
+        name = min(wrong)
+        raise ReproducibilityError(
+            f"The worker was started with {name}={wrong[name]!r}; it must be {wanted[name]!r} before Python starts.",
+            remedy="Start workers through start_training, or with the variables of launch_environment(config).",
+            details={"wrong": wrong, "wanted": wanted},
+        )
+
+
+_FIELD = re.compile(r"^(Name|Version):[ \t]*(\S+)", re.MULTILINE)
+_TOP_LEVEL = re.compile(r"^([A-Za-z_]\w*)(?:/|\.\w)", re.MULTILINE)
+AT_EVERY_START = frozenset({"_distutils_hack"})
+"""Modules that an interpreter imports by itself: they say nothing of what the run needs."""
+
+
+def unreleased_packages() -> list[str]:
+    """Return the normalised names of distributions that came from a folder or a repository, sorted.
+
+    No package index need have them (PEP 610: `direct_url.json` says where they came from; a wheel's file is a build
+    of a released version).
+    """
+    found = set()
+    for distribution in metadata.distributions():
+        origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+        if "dir_info" in origin or "vcs_info" in origin:
+            found.add(str(distribution.metadata["Name"]).lower().replace("_", "-").replace(".", "-"))
+    return sorted(found)
+
+
+def installed_packages() -> dict[str, str]:
+    """Return every installed distribution's version by its normalised name (PyPA: lower case, hyphens)."""
+    found: dict[str, str] = {}
+    for distribution in metadata.distributions():
+        name, version = _name_and_version(distribution)
+        if name:
+            found.setdefault(name, version)
+    return dict(sorted(found.items()))
+
+
+def imported_packages() -> list[str]:
+    """Return the names of the distributions whose modules this process has imported by now, sorted.
+
+    Of a namespace that several distributions share, all count.
+    """
+    modules = {name.partition(".")[0] for name, module in list(sys.modules.items()) if module is not None}
+    modules -= AT_EVERY_START
+    found = set()
+    for distribution in metadata.distributions():
+        name, _ = _name_and_version(distribution)
+        if name and (name.replace("-", "_") in modules or not modules.isdisjoint(_modules_of(distribution))):
+            found.add(name)
+    return sorted(found)
+
+
+def digest_of_versions(packages: dict[str, str], names: list[str]) -> str:
+    """Return the digest of these packages' versions; one that is absent counts as such."""
+    return digest_json({name: packages.get(name) for name in names})
+
+
+def _modules_of(distribution: metadata.Distribution) -> set[str]:
+    """Return the top-level names that a distribution installs."""
+    listed = distribution.read_text("top_level.txt")
+    if listed is not None:
+        return set(listed.split())
+    return set(_TOP_LEVEL.findall(distribution.read_text("RECORD") or ""))
+
+
+def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str]:
+    text = distribution.read_text("METADATA") or distribution.read_text("PKG-INFO") or ""
+    fields = dict(_FIELD.findall(text.partition("\n\n")[0]))  # parsing it all as e-mail takes 20 times as long
+    return fields.get("Name", "").lower().replace("_", "-").replace(".", "-"), fields.get("Version", "unknown")

@@ -1,0 +1,251 @@
+"""One update made by several processes: counts, gradients, losses, totals and state brought together.
+
+Every process goes through the same steps in the same order. Gradients are summed, each process's loss having been
+weighted with its share of the terms, so the sum is the gradient of the whole batch's mean whatever the shares are.
+With two processes it is, bit for bit, what one process accumulates from the same two halves.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from itertools import zip_longest
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
+from trainwright.trainer.checkpoints.packing import pack
+from trainwright.trainer.data.tensors import batch_size
+from trainwright.trainer.engine.components import Stateful
+from trainwright.trainer.engine.progress import EpochTotals
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.strategy import Strategy
+from trainwright.trainer.objectives import Objective, Outcome
+from trainwright.trainer.strategies.batch_norm import synchronize
+from trainwright.trainer.strategies.group import AgreedStop, Group
+from trainwright.trainer.strategies.loss_module import Measured
+from trainwright.trainer.supervision.sampling import allowed_cores
+
+OWN_STATE = ("generators", "context", "totals", "hidden_buffers")
+"""Components that each process has of its own in a checkpoint; all others are the same in all."""
+
+
+def attach(session: Session, group: Group, kind: type[Shared]) -> None:
+    """Make the session one of a group's: from here on, every process takes every step together.
+
+    Raises:
+        ConfigurationError: the work cannot be shared.
+    """
+    if session.rule.is_users:
+        raise ConfigurationError(
+            "`train_step` makes its updates itself, so they cannot be brought together over processes.",
+            remedy="Set distributed.processes 1, or return `step`, which hands the loss over.",
+        )
+    strategy = kind(session, group)
+    session.strategy, session.stop = strategy, strategy.stop
+    if session.config.distributed.batch_norm == "synchronized":
+        synchronize(session.model, lambda: strategy.is_spare)
+    _note_crowding(session, group)
+    if group.rank:  # dropout and the like must differ; building the model must not
+        seeding.seed_everything(seeding.key_of(session.config.seed, group.rank) & 0xFFFF_FFFF)
+
+
+def _note_crowding(session: Session, group: Group) -> None:
+    wanted, cores = group.local_world_size * session.config.reproducibility.threads, allowed_cores()
+    if session.device.type == "cpu" and wanted > cores:
+        text = f"{group.local_world_size} processes with {wanted} threads in all share {cores:g} cores of this machine."
+        session.run.append_event("note", text=text)
+
+
+class Shared(Strategy):
+    """A group of processes that take every step together; its children say how gradients come together.
+
+    Attributes:
+        own_state: the components that each process has of its own.
+        measured: the model together with its objective.
+        wrapped: what is called instead of it, where gradients are brought together by what is called.
+        spare: for each micro-batch of the update whether this process takes part without rows of its own.
+        is_spare: the same of the micro-batch that is being measured.
+        number: micro-batches of the update that are measured.
+    """
+
+    own_state: tuple[str, ...] = OWN_STATE
+
+    def __init__(self, session: Session, group: Group) -> None:
+        self.session, self.group = session, group
+        self.is_first, self.watched_process = group.is_first, os.getppid()
+        self.measured = Measured(session.model, session.objective, session.parameters)
+        self.wrapped: nn.Module = self.measured
+        self.spare: list[bool] = []
+        self.is_spare, self.number, self._samples = False, 0, 0
+        self.stop = AgreedStop(session.stop)
+
+    def begin(self, group: list[Any], counts: list[int]) -> tuple[list[int], int]:
+        """Return the counts of this process's micro-batches and the total of the update over all processes."""
+        session, loader = self.session, self.session.train_loader
+        first = session.progress.batch
+        self.spare = [loader.is_spare(first + number) for number in range(len(group))]
+        self.number = 0
+        counts = [0 if spare else count for spare, count in zip(self.spare, counts, strict=True)]
+        samples = sum(batch_size(batch) for spare, batch in zip(self.spare, group, strict=True) if not spare)
+        total, self._samples, asking = self.group.sums([sum(counts), samples, int(self.stop.own.asked)])
+        self.stop.settle(asked=asking > 0)
+        return counts, total
+
+    @property
+    def is_last(self) -> bool:
+        """Whether the micro-batch that is being measured is the update's last."""
+        return self.number == len(self.spare)
+
+    def measure(self, objective: Objective, model: nn.Module, batch: Any) -> Outcome:  # noqa: ARG002 - both are wrapped
+        """Compute the loss of one micro-batch; the backward pass of the last one brings the gradients together."""
+        self.is_spare = self.spare[self.number]
+        self.number += 1
+        loss = self.wrapped(batch)
+        is_spare, self.is_spare = self.is_spare, False
+        outcome, self.measured.outcome = self.measured.outcome, None
+        assert outcome is not None  # noqa: S101 - set by the call
+        return Outcome(loss) if is_spare else Outcome(loss, outcome.output, outcome.target, outcome.values)
+
+    def finish(self, loss: Tensor) -> Tensor:
+        """Return the loss of the whole update, and give every process the buffers of the first one."""
+        self._share_buffers()
+        return self.group.total(loss)
+
+    def samples(self, own: int) -> int:  # noqa: ARG002 - those of all were summed when the update began
+        """Return the samples of the present update over all processes."""
+        return self._samples
+
+    def total(self, value: Tensor) -> Tensor:
+        """Return the sum of a tensor over all processes, on its device."""
+        return self.group.total(value)
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return every process's value, by rank, in the first; elsewhere nothing."""
+        return self.group.gather(value)
+
+    def merged(self, totals: EpochTotals) -> EpochTotals:
+        """Return the totals of all processes; outputs and targets in the samples' order, in the first process only."""
+        totals.read()
+        own = torch.tensor([totals.loss_sum, totals.count], dtype=torch.float64, device=self.session.device)
+        loss_sum, count = self.group.total(own).tolist()
+        merged = EpochTotals(loss_sum, int(count))
+        if self.session.gathers:
+            parts = self.group.gather([totals.outputs, totals.targets])
+            merged.outputs = _in_order([part[0] for part in parts])
+            merged.targets = _in_order([part[1] for part in parts])
+        return merged
+
+    def agreed(self, values: dict[str, float]) -> dict[str, float]:
+        """Return the first process's values: what is decided by them is decided alike everywhere."""
+        agreed: dict[str, float] = self.group.agree(values)
+        return agreed
+
+    def add_own_states(
+        self, packed: dict[str, Any], tensors: dict[str, Tensor], components: Mapping[str, Stateful]
+    ) -> None:
+        """Put every process's own part of the state into the first one's checkpoint, as `ranks`."""
+        kept: dict[str, Tensor] = {}
+        prefix = f"ranks/{self.group.rank}"
+        own = {name: pack(components[name].state_dict(), f"{prefix}/{name}", kept) for name in self.own_state}
+        gathered = self.group.gather({"own": own, "tensors": kept})
+        packed["ranks"] = [part["own"] for part in gathered]
+        for part in gathered:
+            tensors.update(part["tensors"])
+
+    def part(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state with this process's own part in the place of the first one's.
+
+        Raises:
+            IntegrityError: the checkpoint was written by another number of processes.
+        """
+        ranks = state.get("ranks") or []
+        if len(ranks) != self.group.world_size:
+            raise IntegrityError(
+                f"The checkpoint holds the state of {max(len(ranks), 1)} processes; {self.group.world_size} resume it.",
+                remedy=f"Resume with {max(len(ranks), 1)} processes, or start a new run.",
+            )
+        return {**state, **ranks[self.group.rank]}
+
+    def require_same(self, checkpoint: str | None) -> None:
+        """Hold every process to the checkpoint that the first one resumes.
+
+        Raises:
+            IntegrityError: this process found another one.
+        """
+        first = self.group.agree(checkpoint)
+        if first != checkpoint:
+            raise IntegrityError(
+                f"Rank 0 resumes from {first or 'the beginning'}, and rank {self.group.rank} found "
+                f"{checkpoint or 'no checkpoint'}.",
+                remedy="All machines must see the same run directory: put the workspace on a shared file system.",
+            )
+
+    def _share_buffers(self) -> None:
+        by_type: dict[torch.dtype, list[Tensor]] = {}
+        for module in self.session.model.modules():
+            for name, buffer in module._buffers.items():
+                if buffer is not None and name not in module._non_persistent_buffers_set:
+                    by_type.setdefault(buffer.dtype, []).append(buffer)
+        for buffers in by_type.values():
+            flat = torch.cat([buffer.detach().reshape(-1) for buffer in buffers])
+            dist.broadcast(flat, src=0)
+            if not self.group.is_first:
+                with torch.no_grad():
+                    for buffer, part in zip(buffers, torch.split(flat, [b.numel() for b in buffers]), strict=True):
+                        buffer.copy_(part.view_as(buffer))
+
+
+class Ddp(Shared):
+    """Whole weights in every process; torch's DistributedDataParallel sums the gradients."""
+
+    def __init__(self, session: Session, group: Group) -> None:
+        super().__init__(session, group)
+        self.epoch = -1
+        self.trained: list[int] = []
+
+    def begin(self, group: list[Any], counts: list[int]) -> tuple[list[int], int]:
+        """Wrap the model anew where it must be, and open the update."""
+        if self.epoch != self.session.progress.epoch:
+            self._wrap()
+        return super().begin(group, counts)
+
+    def measure(self, objective: Objective, model: nn.Module, batch: Any) -> Outcome:
+        """Compute the loss, and bring gradients together with the last micro-batch alone."""
+        # what no_sync() sets, here around forward and backward
+        self.wrapped.require_backward_grad_sync = self.number + 1 == len(self.spare)  # type: ignore[assignment]
+        return super().measure(objective, model, batch)
+
+    def _wrap(self) -> None:
+        """Wrap the model anew when an epoch begins with other parameters frozen than the last.
+
+        Unused parameters are looked for in every step, which also keeps torch from dividing the gradients anew after
+        the first step: the order of sums is the same in a resumed run.
+        """
+        self.epoch = self.session.progress.epoch
+        trained = [id(parameter) for parameter in self.measured.parameters() if parameter.requires_grad]
+        if self.wrapped is self.measured or trained != self.trained:
+            self.trained = trained
+            # Alike at the very start; later each process may hold buffers of its own, which a resume has just put back.
+            alike = self.session.progress.step == 0
+            wrapped = DistributedDataParallel(
+                self.measured, find_unused_parameters=True, forward_sync_buffers=False, init_sync=alike
+            )
+            wrapped.register_comm_hook(None, lambda _, bucket: _summed(bucket))
+            self.wrapped = wrapped
+
+
+def _summed(bucket: Any) -> Any:
+    work = dist.all_reduce(bucket.buffer(), async_op=True)
+    assert work is not None  # noqa: S101 - asynchronous
+    return work.get_future().then(lambda done: done.value()[0])
+
+
+def _in_order(parts: list[list[Tensor]]) -> list[Tensor]:
+    """Return the micro-batches' tensors in the samples' order: of each batch first rank 0's rows, then rank 1's."""
+    return [piece for batch in zip_longest(*parts) for piece in batch if piece is not None]
