@@ -6,7 +6,7 @@ from trainwright.tools.projects.creation import create_project
 from trainwright.tools.projects.curves import ComparisonAnswer, CurvesAnswer, compare_runs, plot_metrics
 from trainwright.tools.projects.deletion import DeletionAnswer, delete_project, finish_deletions
 from trainwright.tools.projects.diagnosis import DiagnosisAnswer, diagnose
-from trainwright.tools.projects.pass_gate import GateAnswer, finish_provenance, pass_gate
+from trainwright.tools.projects.passing import GateAnswer, finish_provenance, pass_gate
 from trainwright.tools.projects.status import (
     ProjectStatus,
     ProjectSummary,

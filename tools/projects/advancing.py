@@ -18,7 +18,7 @@ from pydantic import Field
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.hyperparameter_tuner import study_status
 from trainwright.tools.projects.diagnosis import diagnose
-from trainwright.tools.projects.pass_gate import pass_gate
+from trainwright.tools.projects.passing import pass_gate
 from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_status
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.training_orchestrator.views import FailureView

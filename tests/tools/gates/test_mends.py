@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.metrics import MetricStore
 
 
 def evidence_of(**parts: Any) -> Any:
@@ -38,11 +40,14 @@ def line_of(phase: Phase, name: str) -> Any:
     ],
 )
 def test_losses_that_are_not_finite_ask_for_a_lower_rate_and_missing_ones_for_code(
-    recorded: dict[str, list[float]], changes: dict[str, float] | None
+    recorded: dict[str, list[float]], changes: dict[str, float] | None, tmp_path: Path
 ) -> None:
     config = parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}, "optimizer": {"learning_rate": 0.01}})
-    points = SimpleNamespace(series=lambda key: [SimpleNamespace(value=value) for value in recorded.get(key, [])])
-    directory = SimpleNamespace(metrics=lambda: points, specification=lambda: SimpleNamespace(config=config))
+    with MetricStore(tmp_path / "metrics.sqlite", writer=True) as store:
+        store.write((key, step, value, 0.0) for key, values in recorded.items() for step, value in enumerate(values))
+    directory = SimpleNamespace(
+        metrics=lambda: MetricStore(tmp_path / "metrics.sqlite"), specification=lambda: SimpleNamespace(config=config)
+    )
     run: Any = SimpleNamespace(directory=directory, summary={}, is_complete=True)
     found = losses_finite(evidence_of(), run, RunKind.BASELINE)
     assert found.status == "failed"

@@ -15,7 +15,7 @@ from trainwright.server.context import Desk
 from trainwright.tools import projects
 from trainwright.tools.gates import artifacts
 from trainwright.tools.ledger import append, entries
-from trainwright.tools.projects import pass_gate
+from trainwright.tools.projects import passing
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import digest_file
@@ -31,21 +31,21 @@ def pass_gate_and_die(path: Path, phase: str, patch: Callable[[pytest.MonkeyPatc
 
 
 def before_the_record(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(pass_gate, "record", die)
+    patch.setattr(passing, "record", die)
 
 
 def before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    recorded = pass_gate.record
+    recorded = passing.record
 
     def record_and_die(*arguments: object) -> None:
         recorded(*arguments)
         die()
 
-    patch.setattr(pass_gate, "record", record_and_die)
+    patch.setattr(passing, "record", record_and_die)
 
 
 def after_the_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(pass_gate, "_answer", die)
+    patch.setattr(passing, "_answer", die)
 
 
 def while_publishing(patch: pytest.MonkeyPatch) -> None:
