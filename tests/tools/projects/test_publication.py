@@ -13,7 +13,7 @@ from tests.tools.killed_server import call_and_die, die
 
 from trainwright.server.context import Desk
 from trainwright.tools import projects
-from trainwright.tools.gates import artifacts
+from trainwright.tools.gates import artifacts as gate_artifacts
 from trainwright.tools.ledger import append, entries
 from trainwright.tools.projects import passing
 from trainwright.tools.verification import verify_workspace
@@ -56,7 +56,7 @@ def while_publishing(patch: pytest.MonkeyPatch) -> None:
 
         def moving(self: Path, target: Path, move: Callable[[Path, Path], Path] = move) -> Path:
             result = move(self, target)
-            if artifacts.DRAFTS in f"{self}{target}" and "tmp" not in self.name:
+            if gate_artifacts.DRAFTS in f"{self}{target}" and "tmp" not in self.name:
                 moves.append(None)
                 die()
             return result
@@ -103,7 +103,7 @@ def test_a_server_killed_after_its_commit_has_decided_all(
     assert status.gates[phase] in {"passed", "skipped"}  # type: ignore[union-attr]
     [artifacts] = decisions(workspace, phase)
     assert artifacts == {name: digest_file(folder / name) for name in artifacts}
-    assert not (folder / artifacts.DRAFTS).exists()
+    assert not (folder / gate_artifacts.DRAFTS).exists()
     assert verify_workspace(workspace.path).problems == []
 
 
@@ -146,14 +146,14 @@ def test_two_servers_may_publish_in_the_same_moment(at: At) -> None:
     def publish_as(server: Workspace) -> None:
         together.wait()
         with server.session() as session:
-            artifacts.publish(session, NAME, folder)
+            gate_artifacts.publish(session, NAME, folder)
 
     for _ in range(20):
-        (folder / artifacts.DRAFTS / "abandoned").mkdir(parents=True)
+        (folder / gate_artifacts.DRAFTS / "abandoned").mkdir(parents=True)
         together = threading.Barrier(2)
         with ThreadPoolExecutor(2) as pool:
             assert list(pool.map(publish_as, (first, second))) == [None, None]
-        assert not (folder / artifacts.DRAFTS).exists()
+        assert not (folder / gate_artifacts.DRAFTS).exists()
     second.close()
 
 
@@ -181,13 +181,13 @@ def test_drafts_of_an_abandoned_decision_are_not_taken_for_those_of_an_older_one
     with workspace.session() as session:
         artifacts = {name: digest_file(folder / name) for name in newer}
         append(session, NAME, "diagnosis", {"run_id": "another", "artifacts": artifacts})
-        drafts = artifacts.new_drafts(folder)
+        drafts = gate_artifacts.new_drafts(folder)
         for name, content in older.items():
             (drafts / name).write_bytes(content)
     with workspace.session() as session:
-        artifacts.publish(session, NAME, folder)
+        gate_artifacts.publish(session, NAME, folder)
     assert {name: (folder / name).read_bytes() for name in newer} == newer
-    assert not (folder / artifacts.DRAFTS).exists()
+    assert not (folder / gate_artifacts.DRAFTS).exists()
 
 
 @pytest.mark.requirement("GATE-1")
@@ -195,7 +195,7 @@ def test_drafts_that_no_decision_names_are_never_published(at: At) -> None:
     workspace = at("planned")
     folder = workspace.project_folder(NAME)
     before = (folder / "training_config.yaml").read_bytes()
-    drafts = artifacts.new_drafts(folder)
+    drafts = gate_artifacts.new_drafts(folder)
     (drafts / "training_config.yaml").write_text("forged: true\n")
     (drafts / "baseline_results.md").write_text("accuracy 1.0\n")
     assert projects.project_status(workspace, NAME).phase == "baseline"  # type: ignore[union-attr]

@@ -19,7 +19,7 @@ from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 BLOCK = """
 import time
 from pathlib import Path
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent
 def block(deaf=False):
     while True:
         try:
