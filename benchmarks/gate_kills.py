@@ -120,6 +120,11 @@ async def server(world: World) -> AsyncIterator[tuple[Client, psutil.Process]]:
         yield client, process
 
 
+def configured(changes: dict[str, Any]) -> Call:
+    """Return the call that changes the configuration; a project that is finished begins its next release."""
+    return {"tool": "configure", "arguments": {"project": PROJECT, "changes": changes, "begin_release": True}}
+
+
 async def call(client: Client, asked: Call) -> dict[str, Any]:
     """Call a tool that must succeed, and return its answer."""
     result = await client.call_tool(asked["tool"], asked["arguments"])
@@ -138,7 +143,7 @@ async def next_decision(client: Client, rates: Iterator[float]) -> Call:
         asked = status.get("next")
         if asked is None:
             changes = {"optimizer.learning_rate": next(rates)}
-            asked = {"tool": "configure", "arguments": {"project": PROJECT, "changes": changes}}
+            asked = configured(changes)
         if asked["tool"] in DECIDING:
             return asked
         await call(client, asked)
@@ -152,7 +157,7 @@ async def prepare(world: World) -> Seconds:
         await call(client, {"tool": "create_project", "arguments": arguments})
         for rate in (*RATES, RATES[0]):
             changes = {"optimizer.learning_rate": rate}
-            answer = await call(client, {"tool": "configure", "arguments": {"project": PROJECT, "changes": changes}})
+            answer = await call(client, configured(changes))
             while answer.get("next") is not None:
                 began = time.monotonic()
                 asked = answer["next"]
