@@ -51,7 +51,12 @@ def title_of(path: str) -> str:
 
 
 def read_text(path: str) -> str:
-    """Return a document's whole text.
+    """Return a document's whole text. Raises NotFoundError."""
+    return (SKILL / resolve(path)).read_text(encoding="utf-8")
+
+
+def resolve(path: str) -> str:
+    """Return the path under which a document stands, for any form of it: a URI, from the root, one it had before.
 
     The path is looked up among the documents that exist, never joined to a folder, so nothing else can be read.
 
@@ -70,7 +75,7 @@ def read_text(path: str) -> str:
             remedy=f'read_document(path="{first}"){rest}.',
             details={"near": nearest, "instead": {path: first}},
         )
-    return (SKILL / name).read_text(encoding="utf-8")
+    return name
 
 
 def _present(name: str) -> str:

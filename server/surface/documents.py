@@ -21,6 +21,7 @@ def read_document(
     from trainwright.server.surface.answers import DocumentAnswer
     from trainwright.tools.answers import NextCall
 
+    path = documents.resolve(path)
     text, total, next_offset = documents.read_page(path, offset)
     more = NextCall(tool="read_document", arguments={"path": path, "offset": next_offset}, why="the next page")
     answer = DocumentAnswer(
