@@ -60,7 +60,8 @@ def tried(evidence: Evidence, alert: str, *, new: dict[str, Any] | None = None) 
         raised = _alert(before, alert)
         for fix in raised["fixes"] if raised else []:
             later = (body for body in diagnosed[place + 1 :] if _holds(fix["changes"], values[body["run_id"]]))
-            if fix["changes"] and (after := next(later, None)) is not None:
+            is_new = fix["changes"] and not _holds(fix["changes"], values[before["run_id"]])
+            if is_new and (after := next(later, None)) is not None:
                 found[fix["id"]] = _outcome(fix, alert, before, after)
     return list(found.values())
 

@@ -131,7 +131,8 @@ def resumed_search(evidence: Evidence, told: dict[str, Any]) -> NextCall:
 def conclude(evidence: Evidence, why: str) -> NextCall:
     """Name the agent's exit below the goal, and beside it the owner's."""
     owner = f"The owner may accept or revise instead: {_ask(evidence)}" if evidence.baseline else ""
-    told = f"{why[: 2 * MOST_CHARACTERS]}. {owner}"
+    room = f"prune_checkpoints(project={evidence.name!r}) may give room for a search. " if "disk_bytes" in why else ""
+    told = f"{why[: 2 * MOST_CHARACTERS]}. {room}{owner}"
     return evidence.call("pass_gate", told, phase="optimization", conclude=True)
 
 

@@ -26,6 +26,8 @@ NAME = "flowers"
 LOWER = {"id": "lower_learning_rate", "text": "Divide it.", "changes": {"optimizer.learning_rate": 0.002}}
 LOWER_AGAIN = {**LOWER, "changes": {"optimizer.learning_rate": 0.0002}}
 CLIP = {"id": "clip_gradients", "text": "Clip.", "changes": {"training.clip_norm": 1.0}}
+HELD = {"id": "as_it_is", "text": "Keep it.", "changes": {"optimizer.weight_decay": 0.01}}
+"""Of the configuration before: nothing is tried by it."""
 HALF = {"id": "half_the_rate", "text": "Halve it.", "changes": {"optimizer.learning_rate": 0.005}}
 ADVICE = {"id": "layer_normalisation", "text": "Normalise inside the model.", "changes": {}}
 
@@ -76,7 +78,7 @@ def test_a_diagnosis_recommends_to_conclude_once_two_fixes_brought_no_better_val
     goal = {"metric": "loss", "direction": "minimize", "target": 0.0001}
     projects.create_project(workspace, NAME, intent="", goal=goal, config=config)
     trained(workspace)
-    diagnosed(workspace, raised(5000.0, CLIP, HALF, ADVICE))
+    diagnosed(workspace, raised(5000.0, CLIP, HALF, HELD, ADVICE))
     projects.configure(workspace, NAME, changes={**CLIP["changes"], **HALF["changes"]})
     trained(workspace)
     answer = projects.diagnose(workspace, NAME)

@@ -181,6 +181,11 @@ def test_used_up_time_is_a_ground_to_conclude_and_next_says_how_much_is_left(at:
     call = next_of(workspace)
     assert call.arguments == CONCLUDE
     assert "s are left of project_wall_clock_seconds, and the baseline took" in call.why
+    settings.write_text(f"{roots}limits: {{disk_bytes: 1}}\n")
+    workspace.refreshed()
+    assert f"prune_checkpoints(project={NAME!r}) may give room" in next_of(workspace).why, "the disk comes back"
+    settings.write_text(f"{roots}limits: {{project_wall_clock_seconds: {sum(used) + used[-1] / 2}}}\n")
+    workspace.refreshed()
     assert projects.pass_gate(workspace, **call.arguments).outcome == "concluded"
     settings.write_text(roots)
     workspace.refreshed()
@@ -205,6 +210,8 @@ def test_the_owner_accepts_a_result_below_the_goal_or_revises_it(at: Stage) -> N
     workspace = at("diagnosed")
     reached = status_of(workspace).runs[0].best
     assert reached is not None
+    with pytest.raises(ConfigurationError, match="accuracy lies in 0 to 1"):
+        projects.configure(workspace, NAME, ask_owner={"goal": {"target": 1.5}})
     for wish, outcome, told in (
         ({"accept": reached + 0.01}, None, ""),
         ({"accept": reached}, "accepted", "; accepted by ada at a terminal"),
