@@ -195,7 +195,7 @@ def test_changes_replace_single_keys_and_none_removes_them() -> None:
 def test_the_names_of_the_schema_are_those_that_can_be_built() -> None:
     from trainwright.trainer import losses, metrics
     from trainwright.trainer.assembly import data, loaders, model
-    from trainwright.trainer.config.names import BUILT_IN
+    from trainwright.trainer.catalog.names import BUILT_IN
     from trainwright.trainer.data.sources import toy
 
     built = {

@@ -30,7 +30,7 @@ DIGITS: dict[str, Any] = {
 
 def a_teacher(root: Path, model: torch.nn.Module | None = None) -> dict[str, Any]:
     """Write weights of the CNN under the code root; return the section that names them."""
-    from trainwright.trainer.models import CNN
+    from trainwright.trainer.models.small import CNN
 
     torch.manual_seed(3)
     network = model or CNN((1, 8, 8), 10, channels=(16, 32))
@@ -191,7 +191,7 @@ def test_a_teacher_is_read_from_safetensors_inside_the_code_root_only(open_sessi
 
 @pytest.mark.requirement("TRAIN-5")
 def test_weights_of_another_network_and_other_classes_are_refused(open_session: Any, root: Path) -> None:
-    from trainwright.trainer.models import CNN
+    from trainwright.trainer.models.small import CNN
 
     objective = a_teacher(root, CNN((1, 8, 8), 10, channels=(16, 8)))
     with pytest.raises(ConfigurationError, match=r"not those of the teacher cnn .*features.4.weight \(8, 16, 3, 3\)"):
