@@ -61,7 +61,7 @@ class RunEvidence:
         self.facts = facts
         self._inspection = inspection
         self._seal = facts.seals.get(row.id)
-        self.sealed: dict[str, str] | None = self._seal["digests"] if self._seal else None
+        self.sealed: dict[str, str] | None = self._seal.digests if self._seal else None
 
     @property
     def id(self) -> str:
@@ -76,7 +76,7 @@ class RunEvidence:
     @property
     def is_complete(self) -> bool:
         """Whether the run ended by itself and its digests stand in the ledger."""
-        sealed_as_completed = self._seal is not None and self._seal["state"] == RunState.COMPLETED
+        sealed_as_completed = self._seal is not None and self._seal.state == RunState.COMPLETED
         return sealed_as_completed and self.status.state is RunState.COMPLETED
 
     @cached_property
@@ -98,7 +98,7 @@ class RunEvidence:
         """What was changed since the run was sealed; damaged checkpoints included."""
         if self.sealed is None:
             return [f"run {self.id} is not sealed yet"]
-        own = self.facts.run_differences(self.row)
+        own = self.facts.rows.differences(self.row)
         return own + seal_differences(self.directory, self.sealed, self._inspection) + self.checkpoint_problems
 
     @cached_property
@@ -153,7 +153,7 @@ class Evidence:
         self.facts = self.inspection.facts(session, workspace, project, before)
         cut = cut_off(session, workspace, project) if before is None else []
         present = self.facts if before is None else ProjectFacts(session, project)
-        refuse_edits(cut + present.project_differences(self.project))
+        refuse_edits(cut + present.rows.differences(self.project))
 
     @property
     def name(self) -> str:
@@ -260,7 +260,7 @@ class Evidence:
     def version(self) -> ConfigVersion:
         """The configuration version that holds. Raises IntegrityError when its row is not what was recorded."""
         version = latest_config(self.session, self.name, up_to=max(self.facts.configurations) if self.before else None)
-        refuse_edits(self.facts.configuration_differences(version))
+        refuse_edits(self.facts.rows.differences(version))
         if version.number != max(self.facts.configurations):
             refuse_edits([f"project {self.name}: the newest configuration was removed from the database"])
         return version
@@ -298,12 +298,12 @@ class Evidence:
         """Return the newest run of a kind that belongs to no study; completed ones come first."""
         ids = [
             run_id
-            for run_id, body in self.facts.started.items()
-            if body["kind"] == kind.value
-            and not body.get("permit", {}).get("is_short")
-            and body["study"] is None
-            and (config is None or body["config_digest"] in self._same_as(config))
-            and (source is None or body["source_run"] == source)
+            for run_id, start in self.facts.started.items()
+            if start.kind == kind.value
+            and not start.permit.get("is_short")
+            and start.study is None
+            and (config is None or start.config_digest in self._same_as(config))
+            and (source is None or start.source_run == source)
         ]
         found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
         return next((run for run in found if run.is_complete), found[0] if found else None)
@@ -388,7 +388,7 @@ class Evidence:
 
     def start(self, kind: RunKind) -> NextCall:
         """Name the call that starts a run of this kind."""
-        exists = any(body["kind"] == kind.value for body in self.facts.started.values())
+        exists = any(start.kind == kind.value for start in self.facts.started.values())
         why = (
             f"the {kind.value} run must be made anew" if exists else f"no {kind.value} run of this configuration exists"
         )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from sqlalchemy import select
 
+from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
 
-PRUNED = "pruned"
-"""Kind of the entry of weights that were deleted (see `tools.ledger.facts`, which builds on this)."""
 RUN_KINDS = ("run_started", "run_resumed", "run_sealed")
 TOLD_BY = ("status.json", "events.jsonl", "artifacts/environment.json")
 """What tells the time and the devices that a run has used."""
@@ -104,30 +103,31 @@ def sealed_use(session: Session, workspace: Workspace, run: Run, digests: dict[s
     return measured if same else at_worst(account.reserved, measured)
 
 
-def use_differences(directory: RunDirectory, seal: dict[str, Any], permit: dict[str, Any]) -> list[str]:
+def use_differences(directory: RunDirectory, told: dict[str, Any], permit: dict[str, Any]) -> list[str]:
     """Return one sentence if a seal says otherwise than the run's record, which is as it was sealed, what was used.
 
     A record that tells no time is not compared: such a run counts until it was first looked at.
 
     Args:
+        told: what the seal says that it used.
         permit: that of the run's last attempt.
 
     Raises:
         ValueError, KeyError, TypeError: the entries are not what a server writes.
     """
-    used, seconds = Amounts.model_validate(seal["used"]), _recorded_seconds(directory)
+    used, seconds = Amounts.model_validate(told), _recorded_seconds(directory)
     if seconds is None:
         return []
     reserved = Reservation.model_validate(permit["reserved"])
     measured = _amounts(directory, reserved, seconds, used.disk_bytes)
     if used in (measured, at_worst(reserved, measured)):
         return []
-    told = "; ".join(
+    differing = "; ".join(
         f"{name} {getattr(used, name):.6g}, by its record {getattr(measured, name):.6g}"
         for name in AMOUNTS
         if getattr(used, name) != getattr(measured, name)
     )
-    return [f"run {directory.run_id}: its seal says otherwise what it used: {told}"]
+    return [f"run {directory.run_id}: its seal says otherwise what it used: {differing}"]
 
 
 def at_worst(reserved: Reservation | None, measured: Amounts) -> Amounts:
@@ -202,7 +202,7 @@ def _sealed(
 
 def _pruned(session: Session, project: str | None) -> set[str]:
     """Return the runs whose weights were deleted to make room."""
-    query = select(LedgerEntry.body).where(LedgerEntry.kind == PRUNED, _of(LedgerEntry.project, project))
+    query = select(LedgerEntry.body).where(LedgerEntry.kind == Pruned.name, _of(LedgerEntry.project, project))
     found: set[str] = set()
     for body in session.scalars(query):
         with suppress(ValueError, KeyError, TypeError):  # an entry that was damaged says nothing; `verify` names it

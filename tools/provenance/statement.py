@@ -44,7 +44,7 @@ def statement(evidence: Evidence, final: RunEvidence, subjects: dict[str, str], 
                 "externalParameters": {"project": evidence.name, "goal": evidence.project.goal},
                 "internalParameters": {
                     "configuration": evidence.final_values,
-                    "seed": final.facts.started[final.id]["seed"],
+                    "seed": final.facts.started[final.id].seed,
                 },
                 "resolvedDependencies": _dependencies(final),
             },
@@ -66,7 +66,7 @@ def digest_set(digest: str) -> dict[str, str]:
 def _dependencies(final: RunEvidence) -> list[dict[str, Any]]:
     environment = _sealed(final, "artifacts/environment.json")
     found = [
-        {"name": "configuration", "digest": digest_set(final.facts.started[final.id]["config_digest"])},
+        {"name": "configuration", "digest": digest_set(final.facts.started[final.id].config_digest)},
         {
             "name": "environment",
             "digest": digest_set(str(environment.get("packages_digest"))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, computed_field
@@ -19,20 +20,13 @@ from trainwright.tools.verification.files import verify_artifacts, verify_checkp
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
 from trainwright.tools.verification.provenance import verify_provenance
 from trainwright.tools.verification.releases import verify_releases, verify_since
-from trainwright.tools.verification.rows import (
-    verify_configurations,
-    verify_decisions,
-    verify_models,
-    verify_projects,
-    verify_studies,
-    verify_triggers,
-)
+from trainwright.tools.verification.rows import verify_configurations, verify_rows, verify_triggers
 from trainwright.tools.verification.signatures import attestation
 from trainwright.tools.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.presence import require_database
 from trainwright.tools.workspace.signing import PublicKey
-from trainwright.tools.workspace.tables import LedgerEntry, Project
+from trainwright.tools.workspace.tables import LedgerEntry, Project, RegisteredModel, Run, Study, Trial
 from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
@@ -45,19 +39,20 @@ __all__ = ["Finding", "VerificationReport", "verify_workspace"]
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, SQLAlchemyError)
 """What a value raises that no server has written there."""
-PARTS = {
+PARTS: dict[str, Callable[[Case], Found]] = {
     "plain_copies": verify_copies,
-    "projects": verify_projects,
+    "projects": partial(verify_rows, Project),
     "configurations": verify_configurations,
-    "decisions": verify_decisions,
     "releases": verify_releases,
     "carried_over": verify_carried,
     "owner_requests": verify_answers,
-    "studies": verify_studies,
+    "studies": partial(verify_rows, Study),
+    "trials": partial(verify_rows, Trial),
+    "runs": partial(verify_rows, Run),
     "sealed_runs": verify_runs,
     "checkpoints": verify_checkpoints,
     "artifacts": verify_artifacts,
-    "registered_models": verify_models,
+    "registered_models": partial(verify_rows, RegisteredModel),
     "triggers": verify_triggers,
     "verdicts": verify_verdicts,
     "diagnoses": verify_diagnoses,

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 
 from trainwright.tools.ledger.projection import ProjectFacts
+from trainwright.tools.ledger.rows import Rows
 from trainwright.tools.ledger.seals import Inspection
 from trainwright.tools.workspace.tables import LedgerEntry
 
@@ -106,6 +107,14 @@ class Case:
                 continue
             pairs += [(entry, body)] if isinstance(body, dict) else []
         return pairs
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows of all projects that were not deleted, as the ledger tells them."""
+        rows = Rows()
+        for project in dict.fromkeys(str(entry.project) for entry, _ in self.bodies if entry.project is not None):
+            rows.update(self.project(project).rows)
+        return rows
 
     def each(self, what: str, items: Collection[T]) -> Iterator[T]:
         """Give the items one after another, and tell how many are compared."""
