@@ -156,8 +156,8 @@ def _trial(  # noqa: PLR0917
     )  # fmt: skip
     permit = {**source.permit, "kind": "trial"}
     order = source.model_copy(
-        update={"run_id": started.run_id, "kind": RunKind.TRIAL, "config": values, "config_digest": started.config_digest,
-                "permit": permit}
+        update={"run_id": started.run_id, "kind": RunKind.TRIAL, "config": values,
+                "config_digest": started.config_digest, "permit": permit}
     )  # fmt: skip
     directory = RunDirectory.create(workspace.run_directory(project.name, started.run_id).path, order)
     directory.key = key

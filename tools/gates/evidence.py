@@ -21,7 +21,7 @@ from trainwright.tools.limits import count_trials, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
-from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
+from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, parse_config
@@ -151,9 +151,10 @@ class Evidence:
         """What `standing` has derived from this, once it has."""
         self._surroundings: dict[str, list[str]] = {}
         self.facts = self.inspection.facts(session, workspace, project, before)
-        cut = cut_off(session, workspace, project) if before is None else []
-        present = self.facts if before is None else ProjectFacts(session, project)
-        refuse_edits(cut + present.rows.differences(self.project))
+        if before is None:
+            refuse_edits(cut_off(session, workspace, project) + self.facts.rows.differences(self.project))
+        else:
+            self.project = self.facts.rows.find(Project, project) or self.project
 
     @property
     def name(self) -> str:
@@ -328,9 +329,8 @@ class Evidence:
         """The newest study on the configuration that holds; validated ones come first, then completed ones."""
         if not self.has_valid_config:
             return None
-        same = Study.base_config_digest.in_(self._same_as(self.config_digest))
-        query = select(Study).where(Study.project == self.name, same)
-        newest_first = list(self.session.scalars(query.order_by(Study.created_at.desc())))
+        same = self._same_as(self.config_digest)
+        newest_first = [row for row in reversed(self.facts.rows.of(Study)) if row.base_config_digest in same]
         return study_that_counts(newest_first, self.entries("study"))
 
     @cached_property

@@ -65,8 +65,7 @@ def _changed_rows(evidence: Evidence, study_id: str) -> list[str]:
     rows = [*session.scalars(select(Study).where(Study.id == study_id))]
     trials = [*session.scalars(select(Trial).where(Trial.study == study_id).order_by(Trial.number))]
     found = [what for row in (*rows, *trials) for what in told.differences(row)]
-    recorded = [row for row in told.of(Study) if row.id == study_id]
-    return found + removed(recorded, rows) + removed([row for row in told.of(Trial) if row.study == study_id], trials)
+    return found + removed(told.of(Study, id=study_id), rows) + removed(told.of(Trial, study=study_id), trials)
 
 
 def _against_runs(evidence: Evidence, told: dict[str, Any], trials: list[dict[str, Any]]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import select
 
@@ -40,19 +40,6 @@ TRIALS = "trials"
 ENDED = frozenset({"completed", "failed", "stopped"})
 
 
-class Store(Protocol):
-    """What the ledger's entries are written into."""
-
-    def find(self, table: type[T], *key: Any) -> T | None:
-        """Return the row of this name, or None."""
-
-    def add(self, row: Base) -> None:
-        """Keep a new row."""
-
-    def configurations(self, project: str) -> list[ConfigVersion]:
-        """Return the versions of a project's configuration in order."""
-
-
 class Rows:
     """Rows outside of any database: what a replay of the ledger's entries comes to."""
 
@@ -67,18 +54,15 @@ class Rows:
         """Keep a new row."""
         self._tables[type(row)][key_of(row)] = row
 
-    def configurations(self, project: str) -> list[ConfigVersion]:
-        """Return the versions of a project's configuration in order."""
-        return [row for row in self.of(ConfigVersion) if row.project == project]
+    def of(self, table: type[T], **where: Any) -> list[T]:
+        """Return the rows of a table with these values, in the order of their entries."""
+        rows = cast("Iterable[T]", self._tables[table].values())
+        return [row for row in rows if all(getattr(row, name) == value for name, value in where.items())]
 
     def update(self, others: Rows) -> None:
         """Add the rows of others."""
         for table, rows in others._tables.items():
             self._tables[table].update(rows)
-
-    def of(self, table: type[T]) -> list[T]:
-        """Return the rows of a table in the order of their entries."""
-        return cast("list[T]", list(self._tables[table].values()))
 
     def differences(self, row: Base) -> list[str]:
         """Return one sentence for every column of a database's row that the ledger tells otherwise."""
@@ -99,20 +83,21 @@ def removed(told: Iterable[Base], present: Iterable[Base]) -> list[str]:
     return [f"{title(row)} was removed from the database" for row in missing]
 
 
-class _Database:
+class _Database(Rows):
     """Rows of a workspace."""
 
     def __init__(self, session: Session) -> None:
+        super().__init__()
         self._session = session
-        self.add = session.add
 
     def find(self, table: type[T], *key: Any) -> T | None:
-        names = dict(zip(KEYS[table], key, strict=True))
-        return self._session.scalars(select(table).filter_by(**names)).first()
+        return next(iter(self.of(table, **dict(zip(KEYS[table], key, strict=True)))), None)
 
-    def configurations(self, project: str) -> list[ConfigVersion]:
-        query = select(ConfigVersion).where(ConfigVersion.project == project)
-        return list(self._session.scalars(query.order_by(ConfigVersion.number)))
+    def add(self, row: Base) -> None:
+        self._session.add(row)
+
+    def of(self, table: type[T], **where: Any) -> list[T]:
+        return list(self._session.scalars(select(table).filter_by(**where)))
 
 
 def record(session: Session, project: str, event: Event) -> LedgerEntry:
@@ -126,7 +111,7 @@ def record(session: Session, project: str, event: Event) -> LedgerEntry:
     return entry
 
 
-def apply(rows: Store, project: str, at: datetime, event: Event) -> None:
+def apply(rows: Rows, project: str, at: datetime, event: Event) -> None:
     """Write what a project's entry of this time says into the rows.
 
     The first entry of a name makes its row. A column that this entry leaves out, as earlier releases did, is filled
@@ -134,14 +119,14 @@ def apply(rows: Store, project: str, at: datetime, event: Event) -> None:
     """
     match event:
         case events.ProjectCreated():
-            _begin(rows, project, at, event, Project, project)
+            _begin(rows, project, at, event, Project, name=project)
         case events.CodeRootMoved():
             if (moved := rows.find(Project, project)) is not None:
                 moved.code_root = event.code_root
         case events.ConfigurationKept():
-            _begin(rows, project, at, event, ConfigVersion, project, event.number)
+            _begin(rows, project, at, event, ConfigVersion)
         case events.RunStarted():
-            run = _begin(rows, project, at, event, Run, event.run_id, state="created", sealed=False)
+            run = _begin(rows, project, at, event, Run, id=event.run_id, state="created", sealed=False)
             if run is not None:
                 run.untold |= {"state"}
         case events.RunResumed() | events.RunSealed():
@@ -149,7 +134,7 @@ def apply(rows: Store, project: str, at: datetime, event: Event) -> None:
         case events.StudyChanged():
             _study(rows, project, at, event)
         case events.ModelRegistered():
-            _begin(rows, project, at, event, RegisteredModel, project, event.version, run=event.run_id)
+            _begin(rows, project, at, event, RegisteredModel, run=event.run_id)
 
 
 def columns(row: Base) -> list[str]:
@@ -167,17 +152,15 @@ def title(row: Base) -> str:
     return TITLES[type(row)].format(*key_of(row))
 
 
-def _begin(rows: Store, project: str, at: datetime, event: Event, table: type[T], *key: Any, **values: Any) -> T | None:
+def _begin(rows: Rows, project: str, at: datetime, event: Event, table: type[T], **values: Any) -> T | None:
     """Add the row that an entry begins; return None when there is one of this name."""
-    if rows.find(table, *key) is not None:
+    own = set(table.__table__.columns.keys())
+    told = {name: getattr(event, name) for name in own & type(event).model_fields.keys()}
+    columns = {"project": project} | told | values | {"created_at": told["created_at"] or at}
+    row = table(**{name: value for name, value in columns.items() if name in own})
+    row.untold = frozenset(told.keys() - event.model_fields_set)
+    if rows.find(table, *key_of(row)) is not None:
         return None
-    shared = {name for name in type(event).model_fields if name in table.__table__.columns}
-    told = {name: getattr(event, name) for name in shared if name in event.model_fields_set}
-    named = dict(zip(KEYS[table], key, strict=True))
-    left_out = {name: getattr(event, name) for name in shared - told.keys()} | {"created_at": at}
-    also = {"project": project} if "project" in table.__table__.columns else {}
-    row = table(**left_out | told | also | values | named)
-    row.untold = frozenset(shared - told.keys())
     rows.add(row)
     return row
 
@@ -194,34 +177,35 @@ def _run(row: Run | None, project: str, at: datetime, event: events.RunResumed |
         row.untold = (row.untold - {"state"}) | ({"ended_at"} if event.ended_at is None else set())
 
 
-def _study(rows: Store, project: str, at: datetime, event: events.StudyChanged) -> None:
+def _study(rows: Rows, project: str, at: datetime, event: events.StudyChanged) -> None:
     """Bring a study to a state, with its trials where the entry lists them. Its base is the configuration of then."""
     row = rows.find(Study, event.study_id)
     if row is None and event.search is not None:
-        base = rows.configurations(project)[-1:]
-        values = {name: value for version in base for name, value in version.values.items() if name != "search"}
-        row = _begin(rows, project, at, event, Study, event.study_id, base_values=values)
+        versions = rows.of(ConfigVersion, project=project)
+        values = max(versions, key=lambda version: version.number).values if versions else {}
+        base = {name: value for name, value in values.items() if name != "search"}
+        row = _begin(rows, project, at, event, Study, id=event.study_id, base_values=base)
     if row is None or row.project != project:
         return
     row.state, row.confirmation, row.failure = event.state, event.confirmation, event.failure
     is_ended = event.state in ENDED
     row.ended_at = event.ended_at or (at if is_ended else None)
-    row.untold -= {"ended_at", "confirmation", "failure", TRIALS}
-    row.untold |= {"ended_at"} if is_ended and event.ended_at is None else set()
-    row.untold |= {TRIALS} if event.trials is None else set()
+    untold = {"ended_at": is_ended and event.ended_at is None, TRIALS: event.trials is None}
+    row.untold -= {"confirmation", "failure", *untold}
+    row.untold |= {name for name, is_untold in untold.items() if is_untold}
     for line in event.trials or []:
         _trial(rows, event.study_id, line)
 
 
-def _trial(rows: Store, study: str, line: events.TrialEnded) -> None:
+def _trial(rows: Rows, study: str, line: events.TrialEnded) -> None:
     row = rows.find(Trial, study, line.number)
     if row is None:
         row = Trial(study=study, number=line.number, attributes={})
         rows.add(row)
-    told = {name: getattr(line, name) for name in type(line).model_fields}
-    row.untold = frozenset(told.keys() - line.model_fields_set)
-    for name in told.keys() - row.untold - {"number"}:
-        setattr(row, name, told[name])
+    fields = type(line).model_fields.keys()
+    row.untold = frozenset(fields - line.model_fields_set)
+    for name in fields & line.model_fields_set:
+        setattr(row, name, getattr(line, name))
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from trainwright.tools.gates.artifacts import publish
 from trainwright.tools.ledger.chain import broken_links
+from trainwright.tools.ledger.events import EVENTS, read_body, read_event
 from trainwright.tools.verification.answers import verify_answers
 from trainwright.tools.verification.carried import verify_carried
 from trainwright.tools.verification.copies import verify_copies
@@ -128,7 +129,7 @@ def _case(session: Session, workspace: Workspace, public: PublicKey | None, tell
 
 
 def _compare(case: Case, noted_head: str | None) -> VerificationReport:
-    findings = found("ledger", broken_links(case.session) + _without(noted_head, case))
+    findings = found("ledger", broken_links(case.session) + _unreadable(case) + _without(noted_head, case))
     checked = {"ledger_entries": len(case.entries)}
     for name, verify in PARTS.items():
         case.tell(name.replace("_", " "), 0, 1)
@@ -148,6 +149,13 @@ def _part(verify: Callable[[Case], Found], name: str, case: Case) -> Found:
     except UNREADABLE as error:
         told = f"{type(error).__name__}: {error}"
     return 0, found("database", [f"{name.replace('_', ' ')} cannot be read: {' '.join(told.split())[:200]}"])
+
+
+def _unreadable(case: Case) -> list[str]:
+    """Return a sentence for every entry that says nothing, though it is of a kind that does."""
+    entries = (entry for entry in case.entries if entry.kind in EVENTS)
+    silent = [entry for entry in entries if read_event(entry.kind, read_body(entry.body)) is None]
+    return [f"ledger entry {entry.sequence} ({entry.kind}) cannot be read" for entry in silent]
 
 
 def _without(noted_head: str | None, case: Case) -> list[str]:
