@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import trainwright
 from trainwright.trainer.base.canonical import digest_file, digest_json
 from trainwright.trainer.base.paths import ENGINE
+from trainwright.trainer.run.evidence import Code
 from trainwright.trainer.user_code.import_record import meanings_of, own_files, sources_of
 
 
-def code_evidence(code_root: Path) -> dict[str, Any]:
-    """Return the `code` evidence: digests of the user's imported files, and of the engine."""
+def code_evidence(code_root: Path) -> Code:
+    """Return digests of the user's imported files, and of the engine."""
     files = own_files(code_root)
     meanings = meanings_of(sources_of(files, code_root))
-    return {
-        "files": files,
-        "digest": digest_json(files),
-        "meanings": meanings,
-        "meaning": digest_json(meanings),
-        "engine_version": trainwright.__version__,
-        "engine_digest": engine_digest(ENGINE),
-    }
+    return Code(
+        files=files,
+        digest=digest_json(files),
+        meanings=meanings,
+        meaning=digest_json(meanings),
+        engine_version=trainwright.__version__,
+        engine_digest=engine_digest(ENGINE),
+    )
 
 
 def engine_digest(engine: Path) -> str:
