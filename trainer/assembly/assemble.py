@@ -17,21 +17,20 @@ from trainwright.trainer.assembly.objective import around, judge, settle, shape
 from trainwright.trainer.assembly.own_optimizer import build_own_optimizers, choose_update, try_optimizer
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.checkpoints.packing import is_storable
 from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.config.names import BUILT_IN
-from trainwright.trainer.config.optimizers import OwnSection
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.snapshot import untouched
 from trainwright.trainer.engine.step import Standard, UserTrainStep
-from trainwright.trainer.objectives import Objective
 from trainwright.trainer.objectives.build import prepare_work
-from trainwright.trainer.objectives.outcome import Own
+from trainwright.trainer.objectives.outcome import Objective, Own
 from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.optimization.optimizer_sections import OwnSection
 from trainwright.trainer.optimization.optimizers import build_optimizers
 from trainwright.trainer.optimization.parameters import Freezing, trained_parameters
 from trainwright.trainer.optimization.schedule_free_points import ScheduleFree

@@ -18,9 +18,9 @@ from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.memory import free_bytes
 from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.losses import check_fit, check_labels
+from trainwright.trainer.losses.fit import check_fit, check_labels
 from trainwright.trainer.metrics import evaluate, evaluate_loss
-from trainwright.trainer.objectives import Objective, Outcome
+from trainwright.trainer.objectives.outcome import Objective, Outcome
 from trainwright.trainer.objectives.supervised import Supervised, describe, plain_output, split_batch
 from trainwright.trainer.objectives.work import Work
 

@@ -12,14 +12,15 @@ from trainwright.trainer.assembly.model import build_model
 from trainwright.trainer.assembly.output_format import find_returns
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.checkpoints.user_state import kinds_of, unchanged
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.snapshot import kept_state
-from trainwright.trainer.losses import built_in_loss
-from trainwright.trainer.objectives import NoObjective, Objective
+from trainwright.trainer.losses.built_in import built_in_loss
 from trainwright.trainer.objectives.build import Built, Surroundings, build_objective
 from trainwright.trainer.objectives.mixing import build_mixing, build_resizing
+from trainwright.trainer.objectives.outcome import NoObjective, Objective
 from trainwright.trainer.objectives.supervised import CustomStep, Supervised
 from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.run import RunKind, RunSpecification
@@ -69,7 +70,9 @@ def shape(
     """Return the objective of training with all that belongs to it."""
     config = specification.config
     around = Surroundings(
-        config=config,
+        section=config.objective,
+        seed=config.seed,
+        untouched=lambda: unchanged(context.state, kinds_of(context.state), device),
         work=work,
         context=context,
         device=device,

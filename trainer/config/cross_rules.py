@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.trainer.base.section import ImpossibleError
 from trainwright.trainer.config.distributed import require_divisible
-from trainwright.trainer.config.objectives import check_objective
-from trainwright.trainer.config.optimizers import CLOSURES
-from trainwright.trainer.config.section import ImpossibleError
-from trainwright.trainer.config.techniques import HARD_TARGETS, MIXED_OBJECTIVES, OF_NUMBERS, SwaSection
+from trainwright.trainer.objectives.mixing_sections import HARD_TARGETS, MIXED_OBJECTIVES, OF_NUMBERS
+from trainwright.trainer.objectives.sections import check_objective
+from trainwright.trainer.optimization.averaging_sections import SwaSection
+from trainwright.trainer.optimization.optimizer_sections import CLOSURES
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig

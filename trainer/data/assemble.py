@@ -14,7 +14,6 @@ from torch.utils.data import IterableDataset
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_json, digest_path
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.fingerprint import (
     EMPTY,
@@ -31,8 +30,8 @@ from trainwright.trainer.data.first_look import FirstLook, Found, first_sample
 from trainwright.trainer.data.near_duplicates import compare
 from trainwright.trainer.data.order import Part
 from trainwright.trainer.data.rows import measure, standardize
-from trainwright.trainer.data.sources import Loaded
-from trainwright.trainer.data.splits import NAMES, Look, Splits, split_indices, split_units
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.splits import NAMES, Loaded, Look, Splits, split_indices, split_units
 from trainwright.trainer.data.tensors import TensorSamples, in_memory
 from trainwright.trainer.user_code.clock import clock
 

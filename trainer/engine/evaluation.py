@@ -17,7 +17,7 @@ from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.snapshot import untouched
 from trainwright.trainer.metrics import evaluate, evaluate_loss
-from trainwright.trainer.objectives import Objective
+from trainwright.trainer.objectives.outcome import Objective
 
 
 def average_epoch(session: Session) -> None:

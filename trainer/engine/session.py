@@ -29,8 +29,7 @@ from trainwright.trainer.engine.components import (
 )
 from trainwright.trainer.engine.progress import EpochTotals, Progress
 from trainwright.trainer.engine.strategy import Strategy
-from trainwright.trainer.objectives import Objective
-from trainwright.trainer.objectives.outcome import Own
+from trainwright.trainer.objectives.outcome import Objective, Own
 from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.optimization.schedules import Schedule
 from trainwright.trainer.optimization.update import Update
@@ -133,6 +132,11 @@ class Session:
             "totals": self.totals,
             "generators": Generators(),
         }
+
+    @property
+    def seed(self) -> int:
+        """The run's seed."""
+        return self.config.seed
 
     @property
     def total_steps(self) -> int:

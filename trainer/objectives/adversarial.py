@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.config.objectives import AdversarialSection
 from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.metrics.built_in import predicted_classes
 from trainwright.trainer.objectives.batches import evaluation_mode, input_of, with_input
 from trainwright.trainer.objectives.outcome import MeasuredRun, Objective, Outcome
+from trainwright.trainer.objectives.sections import AdversarialSection
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.loader import BatchLoader
@@ -101,7 +101,7 @@ class Robustness:
     def __call__(self, run: MeasuredRun, loader: BatchLoader) -> dict[str, float]:
         """Attack every batch, with starts that are the same at each evaluation."""
         sums = torch.zeros(4, dtype=torch.float64, device=run.device)  # loss, its terms, right, judged
-        seeding.seed_sample(run.config.seed, 1)
+        seeding.seed_sample(run.seed, 1)
         for number, batch in enumerate(loader.batches(0)):
             moved = to_device(batch, run.device)
             with run.autocast():

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.near import near_matches
-from trainwright.trainer.config.objectives import AugmentationSection
+from trainwright.trainer.objectives.sections import AugmentationSection
 from trainwright.trainer.objectives.supervised import describe, split_batch
 
 

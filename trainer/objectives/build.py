@@ -8,7 +8,7 @@ teacher see what the model sees. Validation keeps the plain objective; what an o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,16 +17,7 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.checkpoints.user_state import kinds_of, unchanged
-from trainwright.trainer.config import Entry, TrainingConfig
-from trainwright.trainer.config.objectives import (
-    AdversarialSection,
-    ContrastiveSection,
-    DistillationSection,
-    MultiTaskSection,
-    ObjectiveSection,
-    SupervisedSection,
-)
+from trainwright.trainer.base.section import Entry
 from trainwright.trainer.metrics import require_own_names
 from trainwright.trainer.objectives.adversarial import Adversarial, Robustness
 from trainwright.trainer.objectives.batches import build_augmentation, evaluation_mode, input_of, require_module
@@ -34,6 +25,14 @@ from trainwright.trainer.objectives.contrastive import Contrastive, Encoder, Lin
 from trainwright.trainer.objectives.distillation import Distillation, build_maps, try_teacher
 from trainwright.trainer.objectives.multi_task import MultiTask, Uncertainty, build_parts, metrics_of
 from trainwright.trainer.objectives.outcome import NoObjective, Objective, Own
+from trainwright.trainer.objectives.sections import (
+    AdversarialSection,
+    ContrastiveSection,
+    DistillationSection,
+    MultiTaskSection,
+    ObjectiveSection,
+    SupervisedSection,
+)
 from trainwright.trainer.objectives.supervised import Supervised, split_batch
 from trainwright.trainer.objectives.teacher import load_teacher
 from trainwright.trainer.objectives.work import Work
@@ -44,10 +43,13 @@ from trainwright.trainer.user_code.context import Context
 class Surroundings:
     """What an objective may need to be built."""
 
-    config: TrainingConfig
+    section: ObjectiveSection
+    seed: int
     work: Work
     context: Context
     device: torch.device
+    untouched: Callable[[], AbstractContextManager[None]]
+    """Keeps the user's state as it is while the model is called."""
     batch: Callable[[], Any]
     """A real batch on the device."""
     make_model: Callable[[Entry], nn.Module]
@@ -82,7 +84,7 @@ def build_objective(plain: Objective, around: Surroundings) -> Built:
     Raises:
         ConfigurationError: the objective does not fit the work.
     """
-    section = around.config.objective
+    section = around.section
     if isinstance(plain, NoObjective):
         if not isinstance(section, SupervisedSection):
             raise ConfigurationError(
@@ -91,7 +93,7 @@ def build_objective(plain: Objective, around: Surroundings) -> Built:
             )
         return Built(plain, plain, Own())
     with seeding.preserved():
-        seeding.seed_sample(around.config.seed, 0)
+        seeding.seed_sample(around.seed, 0)
         if isinstance(section, AdversarialSection):
             return _adversarial(section, plain, around)
         if isinstance(section, DistillationSection):
@@ -170,7 +172,7 @@ def _multi_task(section: MultiTaskSection, around: Surroundings) -> Built:
 def _require_no_step(around: Surroundings) -> None:
     if around.work.step is not None:
         raise ConfigurationError(
-            f"The objective {around.config.objective.name} calls the model itself, and so does the task's `step`.",
+            f"The objective {around.section.name} calls the model itself, and so does the task's `step`.",
             remedy="Return plain parts from the task, or leave `objective` out.",
         )
 
@@ -178,7 +180,5 @@ def _require_no_step(around: Surroundings) -> None:
 @contextmanager
 def _looking(around: Surroundings) -> Iterator[None]:
     """Call the model without a trace: no gradients, batch statistics and the user's state as they were."""
-    state = around.context.state
-    carried = unchanged(state, kinds_of(state), around.device)
-    with evaluation_mode(around.work.model), torch.no_grad(), carried:
+    with evaluation_mode(around.work.model), torch.no_grad(), around.untouched():
         yield

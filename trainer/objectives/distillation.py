@@ -13,10 +13,10 @@ import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.objectives import DistillationSection, FeatureSection
 from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.objectives.batches import captured, require_module
 from trainwright.trainer.objectives.outcome import Outcome
+from trainwright.trainer.objectives.sections import DistillationSection, FeatureSection
 from trainwright.trainer.objectives.supervised import Supervised, plain_output, split_batch
 
 

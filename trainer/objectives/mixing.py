@@ -18,13 +18,9 @@ import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.techniques import (
-    CutmixSection,
-    MixingSection,
-    MixupCutmixSection,
-    ProgressiveResizingSection,
-)
+from trainwright.trainer.data.sections import ProgressiveResizingSection
 from trainwright.trainer.data.tensors import IGNORED
+from trainwright.trainer.objectives.mixing_sections import CutmixSection, MixingSection, MixupCutmixSection
 from trainwright.trainer.objectives.outcome import Objective, Outcome
 from trainwright.trainer.objectives.supervised import TARGET_KEYS, Supervised, split_batch
 from trainwright.trainer.user_code.context import Context

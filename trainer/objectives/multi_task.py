@@ -13,12 +13,13 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import Entry
-from trainwright.trainer.config.objectives import MultiTaskSection
+from trainwright.trainer.base.section import Entry
 from trainwright.trainer.data.tensors import batch_size
-from trainwright.trainer.losses import Loss, built_in_loss
+from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN, Metric
 from trainwright.trainer.objectives.outcome import Outcome
+from trainwright.trainer.objectives.sections import MultiTaskSection
 from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
 
 

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ReproducibilityError
-from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.config.optimizers import OptimizerBase, OwnSection
+from trainwright.trainer.optimization.optimizer_sections import OptimizerBase, OwnSection
 from trainwright.trainer.optimization.parameters import Setting, settings_of
 
 if TYPE_CHECKING:
@@ -81,8 +80,8 @@ class MeasuredRun(Protocol):
     """What a measure needs of the run that it measures."""
 
     @property
-    def config(self) -> TrainingConfig:
-        """The run's configuration, with its seed."""
+    def seed(self) -> int:
+        """The run's seed."""
         ...
 
     @property

@@ -10,9 +10,9 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.objectives import AugmentationSection
 from trainwright.trainer.objectives.batches import Augmentation
 from trainwright.trainer.objectives.contrastive import nt_xent
+from trainwright.trainer.objectives.sections import AugmentationSection
 
 pytestmark = pytest.mark.slow
 

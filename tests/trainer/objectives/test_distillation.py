@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from trainwright.trainer import models
 from trainwright.trainer.base.errors import ConfigurationError, ReproducibilityError
 from trainwright.trainer.config import dump_yaml, parse_config
 from trainwright.trainer.evidence.run_evidence import resolved_evidence
+from trainwright.trainer.models import small
 from trainwright.trainer.objectives.distillation import soft_loss
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ DIGITS: dict[str, Any] = {
 
 def a_teacher(root: Path, model: torch.nn.Module | None = None) -> dict[str, Any]:
     """Write weights of the CNN under the code root; return the section that names them."""
-    from trainwright.trainer.models import CNN
+    from trainwright.trainer.models.small import CNN
 
     torch.manual_seed(3)
     network = model or CNN((1, 8, 8), 10, channels=(16, 32))
@@ -49,9 +49,9 @@ def test_a_student_learns_more_of_few_samples_from_a_teacher_than_alone(
     network = {"use": "own:teacher"}
     (root / "own.py").write_text(
         (root / "own.py").read_text()
-        + f"\ndef teacher():\n    from {models.__name__} import CNN\n"
+        + f"\ndef teacher():\n    from {small.__name__} import CNN\n"
         + "    return CNN((1, 8, 8), 10, channels=(16, 32))\n"
-        + f"def student():\n    from {models.__name__} import MLP\n    return MLP((1, 8, 8), 10, hidden=[64])\n"
+        + f"def student():\n    from {small.__name__} import MLP\n    return MLP((1, 8, 8), 10, hidden=[64])\n"
     )
     whole = {**DIGITS, "model": network, "data": {"use": "own:digits"}, "training": {"epochs": 12}}
     teacher = trained(open_session(whole))
@@ -191,7 +191,7 @@ def test_a_teacher_is_read_from_safetensors_inside_the_code_root_only(open_sessi
 
 @pytest.mark.requirement("TRAIN-5")
 def test_weights_of_another_network_and_other_classes_are_refused(open_session: Any, root: Path) -> None:
-    from trainwright.trainer.models import CNN
+    from trainwright.trainer.models.small import CNN
 
     objective = a_teacher(root, CNN((1, 8, 8), 10, channels=(16, 8)))
     with pytest.raises(ConfigurationError, match=r"not those of the teacher cnn .*features.4.weight \(8, 16, 3, 3\)"):

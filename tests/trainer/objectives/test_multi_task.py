@@ -10,8 +10,8 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.objectives import MultiTaskSection
 from trainwright.trainer.objectives.multi_task import MultiTask, Uncertainty, build_parts
+from trainwright.trainer.objectives.sections import MultiTaskSection
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.techniques import ProgressiveResizingSection
+from trainwright.trainer.data.sections import ProgressiveResizingSection
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.step import take_step
 from trainwright.trainer.objectives.mixing import Resizing, resized

@@ -9,9 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from trainwright.trainer.config.arguments.check import require_arguments, with_arguments
-from trainwright.trainer.config.names import require_known
-from trainwright.trainer.config.section import (
+from trainwright.trainer.base.section import (
     Entry,
     Fraction,
     ImpossibleError,
@@ -23,6 +21,8 @@ from trainwright.trainer.config.section import (
     Width,
     name_of,
 )
+from trainwright.trainer.catalog.arguments import require_arguments, with_arguments
+from trainwright.trainer.catalog.names import require_known
 
 
 class AugmentationSection(Section):
