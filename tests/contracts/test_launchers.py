@@ -158,7 +158,7 @@ def test_sigkill_leaves_no_process_that_can_be_reached(
     assert status.process is not None
     pids = [status.process.pid, *(child.pid for child in psutil.Process(status.process.pid).children(recursive=True))]
     assert launcher.signal(run, launch, signal.SIGKILL, reason="wall_clock_limit")
-    until(lambda: not any(map(is_alive, pids)), run)
+    until(lambda: not any(map(is_alive, pids)) and not run.is_locked(), run)
     seen = observe(run)
     ended = {RunState.INTERRUPTED} if launcher.is_here else {RunState.STOPPED, RunState.INTERRUPTED}
     assert seen.state in ended, "one on another machine hears the reason alone"

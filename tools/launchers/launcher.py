@@ -38,6 +38,11 @@ class Launch(BaseModel):
     former: Launch | None = None
     """What stood here before a resuming that has not told the worker anything yet: put back if it comes to nothing."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether something was started that the launcher can name."""
+        return self.process is not None or self.job is not None
+
     @model_validator(mode="before")
     @classmethod
     def _of_earlier_versions(cls, value: Any) -> Any:

@@ -87,7 +87,7 @@ def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) ->
     reason = (
         launch.error
         or (f"it was asked to stop ({asked}) before that" if asked else None)
-        or ("its process ended before it took up the run" if launch.process else "its server died before it could")
+        or ("its process ended before it took up the run" if launch.is_known else "its server died before it could")
     )
     failure = Failure(
         category="interrupted",
@@ -96,7 +96,7 @@ def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) ->
         details={"last_lines": last_lines(directory.log)},
     )
     # Without a known process a late one may still turn up, so such a run is not sealed.
-    known = launch.process is not None or launch.error is not None
+    known = launch.is_known or launch.error is not None
     return Observation(RunState.INTERRUPTED, status, launch, failure, is_settled=known)
 
 
