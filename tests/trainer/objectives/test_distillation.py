@@ -9,10 +9,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from trainwright.trainer import models
 from trainwright.trainer.base.errors import ConfigurationError, ReproducibilityError
 from trainwright.trainer.config import dump_yaml, parse_config
 from trainwright.trainer.evidence.run_evidence import resolved_evidence
+from trainwright.trainer.models import small
 from trainwright.trainer.objectives.distillation import soft_loss
 
 pytestmark = pytest.mark.slow
@@ -49,9 +49,9 @@ def test_a_student_learns_more_of_few_samples_from_a_teacher_than_alone(
     network = {"use": "own:teacher"}
     (root / "own.py").write_text(
         (root / "own.py").read_text()
-        + f"\ndef teacher():\n    from {models.__name__} import CNN\n"
+        + f"\ndef teacher():\n    from {small.__name__} import CNN\n"
         + "    return CNN((1, 8, 8), 10, channels=(16, 32))\n"
-        + f"def student():\n    from {models.__name__} import MLP\n    return MLP((1, 8, 8), 10, hidden=[64])\n"
+        + f"def student():\n    from {small.__name__} import MLP\n    return MLP((1, 8, 8), 10, hidden=[64])\n"
     )
     whole = {**DIGITS, "model": network, "data": {"use": "own:digits"}, "training": {"epochs": 12}}
     teacher = trained(open_session(whole))
