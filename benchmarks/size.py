@@ -53,10 +53,11 @@ def read_plainly(path: Path) -> Any:
 
 def look(path: Path, kept: Path, *, reads: bool) -> dict[str, Any]:
     """Read, split, standardise, fingerprint and check a file as a run does; return the `data` evidence."""
-    from trainwright.trainer.config.schema import SplitSection
     from trainwright.trainer.data.assemble import from_loaded
     from trainwright.trainer.data.first_look import FirstLook
-    from trainwright.trainer.data.sources import load_npz, load_table
+    from trainwright.trainer.data.sections import SplitSection
+    from trainwright.trainer.data.sources.arrays import load_npz
+    from trainwright.trainer.data.sources.tabular import load_table
     from trainwright.trainer.evidence.data import data_evidence
 
     kind = path.suffix[1:]
@@ -80,7 +81,7 @@ def check_later(path: Path, _: Path) -> dict[str, float]:
     """Return what a later run does beside reading and standardising: digest of the file, fingerprint of its rows."""
     from trainwright.trainer.base.canonical import digest_file
     from trainwright.trainer.data import rows
-    from trainwright.trainer.data.sources import load_npz
+    from trainwright.trainer.data.sources.arrays import load_npz
 
     samples = load_npz(path).samples
     begun = time.perf_counter()
@@ -106,9 +107,9 @@ class Mapped:
 
 def first_step(path: Path, _: Path) -> dict[str, float]:
     """Split a large data set, record it, and fetch the first batches of an epoch."""
-    from trainwright.trainer.config.schema import SplitSection
     from trainwright.trainer.data.assemble import from_user
     from trainwright.trainer.data.loader import BatchLoader
+    from trainwright.trainer.data.sections import SplitSection
     from trainwright.trainer.evidence.data import data_evidence
 
     splits = from_user(Mapped(path), SplitSection(), source="own", seed=1)

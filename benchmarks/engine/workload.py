@@ -50,7 +50,7 @@ class Workload:
 
     def model(self) -> nn.Module:
         """Return the engine's own MLP, seeded."""
-        from trainwright.trainer.models import MLP
+        from trainwright.trainer.models.small import MLP
 
         torch.manual_seed(0)
         return MLP((64,), 10, hidden=list(self.hidden))

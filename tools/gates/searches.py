@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.memory import ignored
 from trainwright.trainer.config import SearchSection
-from trainwright.trainer.config.optimizers import rate_of
+from trainwright.trainer.optimization.optimizer_sections import rate_of
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from trainwright.tools.workspace.records import get_run, require_active, runs_of
 from trainwright.trainer.base.errors import ConflictError, UserCodeError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.evidence import Data
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace

@@ -8,8 +8,8 @@ from typing import Any
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, parse_config, settle
 from trainwright.trainer.config.meant import SPACE, meant_by
-from trainwright.trainer.config.objectives import MEASURING
 from trainwright.trainer.config.search import Choices, Range
+from trainwright.trainer.objectives.sections import MEASURING
 
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (

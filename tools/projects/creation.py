@@ -19,9 +19,9 @@ from trainwright.tools.workspace.tables import Project
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError
 from trainwright.trainer.base.near import near, near_matches
+from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config import Settled, settle
 from trainwright.trainer.config.goal import EXAMPLE, goal_as_meant, nearest_goal, why_not_meant
-from trainwright.trainer.config.names import BUILT_IN
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

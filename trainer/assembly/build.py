@@ -10,10 +10,13 @@ from trainwright.trainer.assembly.data import build_data, build_task, user_metri
 from trainwright.trainer.assembly.dry_run import explained_build
 from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import Entry, TrainingConfig
+from trainwright.trainer.base.section import Entry
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses import Loss, built_in_loss, measured_on_train
+from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses.fit import measured_on_train
+from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names
 from trainwright.trainer.models.adapter import adapt

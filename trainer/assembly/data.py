@@ -20,14 +20,18 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.schema import DataSection
 from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.first_look import FirstLook
-from trainwright.trainer.data.sources import Loaded, load_images, load_npz, load_table, load_toy
+from trainwright.trainer.data.sources.arrays import load_npz
+from trainwright.trainer.data.sources.images import load_images
 from trainwright.trainer.data.sources.table_readers import READERS
+from trainwright.trainer.data.sources.tabular import load_table
 from trainwright.trainer.data.sources.text_column import text_table_splits
 from trainwright.trainer.data.sources.text_files import text_splits
 from trainwright.trainer.data.sources.toy import NAMES as TOY_NAMES
-from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses import BUILT_IN as BUILT_IN_LOSSES
-from trainwright.trainer.losses import Loss, built_in_loss
+from trainwright.trainer.data.sources.toy import load_toy
+from trainwright.trainer.data.splits import Loaded, Splits
+from trainwright.trainer.losses.built_in import BUILT_IN as BUILT_IN_LOSSES
+from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric
 from trainwright.trainer.objectives.work import Work
@@ -35,7 +39,7 @@ from trainwright.trainer.user_code.context import TASK_DATA_SEED, Arguments, Con
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
 
-# The names are those of config/names.py; the schema has refused every other one.
+# The names are those of catalog/names.py; the schema has refused every other one.
 FILES: dict[str, Callable[..., Loaded]] = {
     "npz": load_npz,
     **{kind: partial(load_table, kind) for kind in READERS},

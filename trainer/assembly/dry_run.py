@@ -18,9 +18,9 @@ from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.memory import free_bytes
 from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.losses import check_fit, check_labels
+from trainwright.trainer.losses.fit import check_fit, check_labels
 from trainwright.trainer.metrics import evaluate, evaluate_loss
-from trainwright.trainer.objectives import Objective, Outcome
+from trainwright.trainer.objectives.outcome import Objective, Outcome
 from trainwright.trainer.objectives.supervised import Supervised, describe, plain_output, split_batch
 from trainwright.trainer.objectives.work import Work
 
@@ -63,7 +63,7 @@ def try_validation(session: Session) -> None:
         outcome = session.validation_objective(session.model, batch)
     session.model.train()
     session.context.training = True
-    try_metrics(session.work, outcome, session.config.selection.metric, session.own.names)
+    try_metrics(session.work, outcome, session.config.selection.metric, session.auxiliary.names)
 
 
 def require_validation(config: TrainingConfig, work: Work) -> None:
@@ -107,7 +107,7 @@ def try_batch(session: Session, plain: Objective) -> None:
             f"The gradient of {sparse[0]} is sparse; norms, clipping and most optimizers need dense ones.",
             remedy="Build the embedding with sparse=False.",
         )
-    try_metrics(session.work, outcome, session.config.selection.metric, session.own.names)
+    try_metrics(session.work, outcome, session.config.selection.metric, session.auxiliary.names)
 
 
 def _check_output(session: Session, batch: Any) -> None:

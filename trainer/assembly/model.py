@@ -9,23 +9,25 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
-from trainwright.trainer import models
 from trainwright.trainer.assembly.dry_run import require_room
 from trainwright.trainer.assembly.output_format import vocabulary_argument, vocabulary_place
 from trainwright.trainer.base.errors import ConfigurationError, DataError
-from trainwright.trainer.config import Entry, TrainingConfig
-from trainwright.trainer.config.arguments.models import MODELS as ARGUMENTS
-from trainwright.trainer.config.objectives import model_outputs
+from trainwright.trainer.base.section import Entry
+from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses import Loss
+from trainwright.trainer.losses.loss import Loss
+from trainwright.trainer.models.arguments import MODELS as ARGUMENTS
+from trainwright.trainer.models.gpt import GPT
 from trainwright.trainer.models.image_library import build_timm
+from trainwright.trainer.models.resnet import ResNet
+from trainwright.trainer.models.small import CNN, MLP
 from trainwright.trainer.models.transformer import build_transformer, model_files
 from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
 
-# The names are those of config/names.py; the schema has refused every other one.
-MODELS: dict[str, Any] = {"mlp": models.MLP, "cnn": models.CNN, "resnet": models.ResNet, "gpt": models.GPT}
+# The names are those of catalog/names.py; the schema has refused every other one.
+MODELS: dict[str, Any] = {"mlp": MLP, "cnn": CNN, "resnet": ResNet, "gpt": GPT}
 LIBRARIES = ("transformers", "timm")
 IMAGE_MODELS = ("cnn", "resnet", "timm")
 
@@ -44,12 +46,12 @@ def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: L
         model = call_entry(function, args, f"model `{entry.use}`", code_root)
     elif entry.use == "timm":
         shape, target = _image_sample(entry, splits)
-        outputs = model_outputs(config.objective) or outputs_of(splits, loss, target)
+        outputs = config.objective.model_outputs or outputs_of(splits, loss, target)
         model = build_timm(entry.args, shape[0], outputs)
     elif entry.use in LIBRARIES:
         model = build_transformer(entry.args, splits, loss, outputs_of(splits, loss, _target(splits)), code_root)
     else:
-        model = _built_in(entry, splits, loss, model_outputs(config.objective))
+        model = _built_in(entry, splits, loss, config.objective.model_outputs)
     require_network(model, f"model `{entry.use}`")
     if not isinstance(model, nn.Module):
         raise ConfigurationError(

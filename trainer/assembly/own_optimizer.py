@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.config.optimizers import OwnSection
 from trainwright.trainer.engine.components import snapshot
+from trainwright.trainer.optimization.optimizer_sections import OwnSection
 from trainwright.trainer.optimization.parameters import Setting, settings_of, to_groups
 from trainwright.trainer.optimization.update import ByClosure, InTurn, Update, needs_closure, takes_closure
 from trainwright.trainer.user_code.entries import call_entry, resolve_entry

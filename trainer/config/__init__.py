@@ -1,5 +1,6 @@
 """The training configuration: schema, reading, changing. Free of torch, so that the server may import it."""
 
+from trainwright.trainer.base.section import Entry, Section
 from trainwright.trainer.config.overlay import flatten, split_key
 from trainwright.trainer.config.reading import (
     apply_changes,
@@ -9,7 +10,6 @@ from trainwright.trainer.config.reading import (
 )
 from trainwright.trainer.config.schema import DataSection, SelectionSection, TrainingConfig
 from trainwright.trainer.config.search import Range, SearchSection
-from trainwright.trainer.config.section import Entry, Section
 from trainwright.trainer.config.settling import Settled, parse_config, settle
 
 __all__ = [

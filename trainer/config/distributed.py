@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
+from trainwright.trainer.base.section import ImpossibleError, Section
 from trainwright.trainer.config.deepspeed import require_answerable
-from trainwright.trainer.config.section import ImpossibleError, Section
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig

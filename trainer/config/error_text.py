@@ -8,13 +8,13 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 
 from trainwright.trainer.base.near import near
+from trainwright.trainer.base.section import ImpossibleError
+from trainwright.trainer.catalog.names import UnknownNameError, from_library
 from trainwright.trainer.config.explained_ranges import broken_range
 from trainwright.trainer.config.key_aliases import is_section, known_elsewhere, schema_keys
 from trainwright.trainer.config.meant_values import as_meant, fits, fixed_values
-from trainwright.trainer.config.names import UnknownNameError, from_library
 from trainwright.trainer.config.problem import Problem, as_yaml, plain_yaml
 from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout
-from trainwright.trainer.config.section import ImpossibleError
 
 _SECTION_NEEDED = {"model_type", "model_attributes_type", "dict_type", "union_tag_not_found"}
 UNTOLD = "…"

@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 from trainwright.trainer.base.near import folded
+from trainwright.trainer.catalog.names import from_library
 from trainwright.trainer.config.key_aliases import our_name
 from trainwright.trainer.config.meant_values import FLAGS, NOTHING, as_meant, fits, fixed_values, from_text, number_in
-from trainwright.trainer.config.names import from_library
 from trainwright.trainer.config.schema_index import Layout
 
 SPLIT = ["data", "split"]

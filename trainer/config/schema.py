@@ -10,62 +10,29 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
-from trainwright.trainer.config.arguments.check import with_arguments
-from trainwright.trainer.config.cross_rules import check_combinations
-from trainwright.trainer.config.distributed import DistributedSection
-from trainwright.trainer.config.names import require_known
-from trainwright.trainer.config.objectives import ObjectiveSection, SupervisedSection
-from trainwright.trainer.config.optimizers import AdamwSection, OptimizerSection
-from trainwright.trainer.config.schedules import CosineSection, ScheduleSection
-from trainwright.trainer.config.search import SearchSection
-from trainwright.trainer.config.section import (
+from trainwright.trainer.base.section import (
     Entry,
     FreezingSection,
     ImpossibleError,
     NonNegativeFloat,
     PositiveFloat,
     PositiveInt,
-    Probability,
     Section,
     Seed,
 )
-from trainwright.trainer.config.techniques import (
-    AdapterSection,
-    CompileSection,
-    CurriculumSection,
-    GradientCheckpointingSection,
-    MixingSection,
-    Precision,
-    ProgressiveResizingSection,
-    WeightAveragingSection,
-)
-
-
-class SplitSection(Section):
-    """Fractions of the data held out. The split seed is its own, so that repeated seeds share one test set."""
-
-    validation: Probability = 0.15
-    test: Probability = 0.15
-    seed: Seed = 42
-    stratify: bool = True
-
-    @model_validator(mode="after")
-    def _leave_something_to_train_on(self) -> Self:
-        if self.validation + self.test >= 1.0:
-            raise ImpossibleError(
-                "split.validation + split.test must leave data to train on (sum below 1)", *self._smaller()
-            )
-        return self
-
-    def _smaller(self) -> tuple[dict[str, float], ...]:
-        """Ways to leave a part to train on: the other share smaller, or both in their proportion."""
-        ways = [
-            {f"data.split.{name}": round(max((1.0 - kept) / 2, 0.0), 6)}
-            for name, kept in (("validation", self.test), ("test", self.validation))
-        ]
-        both = 0.3 / (self.validation + self.test)
-        shares = {"data.split.validation": self.validation * both, "data.split.test": self.test * both}
-        return ({key: round(share, 6) for key, share in shares.items()}, *ways)
+from trainwright.trainer.catalog.arguments import with_arguments
+from trainwright.trainer.catalog.names import require_known
+from trainwright.trainer.config.cross_rules import check_combinations
+from trainwright.trainer.config.distributed import DistributedSection
+from trainwright.trainer.config.search import SearchSection
+from trainwright.trainer.config.techniques import CompileSection, GradientCheckpointingSection, Precision
+from trainwright.trainer.data.sections import CurriculumSection, SplitSection
+from trainwright.trainer.models.arguments import AdapterSection
+from trainwright.trainer.objectives.mixing_sections import MixingSection, ProgressiveResizingSection
+from trainwright.trainer.objectives.sections import ObjectiveSection, SupervisedSection
+from trainwright.trainer.optimization.averaging_sections import WeightAveragingSection
+from trainwright.trainer.optimization.optimizer_sections import AdamwSection, OptimizerSection
+from trainwright.trainer.optimization.schedule_sections import CosineSection, ScheduleSection
 
 
 class DataSection(Entry):

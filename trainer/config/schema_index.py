@@ -8,12 +8,13 @@ from typing import Annotated, Any, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from trainwright.trainer.config.names import BUILT_IN, arguments_of
-from trainwright.trainer.config.objectives import DEFAULT_OBJECTIVE
-from trainwright.trainer.config.optimizers import DEFAULT_OPTIMIZER
-from trainwright.trainer.config.schedules import DEFAULT_SCHEDULE
+from trainwright.trainer.catalog.names import BUILT_IN, arguments_of
 from trainwright.trainer.config.schema import TrainingConfig
-from trainwright.trainer.config.techniques import DEFAULT_AVERAGING, DEFAULT_MIXING
+from trainwright.trainer.objectives.mixing_sections import DEFAULT_MIXING
+from trainwright.trainer.objectives.sections import DEFAULT_OBJECTIVE
+from trainwright.trainer.optimization.averaging_sections import DEFAULT_AVERAGING
+from trainwright.trainer.optimization.optimizer_sections import DEFAULT_OPTIMIZER
+from trainwright.trainer.optimization.schedule_sections import DEFAULT_SCHEDULE
 
 DEFAULT_FORMS = {
     "objective": DEFAULT_OBJECTIVE,

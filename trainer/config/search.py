@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainwright.trainer.config.section import NonNegativeInt, Section, Seed
+from trainwright.trainer.base.section import NonNegativeInt, Section, Seed
 
 
 class FloatRange(Section):

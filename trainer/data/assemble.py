@@ -11,7 +11,6 @@ from torch.utils.data import IterableDataset
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.fingerprint import (
     MAX_NAMED,
@@ -25,8 +24,8 @@ from trainwright.trainer.data.fingerprint import (
 from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.order import Part
 from trainwright.trainer.data.rows import measure, standardize
-from trainwright.trainer.data.sources import Loaded
-from trainwright.trainer.data.splits import NAMES, Look, Splits, split_indices, split_units
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.splits import NAMES, Loaded, Look, Splits, split_indices, split_units
 from trainwright.trainer.data.tensors import TensorSamples, in_memory
 from trainwright.trainer.user_code.clock import clock
 

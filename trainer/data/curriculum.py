@@ -17,8 +17,8 @@ from torch import Tensor
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError, UserCodeError
-from trainwright.trainer.config.techniques import CurriculumSection
 from trainwright.trainer.data.fingerprint import label_of
+from trainwright.trainer.data.sections import CurriculumSection
 from trainwright.trainer.user_code.clock import clock
 
 

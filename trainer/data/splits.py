@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.fingerprint import SplitRecord
 from trainwright.trainer.data.first_look import FirstLook, Found
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.tensors import TensorSamples
 
 if TYPE_CHECKING:

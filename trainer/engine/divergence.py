@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from trainwright.trainer.base.errors import DivergenceError
-from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.optimization.optimizer_sections import rate_of
 
 MAX_SAMPLES_NAMED = 512
 MAX_PARAMETERS_NAMED = 20

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.config.arguments.losses import LOSSES
 from trainwright.trainer.losses import classes, values
+from trainwright.trainer.losses.arguments import LOSSES
 from trainwright.trainer.losses.loss import Compute, Loss
 
 BUILT_IN = tuple(LOSSES)

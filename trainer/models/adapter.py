@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.techniques import AdapterSection
+from trainwright.trainer.models.arguments import AdapterSection
 from trainwright.trainer.optimization.parameters import matching
 
 HEADS = ("classifier", "score", "classification_head", "qa_outputs", "lm_head", "head", "embed_out")

@@ -8,7 +8,7 @@ from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.near import near_matches
-from trainwright.trainer.config.arguments.models import TimmArgs
+from trainwright.trainer.models.arguments import TimmArgs
 
 
 def build_timm(args: dict[str, Any], channels: int, outputs: int) -> nn.Module:

@@ -12,9 +12,9 @@ from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import confine_folder, files_among
-from trainwright.trainer.config.arguments.models import TransformersArgs
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses import Loss
+from trainwright.trainer.losses.loss import Loss
+from trainwright.trainer.models.arguments import TransformersArgs
 
 _REMEDY = (
     "Give one of path (a folder under code_root), hub (an id, with revision) or config ({model_type: bert, ...}): "

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
 from trainwright.trainer.data.tensors import batch_size
-from trainwright.trainer.losses import Loss
+from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.objectives.outcome import Outcome
 from trainwright.trainer.user_code.context import Context
 

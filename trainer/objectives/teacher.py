@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import yaml
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
@@ -16,8 +17,10 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import confine
-from trainwright.trainer.config import Entry, load_yaml
-from trainwright.trainer.config.objectives import TeacherSection
+from trainwright.trainer.base.section import Entry
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.sections import TeacherSection
 
 WEIGHTS = "model.safetensors"
 
@@ -79,11 +82,11 @@ def _entry_beside(file: Path | None) -> Entry:
     assert file is not None, "the schema asks for `use` or `weights`"  # noqa: S101
     try:
         if (file.parent / "config.yaml").is_file():
-            kept = load_yaml((file.parent / "config.yaml").read_text(encoding="utf-8"), source="config.yaml")
+            kept = yaml.safe_load((file.parent / "config.yaml").read_text(encoding="utf-8"))
         else:
             kept = json.loads((file.parent / "state.json").read_bytes())["config"]
         return Entry.model_validate({name: kept["model"][name] for name in ("use", "args")})
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError) as error:
         raise ConfigurationError(
             f"Which network {file.name} belongs to is not said: there is no configuration with a `model` beside it.",
             remedy="Set objective.teacher.use (and args) to the teacher's model, or name the folder of an export.",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses import Loss
+from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import Metric
 
 if TYPE_CHECKING:

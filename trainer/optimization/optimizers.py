@@ -9,8 +9,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.optimizers import MuonSection, OptimizerSection
 from trainwright.trainer.optimization.builders import BUILDERS, FUSED, build_muon
+from trainwright.trainer.optimization.optimizer_sections import MuonSection, OptimizerSection
 from trainwright.trainer.optimization.parameters import Setting, settings_of, to_groups
 
 

@@ -13,8 +13,8 @@ from torch.optim import Optimizer
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.near import near_matches
-from trainwright.trainer.config.optimizers import OptimizerBase, OwnSection
-from trainwright.trainer.config.section import DivisionSection, FreezingSection, GroupSection
+from trainwright.trainer.base.section import DivisionSection, FreezingSection, GroupSection
+from trainwright.trainer.optimization.optimizer_sections import OptimizerBase, OwnSection
 from trainwright.trainer.optimization.weight_averaging import WeightObserver
 
 

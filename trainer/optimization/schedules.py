@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.config.schedules import (
+from trainwright.trainer.optimization.schedule_sections import (
     CosineRestartsSection,
     OneCycleSection,
     PlateauSection,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.swa_utils import get_ema_multi_avg_fn, get_swa_multi_avg_fn
 
-from trainwright.trainer.config.techniques import EmaSection, SwaSection, WeightAveragingSection
+from trainwright.trainer.optimization.averaging_sections import EmaSection, SwaSection, WeightAveragingSection
 
 
 class WeightObserver:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from trainwright.trainer.objectives import Objective, Outcome
+from trainwright.trainer.objectives.outcome import Objective, Outcome
 
 
 class Measured(nn.Module):

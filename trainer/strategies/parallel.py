@@ -25,7 +25,7 @@ from trainwright.trainer.engine.components import Stateful
 from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.strategy import Strategy
-from trainwright.trainer.objectives import Objective, Outcome
+from trainwright.trainer.objectives.outcome import Objective, Outcome
 from trainwright.trainer.strategies.batch_norm import synchronize
 from trainwright.trainer.strategies.group import AgreedStop, Group
 from trainwright.trainer.strategies.loss_module import Measured

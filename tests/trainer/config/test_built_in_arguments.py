@@ -18,9 +18,9 @@ from tests.function_text import body_of
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes, parse_config
-from trainwright.trainer.config.arguments.data import DATA, WITH_TEXT
-from trainwright.trainer.config.arguments.losses import LOSSES
-from trainwright.trainer.config.arguments.models import MODELS
+from trainwright.trainer.data.sources.arguments import DATA, WITH_TEXT
+from trainwright.trainer.losses.arguments import LOSSES
+from trainwright.trainer.models.arguments import MODELS
 
 BASE: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
 SKILL = Path(__file__).parents[3] / "skills" / "ml-trainer"

@@ -193,15 +193,16 @@ def test_changes_replace_single_keys_and_none_removes_them() -> None:
 
 @pytest.mark.requirement("CONF-1")
 def test_the_names_of_the_schema_are_those_that_can_be_built() -> None:
-    from trainwright.trainer import losses, metrics
+    from trainwright.trainer import metrics
     from trainwright.trainer.assembly import data, loaders, model
-    from trainwright.trainer.config.names import BUILT_IN
+    from trainwright.trainer.catalog.names import BUILT_IN
     from trainwright.trainer.data.sources import toy
+    from trainwright.trainer.losses import built_in
 
     built = {
         "model.use": {*model.MODELS, *model.LIBRARIES},
         "data.use": {*toy.NAMES, *data.FILES, *data.FOLDERS, *data.SPLIT},
-        "loss": losses.BUILT_IN,
+        "loss": built_in.BUILT_IN,
         "metrics": metrics.BUILT_IN,
         "curriculum.use": loaders.BUILT_IN,
     }

@@ -15,8 +15,8 @@ from annotated_types import BaseMetadata
 from pydantic import BaseModel
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config import TrainingConfig, apply_changes, parse_config, settle
-from trainwright.trainer.config.names import BUILT_IN
 from trainwright.trainer.config.problem import EXPLAINED_IN, OVERVIEW, document_for
 
 BASE: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}

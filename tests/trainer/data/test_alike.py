@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, TensorDataset
 
 from trainwright.tools.gates.leakage import beyond_chance
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data import fingerprint
 from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.fingerprint import record_split
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.toy import load_toy
 from trainwright.trainer.evidence.data import data_evidence
 

@@ -16,11 +16,13 @@ import torch
 from pyarrow import csv, ipc, parquet
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data import assemble, fingerprint
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.first_look import FirstLook
-from trainwright.trainer.data.sources import load_npz, load_table, tabular
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources import tabular
+from trainwright.trainer.data.sources.arrays import load_npz
+from trainwright.trainer.data.sources.tabular import load_table
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.run import RunKind
 

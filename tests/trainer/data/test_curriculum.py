@@ -14,8 +14,8 @@ import torch
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.techniques import CurriculumSection
 from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked
+from trainwright.trainer.data.sections import CurriculumSection
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.step import take_step

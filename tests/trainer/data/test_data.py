@@ -11,11 +11,13 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.fingerprint import record_split, sample_digest
 from trainwright.trainer.data.loader import BatchLoader
-from trainwright.trainer.data.sources import load_npz, load_table, load_toy
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.arrays import load_npz
+from trainwright.trainer.data.sources.tabular import load_table
+from trainwright.trainer.data.sources.toy import load_toy
 from trainwright.trainer.data.splits import split_indices
 from trainwright.trainer.data.tensors import TensorSamples
 

@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.assemble import from_loaded
-from trainwright.trainer.data.sources import load_images
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.images import load_images
 from trainwright.trainer.engine.evaluation import evaluate_split
 
 

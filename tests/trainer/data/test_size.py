@@ -11,12 +11,12 @@ import torch
 from torch.utils.data import Dataset, IterableDataset
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.data.fingerprint import SplitRecord, record_split, sample_digest
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.order import Part
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import split_indices, split_units
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.evidence.data import data_evidence

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.assemble import from_loaded
-from trainwright.trainer.data.sources import load_table
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.table_readers import READERS
+from trainwright.trainer.data.sources.tabular import load_table
 
 ROWS = [{"width": 0.5 * number, "height": number % 3, "kind": "ab"[number % 2]} for number in range(24)]
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
-from trainwright.trainer.config.schema import SplitSection
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.text_files import text_splits
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, ByteTokenizer, CharacterTokenizer

@@ -12,7 +12,9 @@ from sklearn import metrics as reference
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.losses import BUILT_IN, Loss, built_in_loss, check_fit, measured_on_train
+from trainwright.trainer.losses.built_in import BUILT_IN, built_in_loss
+from trainwright.trainer.losses.fit import check_fit, measured_on_train
+from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as METRICS
 
 pytestmark = pytest.mark.requirement("TRAIN-5")

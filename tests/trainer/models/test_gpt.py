@@ -11,7 +11,7 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.models import GPT
+from trainwright.trainer.models.gpt import GPT
 
 pytestmark = pytest.mark.slow
 

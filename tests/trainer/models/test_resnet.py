@@ -9,7 +9,7 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.models import ResNet
+from trainwright.trainer.models.resnet import ResNet
 
 DIGITS: dict[str, Any] = {
     "model": {"use": "resnet", "args": {"depth": 8, "width": 8}},

@@ -9,9 +9,9 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.objectives import AdversarialSection
-from trainwright.trainer.losses import built_in_loss
+from trainwright.trainer.losses.built_in import built_in_loss
 from trainwright.trainer.objectives.adversarial import Attack
+from trainwright.trainer.objectives.sections import AdversarialSection
 from trainwright.trainer.objectives.supervised import Supervised
 
 PGD: dict[str, Any] = {"name": "adversarial", "epsilon": 0.15, "clip_range": [0, 1], "steps": 5, "evaluation_steps": 10}

@@ -10,9 +10,9 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.objectives import AugmentationSection
 from trainwright.trainer.objectives.batches import Augmentation
 from trainwright.trainer.objectives.contrastive import nt_xent
+from trainwright.trainer.objectives.sections import AugmentationSection
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +95,7 @@ def test_a_contrastive_run_resumes_exactly(averaging: Any, optimizer: Any, asser
     model = {"use": "mlp", "args": {"hidden": [32], "dropout": 0.1}}
     values = {**ROWS, "model": model, "optimizer": optimizer, "weight_averaging": averaging}
     session = assert_resumes_exactly({**values, "loader": {"batch_size": 16}})
-    head = session.own.modules["head"]
+    head = session.auxiliary.modules["head"]
     assert all(any(own is trained for trained in session.parameters) for own in head.parameters())
     assert not any("head" in name for name in session.state()[0]), "the head is no part of the model"
 
@@ -134,7 +134,7 @@ def test_without_labels_there_is_a_loss_and_no_probe(
     session = open_session(values)
     take_steps(session, 1)
     assert judge(session).keys() == {"loss"}
-    assert session.own.modules["head"][0].in_features == 12, "the named module's width"
+    assert session.auxiliary.modules["head"][0].in_features == 12, "the named module's width"
 
 
 @pytest.mark.requirement("TRAIN-5")

@@ -15,11 +15,11 @@ import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.techniques import CutmixSection, MixupCutmixSection, MixupSection
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.step import take_step
-from trainwright.trainer.losses import built_in_loss
+from trainwright.trainer.losses.built_in import built_in_loss
 from trainwright.trainer.objectives.mixing import Mixing, cut_out
+from trainwright.trainer.objectives.mixing_sections import CutmixSection, MixupCutmixSection, MixupSection
 from trainwright.trainer.objectives.supervised import Supervised
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]

@@ -10,8 +10,8 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.objectives import MultiTaskSection
 from trainwright.trainer.objectives.multi_task import MultiTask, Uncertainty, build_parts
+from trainwright.trainer.objectives.sections import MultiTaskSection
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +121,7 @@ def test_learned_weights_resume_exactly(
     session = assert_resumes_exactly(
         {**DIGITS, "model": model, "optimizer": {**optimizer, **rate}, "schedule": schedule}
     )
-    (weights,) = session.own.modules.parameters()
+    (weights,) = session.auxiliary.modules.parameters()
     assert bool((weights != 0).all()), "they are trained"
     assert "log_variances" not in " ".join(session.state()[0])
 
@@ -130,7 +130,7 @@ def test_learned_weights_resume_exactly(
 def test_the_learned_weights_have_a_rate_of_their_own_and_no_decay(open_session: Any) -> None:
     session = open_session(DIGITS)
     groups = [group for optimizer in session.optimizers.values() for group in optimizer.param_groups]
-    (weights,) = session.own.modules.parameters()
+    (weights,) = session.auxiliary.modules.parameters()
     (own,) = [group for group in groups if any(parameter is weights for parameter in group["params"])]
     assert own["weight_decay"] == 0.0
     assert session.base_rates["optimizer"][groups.index(own)] == pytest.approx(0.03)

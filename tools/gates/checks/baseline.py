@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.plan import other_than_planned
 from trainwright.tools.workspace.settings import ProjectLimits
-from trainwright.trainer.config.optimizers import rate_of
+from trainwright.trainer.optimization.optimizer_sections import rate_of
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine, confine_folder
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.fingerprint import record_split, sample_digest
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.table_readers import READERS, Table, files_of
 from trainwright.trainer.data.sources.tabular import read_targets
 from trainwright.trainer.data.sources.text_files import find_tokenizer

@@ -8,7 +8,7 @@ from pathlib import Path
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.base.paths import confine, confine_folder
-from trainwright.trainer.config.schema import SplitSection
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.language import language_splits, read_documents
 

@@ -10,8 +10,8 @@ from typing import Any
 from blake3 import blake3
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.config.schema import SplitSection
 from trainwright.trainer.data.fingerprint import record_split
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.tokenizers import build_tokenizer

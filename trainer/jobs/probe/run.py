@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from trainwright.trainer.config.optimizers import rate_of
 from trainwright.trainer.engine.components import snapshot
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.recorder import Recorder
@@ -16,6 +15,7 @@ from trainwright.trainer.engine.snapshot import untouched
 from trainwright.trainer.jobs.probe import rates
 from trainwright.trainer.jobs.probe.rates import profile
 from trainwright.trainer.jobs.probe.sizes import find_batch_size
+from trainwright.trainer.optimization.optimizer_sections import rate_of
 from trainwright.trainer.optimization.schedules import planned_schedule, plot_schedule
 from trainwright.trainer.run import RunState
 from trainwright.trainer.run.results import Probe, Profile, RateTest, Suggestion

@@ -7,7 +7,12 @@ from typing import Any
 from torch.optim import Adafactor, Adam, AdamW, Optimizer
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.optimizers import AdafactorSection, Adam8bitSection, AdamSection, AdamwSection
+from trainwright.trainer.optimization.optimizer_sections import (
+    AdafactorSection,
+    Adam8bitSection,
+    AdamSection,
+    AdamwSection,
+)
 
 
 def build_adam(section: AdamSection, groups: list[dict[str, Any]], *, fused: bool = False) -> Optimizer:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.optim import Adadelta, Adagrad, Optimizer, RMSprop
 
-from trainwright.trainer.config.optimizers import AdadeltaSection, AdagradSection, RmspropSection
+from trainwright.trainer.optimization.optimizer_sections import AdadeltaSection, AdagradSection, RmspropSection
 
 
 def build_adagrad(section: AdagradSection, groups: list[dict[str, Any]]) -> Optimizer:

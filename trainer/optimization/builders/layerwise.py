@@ -10,7 +10,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from trainwright.trainer.config.optimizers import LambSection, LarsSection
+from trainwright.trainer.optimization.optimizer_sections import LambSection, LarsSection
 
 
 def build_lamb(section: LambSection, groups: list[dict[str, Any]]) -> Optimizer:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.optim import LBFGS, Optimizer
 
-from trainwright.trainer.config.optimizers import LbfgsSection
+from trainwright.trainer.optimization.optimizer_sections import LbfgsSection
 
 
 def build_lbfgs(section: LbfgsSection, groups: list[dict[str, Any]]) -> Optimizer:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from trainwright.trainer.config.optimizers import LionSection
+from trainwright.trainer.optimization.optimizer_sections import LionSection
 
 
 def build_lion(section: LionSection, groups: list[dict[str, Any]]) -> Optimizer:

@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim import AdamW, Muon, Optimizer
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.optimizers import MuonSection
+from trainwright.trainer.optimization.optimizer_sections import MuonSection
 from trainwright.trainer.optimization.parameters import Setting, matching, to_groups
 
 

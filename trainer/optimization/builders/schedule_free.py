@@ -9,7 +9,7 @@ from typing import Any
 
 from torch.optim import Optimizer
 
-from trainwright.trainer.config.optimizers import ScheduleFreeAdamwSection, ScheduleFreeSgdSection
+from trainwright.trainer.optimization.optimizer_sections import ScheduleFreeAdamwSection, ScheduleFreeSgdSection
 
 
 def build_schedule_free_adamw(section: ScheduleFreeAdamwSection, groups: list[dict[str, Any]]) -> Optimizer:

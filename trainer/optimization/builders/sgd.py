@@ -6,7 +6,7 @@ from typing import Any
 
 from torch.optim import SGD, Optimizer
 
-from trainwright.trainer.config.optimizers import SgdSection
+from trainwright.trainer.optimization.optimizer_sections import SgdSection
 
 
 def build_sgd(section: SgdSection, groups: list[dict[str, Any]], *, fused: bool = False) -> Optimizer:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_core import InitErrorDetails
 
-from trainwright.trainer.config.names import arguments_of
+from trainwright.trainer.catalog.names import arguments_of
 
 Given = TypeVar("Given")
 

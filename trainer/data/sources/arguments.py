@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainwright.trainer.config.section import Section
+from trainwright.trainer.base.section import Section
 
 Name = Annotated[str, Field(min_length=1)]
 Side = Annotated[int, Field(ge=1, le=4096)]

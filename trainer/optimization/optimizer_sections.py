@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from trainwright.trainer.config.section import (
+from trainwright.trainer.base.section import (
     DivisionSection,
     ImpossibleError,
     LearningRate,

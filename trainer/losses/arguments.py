@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from trainwright.trainer.config.section import Fraction, NonNegativeFloat, PositiveFloat, Probability, Section
+from trainwright.trainer.base.section import Fraction, NonNegativeFloat, PositiveFloat, Probability, Section
 
 Weights = Literal["balanced"] | Annotated[list[NonNegativeFloat], Field(min_length=1)]
 """balanced: measured on the train split; or one number for each class or label."""

@@ -9,10 +9,10 @@ import re
 from typing import Any
 
 from trainwright.trainer.base.near import near
-from trainwright.trainer.config.arguments.data import DATA, WITH_TEXT
-from trainwright.trainer.config.arguments.losses import LOSSES, NoArgs
-from trainwright.trainer.config.arguments.models import MODELS
-from trainwright.trainer.config.section import Section
+from trainwright.trainer.base.section import Section
+from trainwright.trainer.data.sources.arguments import DATA, WITH_TEXT
+from trainwright.trainer.losses.arguments import LOSSES, NoArgs
+from trainwright.trainer.models.arguments import MODELS
 
 TIMM = re.compile(
     r"(resnet|resnext|wide_resnet|vit|deit|swin|convnext|efficientnet|mobilenet|densenet|regnet|vgg|beit|mixer|maxvit)"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from trainwright.trainer.config.section import (
+from trainwright.trainer.base.section import (
     Fraction,
     ImpossibleError,
     NonNegativeFloat,

@@ -1,0 +1,1 @@
+"""Catalogue of the built-in parts: their names, and the sections that their arguments are held to."""
