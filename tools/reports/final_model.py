@@ -14,6 +14,7 @@ from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
 from trainwright.tools.reports.requirements import requirements_file
 from trainwright.trainer.base.errors import IntegrityError, StorageError
+from trainwright.trainer.run.results import TestSetAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,11 +70,11 @@ def _require_exported(export: RunEvidence, copied: Path) -> None:
 def test_looks(evidence: Evidence) -> list[Look]:
     """Return every evaluation of the final run's test split; none where the data has no such split."""
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
-    split = evidence.final.data.as_dict().get("splits", {}).get("test", {})
-    if not split.get("size"):
+    split = evidence.final.data.test
+    if not split.size:
         return []
-    look = evidence.export.test_access.as_dict() if evidence.export else {}
-    return own_looks(evidence) + looks_of_others(evidence, look or split)
+    seen = evidence.export.test_access if evidence.export else None
+    return own_looks(evidence) + looks_of_others(evidence, seen or TestSetAccess(**split.as_dict()))
 
 
 def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: list[Look]) -> dict[str, object]:
