@@ -15,7 +15,7 @@ from trainwright.tools.gates.leakage import beyond_chance, probability
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.owner.grant import Wish
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.run.evidence import AlikeSamples
+from trainwright.trainer.run.evidence import AlikeSamples, Data
 
 
 def counted(alike: int, near: int, first: int = 800, second: int = 100) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_a_few_pairs_are_chance_and_many_are_copies(record: dict[str, Any], told
 def outcome(record: dict[str, Any], *grants: Wish) -> Any:
     data = {"splits": {name: {"fingerprint": "x"} for name in ("train", "validation", "test")}, **record}
     evidence = SimpleNamespace(
-        smoke=SimpleNamespace(part=lambda name: data),
+        smoke=SimpleNamespace(data=Data.model_validate(data)),
         config=parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments={"project": "p", **arguments}),
         grants=grants,

@@ -15,6 +15,7 @@ from trainwright.trainer.jobs.probe import rates, sizes
 from trainwright.trainer.jobs.probe.rates import bottleneck
 from trainwright.trainer.jobs.probe.run import put_back
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.results import Probe
 from trainwright.trainer.supervision.stop import StopRequest
 
 pytestmark = pytest.mark.slow
@@ -58,7 +59,7 @@ def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_
     assert tried[0]["samples_per_second"] > 0
     assert not any(run.checkpoints.glob("step-*"))
     assert run.evidence("summary") is None
-    told = probe_result(found, run.artifacts)
+    told = probe_result(run.part(Probe), run.artifacts)
     assert suggested_call("mine", "run", told).arguments["changes"] == found["changes"]
 
 
