@@ -16,7 +16,7 @@ from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, ByteTokenizer, CharacterTokenizer
-from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.engine.loop import take_step
 
 HALVES = SplitSection(validation=0.25, test=0.25)
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.base.errors import DataError, near_matches
 from trainwright.trainer.base.paths import confine, files_among
 from trainwright.trainer.data.sources.source import PATH, Name, Source, unreadable
 from trainwright.trainer.data.sources.text_files import Modelling, Tokens

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.base.section import Section
 from trainwright.trainer.data.sources.source import PATH, Name, Source
