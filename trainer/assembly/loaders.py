@@ -14,8 +14,8 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked, scored
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.objectives.work import Work
-from trainwright.trainer.optimization.averaging_sections import SwaSection
 from trainwright.trainer.optimization.schedules import Schedule, SwaRate, build_schedule
+from trainwright.trainer.optimization.weight_averaging import SwaSection
 from trainwright.trainer.strategies.group import share_of
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code

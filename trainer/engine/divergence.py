@@ -9,7 +9,6 @@ import torch
 
 from trainwright.trainer.base.errors import DivergenceError
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.optimization.optimizer_sections import rate_of
 
 MAX_SAMPLES_NAMED = 512
 MAX_PARAMETERS_NAMED = 20
@@ -44,7 +43,7 @@ def lower_rate(session: Session) -> dict[str, Any]:
     """Return a tenth of the learning rate as `changes`; nothing where only the user's code knows it."""
     if session.rule.is_users:
         return {}
-    found = rate_of(session.config.optimizer)
+    found = session.config.optimizer.rate()
     return {"changes": {found[0]: float(f"{found[1] / 10:.3g}")}} if found is not None else {}
 
 
