@@ -63,7 +63,7 @@ def try_validation(session: Session) -> None:
         outcome = session.validation_objective(session.model, batch)
     session.model.train()
     session.context.training = True
-    try_metrics(session.work, outcome, session.config.selection.metric, session.own.names)
+    try_metrics(session.work, outcome, session.config.selection.metric, session.auxiliary.names)
 
 
 def require_validation(config: TrainingConfig, work: Work) -> None:
@@ -107,7 +107,7 @@ def try_batch(session: Session, plain: Objective) -> None:
             f"The gradient of {sparse[0]} is sparse; norms, clipping and most optimizers need dense ones.",
             remedy="Build the embedding with sparse=False.",
         )
-    try_metrics(session.work, outcome, session.config.selection.metric, session.own.names)
+    try_metrics(session.work, outcome, session.config.selection.metric, session.auxiliary.names)
 
 
 def _check_output(session: Session, batch: Any) -> None:

@@ -49,13 +49,18 @@ def name_of(value: Any, default: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def one_of(forms: Iterable[type[Section]], chosen: str | Callable[[Any], str | None]) -> Any:
-    """Return the annotation of a section that has several forms, each with its `name`.
+def form_of(section: type[Section]) -> str:
+    """Return the `name` by which a form is chosen."""
+    return str(section.model_fields["name"].default)
+
+
+def union_of(forms: Iterable[type[Section]], chosen: str | Callable[[Any], str | None]) -> Any:
+    """Return the union of a registry's forms, each chosen by its `name`.
 
     Args:
         forms: in the order in which an error lists their names.
-        chosen: the name of the form that holds where none is given, or a function that reads it from the values.
+        chosen: the name that holds where none is given, or a function that reads the name from the values.
     """
-    members = [Annotated[form, Tag(form.model_fields["name"].default)] for form in forms]
+    tagged = tuple(Annotated[form, Tag(form_of(form))] for form in forms)
     read = chosen if callable(chosen) else lambda value: name_of(value, chosen)
-    return Annotated[Union[tuple(members)], Discriminator(read)]  # noqa: UP007 - made of what the forms are
+    return Annotated[Union[tagged], Discriminator(read)]  # noqa: UP007

@@ -25,13 +25,13 @@ from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
 from trainwright.trainer.config.search import SearchSection
 from trainwright.trainer.config.techniques import CompileSection, GradientCheckpointingSection, Precision
-from trainwright.trainer.data.sections import CurriculumSection, ProgressiveResizingSection, SplitSection
+from trainwright.trainer.data.sections import CurriculumSection, SplitSection
 from trainwright.trainer.models.arguments import AdapterSection
-from trainwright.trainer.objectives.mixing_sections import MixingSection
+from trainwright.trainer.objectives.mixing_sections import MixingSection, ProgressiveResizingSection
 from trainwright.trainer.objectives.sections import ObjectiveSection, SupervisedSection
 from trainwright.trainer.optimization.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, AnyOptimizer
 from trainwright.trainer.optimization.parameters import FreezingSection
-from trainwright.trainer.optimization.schedule_sections import CosineSection, ScheduleSection
+from trainwright.trainer.optimization.schedules import DEFAULT_SCHEDULE, SCHEDULES, AnySchedule
 from trainwright.trainer.optimization.weight_averaging import WeightAveragingSection
 
 
@@ -188,7 +188,7 @@ class TrainingConfig(Section):
     loader: LoaderSection = Field(default_factory=LoaderSection)
     objective: ObjectiveSection = Field(default_factory=SupervisedSection)
     optimizer: AnyOptimizer = Field(default_factory=OPTIMIZERS[DEFAULT_OPTIMIZER])
-    schedule: ScheduleSection = Field(default_factory=CosineSection)
+    schedule: AnySchedule = Field(default_factory=SCHEDULES[DEFAULT_SCHEDULE])
     freezing: FreezingSection | None = None
     weight_averaging: WeightAveragingSection | None = None
     mixing: MixingSection | None = None

@@ -13,7 +13,7 @@ from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.objectives.mixing_sections import DEFAULT_MIXING
 from trainwright.trainer.objectives.sections import DEFAULT_OBJECTIVE
 from trainwright.trainer.optimization.optimizers import DEFAULT_OPTIMIZER
-from trainwright.trainer.optimization.schedule_sections import DEFAULT_SCHEDULE
+from trainwright.trainer.optimization.schedules import DEFAULT_SCHEDULE
 from trainwright.trainer.optimization.weight_averaging import DEFAULT_AVERAGING
 
 DEFAULT_FORMS = {

@@ -86,7 +86,7 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
             if not loader.is_spare(number):
                 totals.add(outcome, objective.count(moved), gather=session.gathers)
         every = loader if loader.share is None else replace(loader, share=None)
-        added = {name: value for each in session.own.measures for name, value in each(session, every).items()}
+        added = {name: value for each in session.auxiliary.measures for name, value in each(session, every).items()}
     session.model.train()
     session.context.training = True
     return values_of(session, totals, loader) | session.strategy.agreed(added)

@@ -22,7 +22,7 @@ def untouched(session: Session) -> Iterator[None]:
         UserCodeError: the step put something into the user's state that no resumed run could take up.
     """
     carried = unchanged(session.context.state, session.built_state, session.device)
-    with seeding.preserved(), kept_state(session.model), kept_state(session.own.modules), carried:
+    with seeding.preserved(), kept_state(session.model), kept_state(session.auxiliary.modules), carried:
         yield
     for optimizer in session.optimizers.values():
         optimizer.zero_grad(set_to_none=True)

@@ -6,7 +6,7 @@ B samples, C classes, F features.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
@@ -15,9 +15,12 @@ from torch import Tensor, nn
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.objectives.batches import captured, require_module
-from trainwright.trainer.objectives.outcome import Outcome
-from trainwright.trainer.objectives.sections import DistillationSection, FeatureSection
+from trainwright.trainer.objectives.outcome import Auxiliary, Built, Objective, Outcome, Setup
 from trainwright.trainer.objectives.supervised import Supervised, plain_output, split_batch
+from trainwright.trainer.objectives.teacher import load_teacher
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.sections import DistillationSection, FeatureSection
 
 
 class Distillation:
@@ -160,3 +163,31 @@ def _map(pair: FeatureSection, ours: Any, theirs: Any) -> nn.Module:
         )
     sizes = ours.shape[width], theirs.shape[width]
     return nn.Conv2d(*sizes, kernel_size=1) if ours.dim() == 4 else nn.Linear(*sizes)
+
+
+def build_distillation(section: DistillationSection, plain: Objective, setup: Setup) -> Built:
+    """Return the plain loss with the difference from a teacher; the plain one where nothing is trained.
+
+    Raises:
+        ConfigurationError: the task's own step calls the model, or the teacher does not fit the student.
+    """
+    work = setup.work
+    if not isinstance(plain, Supervised):
+        raise ConfigurationError(
+            "Distillation calls teacher and student alike, and the task's `step` calls the model itself.",
+            remedy="Return plain parts from the task, or call a teacher in `step` and leave `objective` out.",
+        )
+    if setup.exporting:
+        return Built(plain, plain)
+    teacher = load_teacher(section.teacher, setup.context.code_root, setup.make_model)
+    teacher.model.to(setup.device)
+    if teacher.file is not None:
+        work.splits.files.append(teacher.file)
+    batch = setup.batch()
+    with setup.without_trace():
+        try_teacher(plain, teacher.model, work.model, batch)
+        maps = build_maps(section.features, plain, teacher.model, work.model, batch)
+    modules = nn.ModuleDict({"maps": nn.ModuleList(maps)} if maps else {}).to(setup.device)
+    fixed = {"teacher": teacher.record["weights_digest"]}
+    auxiliary = Auxiliary(modules, record={"teacher": teacher.record}, fixed=fixed)
+    return Built(Distillation(plain, teacher.model, section, work.task, maps), plain, auxiliary)

@@ -1,9 +1,9 @@
-"""Outcome, objective, and what an objective brings along beside the model."""
+"""Outcome of a batch, the objective that computes it, and what an objective is built from and brings along."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,7 +14,10 @@ from trainwright.trainer.base.errors import ReproducibilityError
 from trainwright.trainer.optimization.parameters import DivisionSection, Setting, settings_of
 
 if TYPE_CHECKING:
+    from trainwright.trainer.base.section import Entry
     from trainwright.trainer.data.loader import BatchLoader
+    from trainwright.trainer.objectives.work import Work
+    from trainwright.trainer.user_code.context import Context
 
 
 @dataclass
@@ -120,8 +123,8 @@ class Measure(Protocol):
 
 
 @dataclass
-class Own:
-    """Empty for an objective that has nothing of its own."""
+class Auxiliary:
+    """What an objective has beside the model; empty for most."""
 
     modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
     """Trained with the model, checkpointed beside it, never part of it."""
@@ -151,7 +154,7 @@ class Own:
         """Resume from what a checkpoint kept.
 
         Raises:
-            ReproducibilityError: what the objective rests on is not what the run began with.
+            ReproducibilityError: what the objective depends on is not what the run began with.
         """
         changed = [name for name, digest in self.fixed.items() if state["fixed"].get(name) != digest]
         if changed:
@@ -162,3 +165,46 @@ class Own:
             )
         if len(self.modules):  # an export of a student has no teacher, and no maps to it
             self.modules.load_state_dict(state["modules"])
+
+
+@dataclass(frozen=True)
+class Built:
+    """Training and validation objective, and what comes with them."""
+
+    training: Objective
+    validation: Objective
+    auxiliary: Auxiliary = field(default_factory=Auxiliary)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an objective may need to be built."""
+
+    work: Work
+    context: Context
+    device: torch.device
+    untouched: Callable[[], AbstractContextManager[None]]
+    """Keeps the user's state as it is while the model is called."""
+    batch: Callable[[], Any]
+    """A real batch on the device."""
+    make_model: Callable[[Entry], nn.Module]
+    exporting: bool
+    """Whether the run only measures and exports: then nothing is trained, and no teacher is needed."""
+
+    @contextmanager
+    def without_trace(self) -> Iterator[None]:
+        """Call the model without a trace: no gradients, batch statistics and the user's state as they were."""
+        with evaluation_mode(self.work.model), torch.no_grad(), self.untouched():
+            yield
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Hold dropout and batch statistics still inside, and give each module its own mode back after it."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from safetensors import SafetensorError
@@ -18,7 +18,9 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import confine
 from trainwright.trainer.base.section import Entry
-from trainwright.trainer.objectives.sections import TeacherSection
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.sections import TeacherSection
 
 WEIGHTS = "model.safetensors"
 

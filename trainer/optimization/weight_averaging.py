@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from trainwright.trainer.base.section import NonNegativeInt, PositiveFloat, Probability, Section, one_of
+from trainwright.trainer.base.section import NonNegativeInt, PositiveFloat, Probability, Section, union_of
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -222,7 +222,7 @@ DEFAULT_AVERAGING = "ema"
 if TYPE_CHECKING:
     WeightAveragingSection = EmaSection | SwaSection
 else:
-    WeightAveragingSection = one_of((EmaSection, SwaSection), DEFAULT_AVERAGING)
+    WeightAveragingSection = union_of((EmaSection, SwaSection), DEFAULT_AVERAGING)
 """The average, chosen by `name`."""
 
 

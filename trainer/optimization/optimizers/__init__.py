@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.trainer.base.section import name_of, one_of
+from trainwright.trainer.base.section import form_of, name_of, union_of
 from trainwright.trainer.optimization.optimizers.adam import Adafactor, Adam, Adam8bit, AdamW
 from trainwright.trainer.optimization.optimizers.adaptive import Adadelta, Adagrad, RmsProp
 from trainwright.trainer.optimization.optimizers.layerwise import Lamb, Lars
@@ -34,7 +34,7 @@ FORMS: tuple[type[OptimizerSection], ...] = (
     Lbfgs,
     Own,
 )
-OPTIMIZERS = {form.model_fields["name"].default: form for form in FORMS}
+OPTIMIZERS = {form_of(form): form for form in FORMS}
 DEFAULT_OPTIMIZER = "adamw"
 
 
@@ -47,5 +47,5 @@ def _chosen(value: Any) -> str | None:
 if TYPE_CHECKING:
     AnyOptimizer = OptimizerSection
 else:
-    AnyOptimizer = one_of(FORMS, _chosen)
+    AnyOptimizer = union_of(FORMS, _chosen)
 """The update rule, chosen by `name`, or by `use`."""
