@@ -28,12 +28,11 @@ from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.engine.components import untouched
+from trainwright.trainer.engine.loop import Standard, UserTrainStep
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.snapshot import untouched
-from trainwright.trainer.engine.step import Standard, UserTrainStep
-from trainwright.trainer.objectives.outcome import Auxiliary, Objective
-from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.objectives.objective import Auxiliary, Objective, Work
 from trainwright.trainer.optimization.optimizers.own import Own
 from trainwright.trainer.optimization.optimizers.schedule_free import TrainingPoints
 from trainwright.trainer.optimization.parameters import Freezing, trained_parameters

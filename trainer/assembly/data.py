@@ -12,8 +12,7 @@ from typing import Any
 from torch import nn
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
-from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.base.errors import ConfigurationError, UserCodeError, near_matches
 from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.schema import DataSection
@@ -33,7 +32,7 @@ from trainwright.trainer.losses.built_in import built_in_loss
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric
-from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.optimization.optimizers.own import named_optimizers
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Arguments, Context
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import near
 from trainwright.trainer.base.section import Section
 from trainwright.trainer.data.sources.arguments import DATA, WITH_TEXT
 from trainwright.trainer.losses.arguments import LOSSES, NoArgs

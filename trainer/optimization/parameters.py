@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.section import (
     ImpossibleError,
     LearningRate,

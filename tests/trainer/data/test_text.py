@@ -15,7 +15,7 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.text_files import text_splits
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, ByteTokenizer, CharacterTokenizer
-from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.engine.loop import take_step
 
 HALVES = SplitSection(validation=0.25, test=0.25)
 

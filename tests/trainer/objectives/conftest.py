@@ -67,7 +67,7 @@ def quiet(values: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def take_steps() -> Callable[[Any, int], None]:
     """`take_steps(session, number)` trains on, within the present epoch."""
-    from trainwright.trainer.engine.step import take_step
+    from trainwright.trainer.engine.loop import take_step
 
     def take(session: Any, number: int) -> None:
         session.model.train()

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.base.errors import DataError, near_matches
 from trainwright.trainer.base.paths import files_among
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import Splits
