@@ -18,11 +18,11 @@ from understudy import Held, Library, Understudy, _copy, _sign_checkpoints, _wri
 from world import CONFIG, GOAL, SEARCH, in_place, write_user_files
 
 from trainwright.tools import ledger, projects
+from trainwright.tools.launchers import Launch, write_launch
 from trainwright.tools.ledger.events import RunStarted, StudyChanged
 from trainwright.tools.training_orchestrator import launch
 from trainwright.tools.training_orchestrator.follow import follow
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.process_launch import Launch, write_launch
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.config import config_digest, parse_config
@@ -164,7 +164,7 @@ def _trial(  # noqa: PLR0917
     status = prepared.last_status()
     identity = ProcessIdentity.current()
     write_launch(directory.path, Launch(attempt=1, process=identity, launched_at=status.started_at))
-    run = launch._record(session, started, directory, key)
+    run = launch._record(session, started, directory, key.public)
     _copy(prepared, directory)
     _sign_checkpoints(directory)
     _write_events(Held(directory, prepared, 1, None, None, status.started_at), 0.0)  # type: ignore[arg-type]

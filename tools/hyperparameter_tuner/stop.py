@@ -11,10 +11,10 @@ from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.follow_run import STUDY_STOPPED
 from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
+from trainwright.tools.launchers import read_launch
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator import stop_and_follow
 from trainwright.tools.training_orchestrator.observation import observe
-from trainwright.tools.workspace.process_launch import read_launch
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
 from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import ConflictError

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from sqlalchemy import select
 
+from trainwright.tools.launchers import may_begin, read_launch
 from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import Trace, note_fleeting
+from trainwright.trainer.run.evidence import Environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -152,13 +154,10 @@ def measured_use(directory: RunDirectory, reserved: Reservation | None, *, start
 
 def is_living(directory: RunDirectory) -> bool:
     """Return whether a worker holds the run, or may still take it up."""
-    # Imported late: the orchestrator's package asks for reservations itself.
-    from trainwright.tools.workspace.process_launch import read_launch
-
     if directory.is_locked():
         return True
     launch = read_launch(directory.path)
-    if launch is None or not launch.may_still_begin():
+    if launch is None or not may_begin(launch):
         return False
     try:
         return directory.status().attempt < launch.attempt
@@ -269,7 +268,7 @@ def _recorded_seconds(directory: RunDirectory) -> float | None:
 def _recorded_gpus(directory: RunDirectory) -> int | None:
     """Return the devices that the worker found; None when it has not recorded them."""
     try:
-        basis = (directory.evidence("environment") or {}).get("fingerprint_basis", {})
+        basis = directory.part(Environment).fingerprint_basis
         return 0 if basis["device"] == "cpu" else int(basis["world_size"])
     except (TrainwrightError, KeyError, TypeError, ValueError):
         return None

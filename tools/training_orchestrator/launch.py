@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,12 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
-from trainwright.tools.training_orchestrator.environment import worker_environment
 from trainwright.tools.training_orchestrator.existing import existing_run
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.run_plan import Order, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
-from trainwright.tools.workspace.process_launch import Launch, spawn, write_launch
 from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.base.canonical import digest_file
@@ -35,14 +33,10 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Project
     from trainwright.trainer.config import TrainingConfig
 
-WORKER = "trainwright.trainer.worker"
 STANDS = (
     "The baseline stands as the final run: optimization settled on its configuration. To train longer: "
     "start_training(kind='final', template='production')."
 )
-WITH_KEY = "--signed"
-"""Tells the worker that its key comes by standard input."""
-LOG = "worker.log"
 COMPLETE = "It is complete for this configuration, data, code and packages; nothing was started."
 LONGEST_KEY = 128
 LONGEST_ID = 63
@@ -103,7 +97,7 @@ def start_run(
                 max_steps=max_steps,
                 template=template,
             )
-            require_launcher(workspace, kind, what.config)
+            launcher = allowed_launcher(workspace, kind, what.config)
             if key is None and study_id is None:
                 complete = existing_run(evidence, kind, what)
             if earlier is not None:
@@ -115,13 +109,13 @@ def start_run(
                 share = limits.reserve(session, workspace, evidence.project, kind, what.config)
                 allowed["reserved"] = share.model_dump()
                 written = _write(evidence, started, what=what, permit=allowed)
-                run = _record(session, started, written, run_key)
+                run = _record(session, started, written, run_key.public if launcher.gives_key else None)
     except BaseException:
         if written is not None:  # the row is rolled back, so its folder goes with it
             shutil.rmtree(written.path, ignore_errors=True)
         raise
     if written is not None:
-        launch_worker(written, Launch(attempt=1), run_key)
+        launcher.start(written, Launch(attempt=1), run_key)
     view = view_run(workspace, run).model_copy(update={"taken_as": list(what.notes) or None})
     if complete is None:
         return view
@@ -144,37 +138,21 @@ def replay_run(
     )
 
 
-def launch_worker(directory: RunDirectory, launch: Launch, key: RunKey) -> Launch:
-    """Start the worker process of a run whose row and folder stand, or wait for an outer launcher to do so."""
-    specification = directory.specification()
-    if is_started_elsewhere(specification.kind, specification.config):
-        return write_launch(directory.path, launch.model_copy(update={"awaited": True}))
-    command = [sys.executable, "-P", "-m", WORKER, str(directory.path), WITH_KEY]
-    environment = worker_environment(specification.config)
-    where = Path(specification.code_root)
-    return spawn(directory.path, launch, command, cwd=where, env=environment, log=LOG, told=key.seed)
+def allowed_launcher(workspace: Workspace, kind: RunKind, config: TrainingConfig) -> Launcher:
+    """Return the launcher of such a run.
 
-
-def public_key(directory: RunDirectory, key: RunKey) -> str | None:
-    """Return what the ledger is to record of the key: None for a worker that nobody here can hand the secret to."""
-    specification = directory.specification()
-    return None if is_started_elsewhere(specification.kind, specification.config) else key.public
-
-
-def is_started_elsewhere(kind: RunKind, config: TrainingConfig) -> bool:
-    """Return whether an outer launcher (torchrun, a cluster's scheduler) starts the run's processes."""
-    return config.distributed.launcher == "outer" and kind is not RunKind.EXPORT
-
-
-def require_launcher(workspace: Workspace, kind: RunKind, config: TrainingConfig) -> None:
-    """Raise ConfigurationError for an outer launcher that the owner does not allow: nobody signs what it records."""
-    if is_started_elsewhere(kind, config) and not workspace.settings.outer_launcher:
+    Raises:
+        ConfigurationError: it hands no key over, so that nobody signs what is recorded, and the owner allows none.
+    """
+    launcher = launcher_of(kind, config)
+    if not launcher.gives_key and not workspace.settings.outer_launcher:
         raise ConfigurationError(
-            "`distributed.launcher` = 'outer' needs the owner's consent: such a run's worker holds no key, and nothing "
-            "signs what it records.",
+            f"`distributed.launcher` = {launcher.name!r} needs the owner's consent: such a run's worker holds no key, "
+            "and nothing signs what it records.",
             remedy="Set distributed.launcher own; or the workspace's owner sets outer_launcher: true in settings.yaml.",
             document="configs/distributed.md",
         )
+    return launcher
 
 
 def new_id(kind: str, project: str) -> str:
@@ -249,12 +227,12 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
         )
 
 
-def _record(session: Session, started: RunStarted, directory: RunDirectory, key: RunKey) -> Run:
+def _record(session: Session, started: RunStarted, directory: RunDirectory, key: str | None) -> Run:
     """Record the order with what its run directory came to."""
     specification = directory.specification()
     told = {
-        "specification": digest_file(directory.path / "run.json"), "run_key": public_key(directory, key),
-        "permit": specification.permit, **({"overlay": overlay} if (overlay := specification.overlay) else {}),
+        "specification": digest_file(directory.path / "run.json"), "run_key": key, "permit": specification.permit,
+        **({"overlay": overlay} if (overlay := specification.overlay) else {}),
     }  # fmt: skip
     ledger.record(session, specification.project, started.model_copy(update=told))
     return get_run(session, started.run_id)

@@ -13,8 +13,13 @@ from trainwright.trainer.acceleration.prepare import compile_where_asked, lay_ou
 from trainwright.trainer.assembly.build import build_work
 from trainwright.trainer.assembly.dry_run import explained_build, require_validation, try_batch, try_validation
 from trainwright.trainer.assembly.loaders import build_curriculum, make_loader, make_schedule
-from trainwright.trainer.assembly.objective import around, judge, settle, shape
-from trainwright.trainer.assembly.own_optimizer import build_own_optimizers, choose_update, try_optimizer
+from trainwright.trainer.assembly.objective import (
+    build_objective,
+    build_plain_objective,
+    evaluation_objective,
+    with_batch_changes,
+)
+from trainwright.trainer.assembly.own_optimizer import choose_update, try_optimizer
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.catalog.names import BUILT_IN
@@ -23,19 +28,15 @@ from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.engine.components import untouched
+from trainwright.trainer.engine.loop import Standard, UserTrainStep
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.snapshot import untouched
-from trainwright.trainer.engine.step import Standard, UserTrainStep
-from trainwright.trainer.objectives.build import prepare_work
-from trainwright.trainer.objectives.outcome import Objective, Own
-from trainwright.trainer.objectives.work import Work
-from trainwright.trainer.optimization.optimizer_sections import OwnSection
-from trainwright.trainer.optimization.optimizers import build_optimizers
+from trainwright.trainer.objectives.objective import Auxiliary, Objective, Work
+from trainwright.trainer.optimization.optimizers.own import Own
+from trainwright.trainer.optimization.optimizers.schedule_free import TrainingPoints
 from trainwright.trainer.optimization.parameters import Freezing, trained_parameters
-from trainwright.trainer.optimization.schedule_free_points import ScheduleFree
 from trainwright.trainer.optimization.update import InTurn
-from trainwright.trainer.optimization.weight_averaging import build_averaging
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.strategies.choice import divide_model
 from trainwright.trainer.supervision.stop import StopRequest
@@ -62,19 +63,20 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     with explained_build("model"):
         work.model.to(device)
         work.returns = specification.returns or work.returns
-        prepare_work(config.objective, work)
-        plain = settle(work, context=context, loader=train_loader, device=device, root=root)
+        config.objective.prepare(work)
+        plain = build_plain_objective(work, context=context, loader=train_loader, device=device, root=root)
         lay_out(work.model, specification)
-        built = shape(specification, work, plain, context=context, loader=train_loader, device=device)
+        built = build_objective(specification, work, plain, context=context, loader=train_loader, device=device)
     freezing = Freezing.build(work.model, config.freezing)
     freezing.before_epoch(finished_epochs=0)
     divide_model(work, config, device)
-    optimizers = work.optimizers or _optimizers(config, work, freezing, built.own, device=device, root=root)
+    optimizers = work.optimizers or _optimizers(config, work, freezing, built.auxiliary, device=device, root=root)
     parameters = trained_parameters(work.model, optimizers.values())
-    _require_kept(parameters, work.model, built.own)
+    _require_kept(parameters, work.model, built.auxiliary)
     ordered = list(optimizers.values())
     update = InTurn(ordered) if work.train_step is not None else choose_update(config, ordered, parameters)
-    averaging = build_averaging(config.weight_averaging, config.training.epochs, work.model, parameters)
+    average = config.weight_averaging
+    averaging = [average.build(config.training.epochs, work.model, parameters)] if average is not None else []
     session = Session(
         specification=specification,
         config=config,
@@ -84,8 +86,8 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         device=device,
         model=work.model,
         objective=built.training,
-        own=built.own,
-        validation_objective=judge(work, built.validation, context),
+        auxiliary=built.auxiliary,
+        validation_objective=evaluation_objective(work, built.validation, context),
         optimizers=dict(optimizers),
         rule=Standard() if work.train_step is None else UserTrainStep(work.train_step),
         update=update,
@@ -93,7 +95,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         base_rates={name: [group["lr"] for group in o.param_groups] for name, o in optimizers.items()},
         schedule=make_schedule(config, train_loader),
         weight_observers=[
-            observer for observer in (freezing, ScheduleFree(optimizers), *averaging) if observer.is_needed
+            observer for observer in (freezing, TrainingPoints(optimizers), *averaging) if observer.is_needed
         ],
         train_loader=train_loader,
         validation_loader=make_loader(config, work, "validation"),
@@ -116,17 +118,19 @@ def _first_looks(specification: RunSpecification) -> FirstLook | None:
 
 
 def _optimizers(
-    config: TrainingConfig, work: Work, freezing: Freezing, own: Own, *, device: torch.device, root: Path
+    config: TrainingConfig, work: Work, freezing: Freezing, auxiliary: Auxiliary, *, device: torch.device, root: Path
 ) -> dict[str, Optimizer]:
-    section, beside = config.optimizer, own.settings(config.optimizer)
-    groups, later = work.param_groups, freezing.thawing
-    if isinstance(section, OwnSection):
-        return build_own_optimizers(work.model, section, root, groups, thawing=later, own=beside)
-    fused = device.type == "cuda"
-    return build_optimizers(work.model, section, groups, thawing=later, fused=fused, own=beside)
+    return config.optimizer.for_model(
+        work.model,
+        work.param_groups,
+        code_root=root,
+        thawing=freezing.thawing,
+        auxiliary=auxiliary.settings(config.optimizer),
+        fused=device.type == "cuda",
+    )
 
 
-def _require_kept(parameters: list[nn.Parameter], model: nn.Module, own: Own) -> None:
+def _require_kept(parameters: list[nn.Parameter], model: nn.Module, auxiliary: Auxiliary) -> None:
     """Refuse weights that no checkpoint can hold, and optimizers over what none would."""
     for name, value in model.state_dict().items():
         if isinstance(value, Tensor) and not is_storable(value.dtype):
@@ -135,7 +139,7 @@ def _require_kept(parameters: list[nn.Parameter], model: nn.Module, own: Own) ->
                 f"{name} is {kind}, which no checkpoint can hold (safetensors has no such type).",
                 remedy="Keep it in another type, for example complex64 instead of complex128.",
             )
-    kept = {id(parameter) for parameter in (*model.parameters(), *own.modules.parameters())}
+    kept = {id(parameter) for parameter in (*model.parameters(), *auxiliary.modules.parameters())}
     stray = [parameter for parameter in parameters if id(parameter) not in kept]
     if stray:
         shapes = ", ".join(str(tuple(parameter.shape)) for parameter in stray[:3])
@@ -164,14 +168,14 @@ def _try(session: Session, plain: Objective, root: Path) -> None:
         trial = user_code("The first forward and backward pass", root)
         with explained_shortage(session), trial, untouched(session):
             try_batch(session, plain)
-            if isinstance(session.config.optimizer, OwnSection):
+            if isinstance(session.config.optimizer, Own):
                 try_optimizer(session, next(session.train_loader.batches(0)))
     if session.work.validation_step is not None:
         with user_code("The first validation_step", root), untouched(session):
             try_validation(session)
     if session.config.mixing is not None or session.config.progressive_resizing is not None:
         with user_code("The first batch that is mixed or resized", root), untouched(session):
-            session.objective = around(session, plain)
+            session.objective = with_batch_changes(session, plain)
             try_batch(session, plain)
 
 

@@ -15,12 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.deepspeed import deepspeed_configuration
+from trainwright.trainer.config.distributed import deepspeed_configuration
 from trainwright.trainer.config.schema import TrainingSection
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.optimization.update import Again
-from trainwright.trainer.strategies.group import Group
-from trainwright.trainer.strategies.library import load_deepspeed
+from trainwright.trainer.strategies.group import Group, load_deepspeed
 from trainwright.trainer.strategies.parallel import OWN_STATE, Shared
 
 

@@ -57,6 +57,42 @@ def test_regression_metrics_are_those_of_the_field() -> None:
     assert BUILT_IN["r2"].compute(outputs, targets) == pytest.approx(known.r2_score(targets, outputs[:, 0]))
 
 
+@pytest.mark.requirement("TRACK-1")
+def test_classes_that_one_side_lacks_count_as_in_scikit_learn() -> None:
+    from sklearn import metrics as known
+
+    guessed, targets = torch.tensor([0, 1, 1, 2, 3]), torch.tensor([0, 1, 0, 2, 2])  # of class 3 there is no sample
+    values = evaluate(
+        [BUILT_IN[name] for name in ("balanced_accuracy", "f1", "mean_iou")], torch.eye(5)[guessed], targets
+    )
+    assert values["f1"] == pytest.approx(known.f1_score(targets, guessed, average="macro"))
+    assert values["mean_iou"] == pytest.approx(known.jaccard_score(targets, guessed, average="macro"))
+    present = [float((guessed[targets == label] == label).double().mean()) for label in targets.unique()]
+    assert values["balanced_accuracy"] == pytest.approx(np.mean(present))
+
+
+@pytest.mark.requirement("TRACK-1")
+def test_numbers_far_from_zero_cost_no_precision() -> None:
+    from sklearn import metrics as known
+
+    generator = torch.Generator().manual_seed(0)
+    targets = torch.randint(0, 2, (2000,), generator=generator)
+    logits = 30 * torch.randn(2000, generator=generator) + 20 * targets + 100  # a sigmoid would make most of them 1.0
+    assert BUILT_IN["auc"].compute(logits, targets) == pytest.approx(known.roc_auc_score(targets, logits))
+    far = torch.randn(2000, generator=generator) + 1e5
+    outputs = far + 0.5 * torch.randn(2000, generator=generator)
+    assert BUILT_IN["r2"].compute(outputs, far) == pytest.approx(known.r2_score(far.double(), outputs.double()))
+
+
+def test_a_metric_of_many_classes_needs_memory_for_the_samples_alone() -> None:
+    guessed, targets = (
+        torch.arange(50),
+        torch.arange(50) * 1_000_000,
+    )  # a table of classes by classes would have 10^15 cells
+    for name in ("balanced_accuracy", "f1", "mean_iou"):
+        assert BUILT_IN[name].compute(torch.eye(50)[guessed], targets) < 0.05
+
+
 def test_what_cannot_be_measured_is_nan_and_ignored_tokens_do_not_count() -> None:
     assert math.isnan(BUILT_IN["auc"].compute(torch.randn(5), torch.ones(5)))
     assert math.isnan(BUILT_IN["r2"].compute(torch.randn(5), torch.ones(5)))

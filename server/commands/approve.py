@@ -1,0 +1,71 @@
+"""`trainwright approve`: the owner reads what agents ask for, and answers at a terminal."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainwright.server.commands.terminal import Terminal
+from trainwright.tools.owner import Grantor, Request, decide, meaning, requests_of
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import ConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_REASON_CHARACTERS = 300
+
+
+def approve(path: Path, *, yes: Sequence[str], deny: Sequence[str]) -> None:
+    """Answer the requests that are named; without any, ask about each that is pending.
+
+    Raises:
+        NotFoundError: there is no such request.
+        ConflictError: nobody can be asked here, or the settings accept answers in settings.yaml only.
+    """
+    workspace = Workspace.open(path)
+    terminal = Terminal()
+    try:
+        for name, granted in [*((name, True) for name in yes), *((name, False) for name in deny)]:
+            request = decide(workspace, name, granted=granted, by=Grantor.here("terminal", asked=False))
+            terminal.line(f"{request}.")
+        if not yes and not deny:
+            _ask(workspace, terminal)
+    finally:
+        workspace.close()
+
+
+def _ask(workspace: Workspace, terminal: Terminal) -> None:
+    with workspace.session() as session:
+        pending = [request for request in requests_of(session, workspace) if request.state == "pending"]
+    terminal.line(f"{len(pending)} requests wait for your answer." if pending else "Nothing waits for your answer.")
+    for request in pending:
+        _show(terminal, request)
+        if sys.stdin.isatty():
+            _answer(workspace, terminal, request)
+    if pending and not sys.stdin.isatty():
+        raise ConflictError(
+            "Standard input is no terminal, so nobody can be asked.",
+            remedy="Call `trainwright approve` in a terminal, or answer one with --yes REQUEST or --deny REQUEST.",
+        )
+
+
+def _show(terminal: Terminal, request: Request) -> None:
+    terminal.line()
+    terminal.line(f"{request.id}  project {request.project}: {request.wish}", "bold")
+    terminal.line(f"  {meaning(request.wish)}")
+    terminal.line(f"  Asked {request.asked_at[:19]} UTC. The agent's reason: {_plain(request.reason) or 'none'}")
+
+
+def _answer(workspace: Workspace, terminal: Terminal, request: Request) -> None:
+    terminal.line("Grant it? y or n; anything else leaves it open: ")
+    said = sys.stdin.readline().strip().lower()
+    if said in {"y", "yes", "n", "no"}:
+        by = Grantor.here("terminal", asked=True)
+        terminal.line(f"{decide(workspace, request.id, granted=said[0] == 'y', by=by)}.")
+
+
+def _plain(text: str) -> str:
+    """Return an agent's words in one line without control characters, which could repaint the terminal."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)[:MOST_REASON_CHARACTERS]
