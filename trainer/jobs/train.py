@@ -9,7 +9,7 @@ from trainwright.trainer.acceleration.compilation import defer_compiler
 from trainwright.trainer.assembly.assemble import assemble, choose_device
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DivergenceError, ReproducibilityError
-from trainwright.trainer.checkpoints.store import newest_whole
+from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.data.assemble import data_evidence
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
@@ -178,7 +178,7 @@ def open_session(
 def _resume(session: Session) -> None:
     """Take up the newest whole checkpoint of an earlier attempt, if there is one."""
     run = session.run
-    checkpoint, skipped = newest_whole(run.checkpoints, config_digest=session.specification.config_digest)
+    checkpoint, skipped = newest_whole(store_of(run), config_digest=session.specification.config_digest)
     session.strategy.require_same(checkpoint.name if checkpoint is not None else None)
     if checkpoint is not None:
         session.load(checkpoint)

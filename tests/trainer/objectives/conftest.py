@@ -116,7 +116,7 @@ def assert_resumes_exactly(open_session: Any, take_steps: Any, judge: Any) -> Ca
 
     Returns the session that was resumed.
     """
-    from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
+    from tests.trainer.saving import checkpoint_of
 
     def check(values: dict[str, Any]) -> Any:
         open_session(values)  # what a process imports the first time draws from Python's generator
@@ -125,12 +125,10 @@ def assert_resumes_exactly(open_session: Any, take_steps: Any, judge: Any) -> Ca
         expected = judge(whole), bits_of(whole)
         first = open_session(values)
         take_steps(first, 4)
-        model, state, kept = first.state()
-        manifest = {"step": 4, "epoch": 0, "run_id": "run", "config_digest": ""}
-        path = write_checkpoint(first.run.checkpoints, model=model, tensors=kept, state=state, manifest=manifest)
+        checkpoint = checkpoint_of(first)
         resumed = open_session(values)
         torch.rand(7)  # the generators stand anywhere
-        resumed.load(load_checkpoint(path))
+        resumed.load(checkpoint)
         take_steps(resumed, 5)
         assert (judge(resumed), bits_of(resumed)) == expected
         assert resumed.progress.step == 9
