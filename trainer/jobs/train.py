@@ -19,6 +19,7 @@ from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.observers.reporter import Reporter, SettingsHeld
 from trainwright.trainer.engine.observers.selection import Selection
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.trackers import trackers_of
 from trainwright.trainer.evidence.code import code_evidence
 from trainwright.trainer.evidence.determinism_probe import run_probes
 from trainwright.trainer.evidence.environment import environment_evidence
@@ -66,7 +67,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     _resume(session)
     # of a group the launcher's tree and all its devices
     sampler = SystemSampler(session.strategy.watched_process, gpus=heartbeat.gpus)
-    recorder = Recorder(run.metrics(writer=True), _board(session), sampler)
+    recorder = Recorder(run.metrics(writer=True), trackers_of(session), sampler)
     watched = [SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
     observers = Observers(watched, heartbeat.stage)
     sampler.start()
@@ -185,14 +186,6 @@ def _resume(session: Session) -> None:
         run.append_event("resumed", from_checkpoint=checkpoint.name, step=checkpoint.manifest["step"], skipped=skipped)
     elif skipped:
         run.append_event("note", text="No checkpoint is whole; training starts from the beginning.", skipped=skipped)
-
-
-def _board(session: Session) -> Any | None:
-    if not session.config.logging.tensorboard or not session.strategy.is_first:
-        return None
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(session.run.path / "tensorboard"), max_queue=200, flush_secs=10)
 
 
 def _noted(error: DivergenceError) -> tuple[float, float]:
