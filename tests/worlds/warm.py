@@ -39,10 +39,9 @@ def _import_for_worker() -> None:
     import safetensors.torch
     import scipy.spatial
 
-    from trainwright.trainer.data.sources import toy
     from trainwright.trainer.jobs import train
 
-    assert safetensors.torch, (scipy.spatial, train, toy)
+    assert safetensors.torch, (scipy.spatial, train)
 
 
 def _import_for_conductor() -> None:

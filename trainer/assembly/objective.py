@@ -20,13 +20,12 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.checkpoints.user_state import kinds_of, unchanged
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import to_device
+from trainwright.trainer.engine.components import kept_state
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.snapshot import kept_state
 from trainwright.trainer.losses.built_in import built_in_loss
-from trainwright.trainer.objectives.outcome import Built, NoObjective, Objective, Setup
+from trainwright.trainer.objectives.objective import Built, NoObjective, Objective, Setup, Work
 from trainwright.trainer.objectives.sections import SupervisedSection
 from trainwright.trainer.objectives.supervised import CustomStep, Supervised
-from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.run import RunKind, RunSpecification
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.guard import user_code

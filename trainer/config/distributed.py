@@ -8,13 +8,10 @@ from pydantic import Field, field_validator
 
 from trainwright.trainer.base.section import ImpossibleError, Section
 from trainwright.trainer.config.deepspeed import require_answerable
+from trainwright.trainer.optimization.optimizers import OPTIMIZERS
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
-
-
-SHARDED_OPTIMIZERS = ("adamw", "adam", "sgd", "lion")
-"""Those that update each entry by itself, so that parts of a tensor can be updated apart."""
 
 
 class DistributedSection(Section):
@@ -83,10 +80,11 @@ def require_divisible(config: TrainingConfig) -> None:
 
 def _require_shardable(config: TrainingConfig) -> None:
     strategy = config.distributed.strategy
-    if config.optimizer.name not in SHARDED_OPTIMIZERS:
+    if not config.optimizer.shardable:
+        fitting = ", ".join(name for name, form in OPTIMIZERS.items() if form.shardable)
         raise ImpossibleError(
             f"optimizer.name {config.optimizer.name} needs whole tensors, and distributed.strategy {strategy} divides "
-            f"them: set optimizer.name {', '.join(SHARDED_OPTIMIZERS)}, or distributed.strategy ddp",
+            f"them: set optimizer.name {fitting}, or distributed.strategy ddp",
             {"distributed.strategy": "ddp"},
             {"optimizer.name": "adamw"},
         )

@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from trainwright.trainer.base.section import (
     Entry,
-    FreezingSection,
     ImpossibleError,
     NonNegativeFloat,
     PositiveFloat,
@@ -30,9 +29,10 @@ from trainwright.trainer.data.sections import CurriculumSection, SplitSection
 from trainwright.trainer.models.arguments import AdapterSection
 from trainwright.trainer.objectives.mixing_sections import MixingSection, ProgressiveResizingSection
 from trainwright.trainer.objectives.sections import ObjectiveSection, SupervisedSection
-from trainwright.trainer.optimization.averaging_sections import WeightAveragingSection
-from trainwright.trainer.optimization.optimizer_sections import AdamwSection, OptimizerSection
-from trainwright.trainer.optimization.schedule_sections import CosineSection, ScheduleSection
+from trainwright.trainer.optimization.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, AnyOptimizer
+from trainwright.trainer.optimization.parameters import FreezingSection
+from trainwright.trainer.optimization.schedules import DEFAULT_SCHEDULE, SCHEDULES, AnySchedule
+from trainwright.trainer.optimization.weight_averaging import WeightAveragingSection
 
 
 class DataSection(Entry):
@@ -187,8 +187,8 @@ class TrainingConfig(Section):
     """How to read the model's output; settled by the smoke run on a real batch when it is left out."""
     loader: LoaderSection = Field(default_factory=LoaderSection)
     objective: ObjectiveSection = Field(default_factory=SupervisedSection)
-    optimizer: OptimizerSection = Field(default_factory=AdamwSection)
-    schedule: ScheduleSection = Field(default_factory=CosineSection)
+    optimizer: AnyOptimizer = Field(default_factory=OPTIMIZERS[DEFAULT_OPTIMIZER])
+    schedule: AnySchedule = Field(default_factory=SCHEDULES[DEFAULT_SCHEDULE])
     freezing: FreezingSection | None = None
     weight_averaging: WeightAveragingSection | None = None
     mixing: MixingSection | None = None

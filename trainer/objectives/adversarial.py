@@ -12,7 +12,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.metrics.built_in import predicted_classes
 from trainwright.trainer.objectives.batches import input_of, with_input
-from trainwright.trainer.objectives.outcome import (
+from trainwright.trainer.objectives.objective import (
     Auxiliary,
     Built,
     MeasuredRun,

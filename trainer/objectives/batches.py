@@ -15,8 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor, nn
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.objectives.supervised import describe, split_batch
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from trainwright.trainer.objectives.batches import (
     require_module,
     with_input,
 )
-from trainwright.trainer.objectives.outcome import Auxiliary, Built, MeasuredRun, Outcome, Setup
+from trainwright.trainer.objectives.objective import Auxiliary, Built, MeasuredRun, Outcome, Setup
 from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.tensors import IGNORED
-from trainwright.trainer.objectives.outcome import Objective, Outcome
+from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.objectives.supervised import TARGET_KEYS, Supervised, split_batch
 
 if TYPE_CHECKING:

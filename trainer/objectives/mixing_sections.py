@@ -13,7 +13,7 @@ from trainwright.trainer.data.sections import PacedSection
 if TYPE_CHECKING:
     from torch import nn
 
-    from trainwright.trainer.objectives.outcome import Objective
+    from trainwright.trainer.objectives.objective import Objective
     from trainwright.trainer.user_code.context import Context
 
 

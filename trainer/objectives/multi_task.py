@@ -18,12 +18,12 @@ from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.losses.built_in import built_in_loss
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN, Metric, require_own_names
-from trainwright.trainer.objectives.outcome import Auxiliary, Built, Outcome, Setup
+from trainwright.trainer.objectives.objective import Auxiliary, Built, Outcome, Setup
 from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
 
 if TYPE_CHECKING:
+    from trainwright.trainer.objectives.objective import Work
     from trainwright.trainer.objectives.sections import MultiTaskSection
-    from trainwright.trainer.objectives.work import Work
 
 
 @dataclass(frozen=True)

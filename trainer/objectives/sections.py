@@ -25,8 +25,7 @@ from trainwright.trainer.catalog.arguments import require_arguments, with_argume
 from trainwright.trainer.catalog.names import require_known
 
 if TYPE_CHECKING:
-    from trainwright.trainer.objectives.outcome import Built, Objective, Setup
-    from trainwright.trainer.objectives.work import Work
+    from trainwright.trainer.objectives.objective import Built, Objective, Setup, Work
 
 
 class ObjectiveBase(Section):
@@ -69,7 +68,7 @@ class SupervisedSection(ObjectiveBase):
 
     def build(self, plain: Objective, setup: Setup) -> Built:  # noqa: ARG002 - needs nothing else
         """Return the plain objective."""
-        from trainwright.trainer.objectives.outcome import Built
+        from trainwright.trainer.objectives.objective import Built
 
         return Built(plain, plain)
 

@@ -53,7 +53,7 @@ def engine() -> None:
     """Skip without DeepSpeed; else import it once for all forks."""
     if importlib.util.find_spec("deepspeed") is None:
         pytest.skip("the package deepspeed is not installed")
-    from trainwright.trainer.strategies.library import load_deepspeed
+    from trainwright.trainer.strategies.group import load_deepspeed
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -145,7 +145,7 @@ def test_a_key_that_contradicts_ours_or_breaks_a_promise_is_refused(given: Any, 
         ({"training": {"clip_value": 1.0}}, "set training.clip_norm"),
         ({"training": {"precision": "fp16"}}, "set training.precision bf16"),
         ({"training": {"channels_last": True}}, "set training.channels_last false"),
-        ({"optimizer": {"name": "muon"}}, "set optimizer.name adamw, adam, sgd, lion"),
+        ({"optimizer": {"name": "muon"}}, "set optimizer.name adamw, sgd, adam, lion"),
         ({"freezing": {"patterns": ["a"], "unfreeze": [{"after_epochs": 1, "patterns": ["a"]}]}}, "strategy ddp"),
     ],
 )
