@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.deepspeed import deepspeed_configuration
+from trainwright.trainer.config.distributed import deepspeed_configuration
 from trainwright.trainer.run import RunDirectory, RunState
 
 pytestmark = pytest.mark.slow
