@@ -15,7 +15,7 @@ from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, rewrite_copy, rewrite_entry
 from cheat_suite.scene import Scene
-from trainwright.tools.owner import Grantor, Request, Wish, decide, requests_of
+from trainwright.tools.owner import Grant, Grantor, Request, decide, requests_of
 from trainwright.tools.projects import configure, create_project
 from trainwright.trainer.base.errors import ApprovalNeededError
 
@@ -187,9 +187,9 @@ def _raise_grant(scene: Scene) -> None:
     rule="ledger entry [0-9]+: an answer of the owner answers no request",
 )
 def deletion_nobody_granted(scene: Scene) -> None:
-    wish = Wish(kind="deletion", name=NAME).model_dump()
+    grant = Grant(kind="deletion", name=NAME).model_dump()
     by = {"way": "terminal", "user": "ada", "terminal": "/dev/pts/1", "processes": []}
-    append_entry(scene, "owner_decision", {"request": "r9-abcdef", "wish": wish, "granted": True, "by": by})
+    append_entry(scene, "owner_decision", {"request": "r9-abcdef", "wish": grant, "granted": True, "by": by})
     append_entry(scene, "project_deleted", {"request": "r9-abcdef", "runs": 1})
     tables = ("gate_decisions", "runs", "config_versions")
     scene.execute(*(f"DELETE FROM {table}" for table in tables), "DELETE FROM projects")
