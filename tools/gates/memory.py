@@ -20,7 +20,7 @@ from trainwright.tools.owner.grants import operations
 from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import note_fleeting
-from trainwright.trainer.config import SearchSection, config_digest, parse_config, settle
+from trainwright.trainer.config import SearchSection, config_digest, merge_changes, parse_config
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
         return ""
     if unused := ignored(evidence, list(changes)):
         return f"the run makes no use of {', '.join(unused)}" if len(unused) == len(changes) else ""
-    digest = config_digest(settle(changes, evidence.version.values, argument="changes").config)
+    digest = config_digest(merge_changes(changes, evidence.version.values, argument="changes").config)
     if digest == evidence.config_digest:
         return "the configuration has these values already"
     held = [number for number, body in evidence.facts.configurations.items() if body["digest"] == digest]

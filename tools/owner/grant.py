@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches, same
-from trainwright.trainer.config.goal import why_not_meant
-from trainwright.trainer.config.meant_values import as_meant, fits
+from trainwright.trainer.config.goal import goal_problem
+from trainwright.trainer.config.value_coercion import coerced, fits
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +87,7 @@ def limits_as_meant(limits: dict[str, Any]) -> dict[str, Any]:
     for key, value in limits.items():
         name = same(key, ProjectLimits.model_fields) or key
         about = ProjectLimits.model_fields.get(name)
-        found[name] = value if about is None else as_meant(Annotated[about.annotation, *about.metadata], value)
+        found[name] = value if about is None else coerced(Annotated[about.annotation, *about.metadata], value)
     return found
 
 
@@ -138,7 +138,7 @@ def ending_grants(goal: dict[str, Any], asked: dict[str, Any], alerts: Iterable[
         if value is None:
             continue
         is_number = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
-        if not is_number or (unmeant := why_not_meant({**goal, "target": value})):
+        if not is_number or (unmeant := goal_problem({**goal, "target": value})):
             raise ConfigurationError(
                 f"{value!r} is not a value of {goal['metric']}{f': {unmeant}' if is_number else ''}.",
                 remedy=f"Name a number: ask_owner={{'accept': {goal['target']}}} or {{'goal': {{'target': …}}}}.",

@@ -32,8 +32,8 @@ from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import config_digest, flatten, load_yaml, parse_config, settle
-from trainwright.trainer.config.meant_values import number_in
+from trainwright.trainer.config import config_digest, flatten, load_yaml, merge_changes, parse_config
+from trainwright.trainer.config.value_coercion import number_in
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.phase_status import Standing
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
-    from trainwright.trainer.config.settling import Settled
+    from trainwright.trainer.config.merging import MergedConfig
 
 TEMPLATES = ("baseline", "tuning", "production")
 KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "returns", "code_root", "selection", "seed")
@@ -134,12 +134,12 @@ def configure(
 
 def _settled(
     session: Session, row: Project, changes: dict[str, Any], asked: dict[str, Any], code_root: Path
-) -> tuple[dict[str, Any], Settled]:  # fmt: skip
+) -> tuple[dict[str, Any], MergedConfig]:  # fmt: skip
     """Return the values that hold and what the changes make of them. Raises ConfigurationError."""
     old = latest_config(session, row.name).values
     _refuse_goal(row.goal, changes, asked["ask_owner"] or {})
     template = asked["template"]
-    settled = settle(changes, _from_template(old, template) if template else old, argument="changes")
+    settled = merge_changes(changes, _from_template(old, template) if template else old, argument="changes")
     require_files(settled.changes, settled.config, code_root)
     return old, settled
 

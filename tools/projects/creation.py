@@ -19,8 +19,8 @@ from trainwright.tools.workspace.tables import Project
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near, near_matches
 from trainwright.trainer.catalog.names import BUILT_IN
-from trainwright.trainer.config import Settled, settle
-from trainwright.trainer.config.goal import EXAMPLE, goal_as_meant, nearest_goal, why_not_meant
+from trainwright.trainer.config import MergedConfig, merge_changes
+from trainwright.trainer.config.goal import EXAMPLE, corrected_goal, goal_problem, nearest_goal
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -61,7 +61,7 @@ def create_project(
     """
     checked_name(name)
     _check_intent(intent)
-    goal, notes = goal_as_meant(goal)
+    goal, notes = corrected_goal(goal)
     _check_goal(goal)
     with workspace.session() as session:
         _require_new(session, name)
@@ -115,7 +115,7 @@ def _check_goal(goal: dict[str, Any]) -> None:
             f"goal.metric {metric[:80]!r} is not the name of a metric.",
             remedy="Use 1 to 64 of A-Z, a-z, 0-9, '_', '.', '-' and '/'.",
         )
-    reason = why_not_meant(goal)
+    reason = goal_problem(goal)
     if reason is not None:
         meant = nearest_goal(goal)
         raise ConfigurationError(
@@ -135,13 +135,13 @@ def _check_intent(intent: str) -> None:
         )
 
 
-def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, Any]) -> Settled:
+def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, Any]) -> MergedConfig:
     """Return the configuration that selects by the goal's metric, and computes it where it is not the loss.
 
     Raises:
         ConfigurationError: the configuration is broken, measures no such metric, or selects by another one.
     """
-    settled = settle(config, template, argument="config", nested=True)
+    settled = merge_changes(config, template, argument="config", nested=True)
     selection = {"metric": goal["metric"], "direction": goal["direction"]}
     asked = {key: value for key, value in settled.changes.items() if key.startswith("selection.")}
     if any(value != selection[key.partition(".")[2]] for key, value in asked.items() if value is not None):
@@ -158,7 +158,7 @@ def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, A
     if not given and goal["metric"] not in named:
         _require_built_in(goal, named)
         values["metrics"] = [goal["metric"], *metrics]
-    again = settle({}, values, argument="config", nested=True)
+    again = merge_changes({}, values, argument="config", nested=True)
     return replace(again, changes=settled.changes, notes=settled.notes)
 
 

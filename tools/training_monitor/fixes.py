@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.training_monitor.documents import FREE_SECTIONS
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import settle
+from trainwright.trainer.config import merge_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ def _taken_out(rule: FixRule, values: dict[str, Any], keys: Sequence[str]) -> Fi
 
 def _is_valid(values: dict[str, Any], changes: dict[str, Any]) -> bool:
     try:
-        settle(changes, values, argument="changes")
+        merge_changes(changes, values, argument="changes")
     except ConfigurationError:
         return False
     return True

@@ -10,7 +10,6 @@ from typing import Any
 
 from torch import nn
 
-from trainwright.trainer.assembly.own_optimizer import named_optimizers
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError, near_matches
 from trainwright.trainer.config import TrainingConfig
@@ -25,6 +24,7 @@ from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric
 from trainwright.trainer.objectives.objective import Work
+from trainwright.trainer.optimization.optimizers.own import named_optimizers
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Arguments, Context
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
 from trainwright.trainer.user_code.guard import user_code

@@ -14,8 +14,8 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked, scored
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.objectives.objective import Work
-from trainwright.trainer.optimization.averaging_sections import SwaSection
-from trainwright.trainer.optimization.schedules import Schedule, SwaRate, build_schedule
+from trainwright.trainer.optimization.schedules.schedule import Schedule, SwaRate
+from trainwright.trainer.optimization.weight_averaging import SwaSection
 from trainwright.trainer.strategies.group import share_of
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
@@ -93,7 +93,7 @@ def make_schedule(config: TrainingConfig, loader: BatchLoader) -> Schedule:
     """
     total = total_steps(config, loader)
     _require_end(config, total)
-    schedule, section = build_schedule(config.schedule, total), config.weight_averaging
+    schedule, section = config.schedule.build(total), config.weight_averaging
     if not isinstance(section, SwaSection):
         return schedule
     steps = steps_per_epoch(config, loader)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.trainer.base.section import ImpossibleError, form_of
 from trainwright.trainer.config.distributed import require_divisible
 from trainwright.trainer.objectives.sections import OBJECTIVES
-from trainwright.trainer.optimization.averaging_sections import SwaSection
-from trainwright.trainer.optimization.optimizer_sections import CLOSURES
+from trainwright.trainer.optimization.weight_averaging import SwaSection
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
@@ -35,16 +34,15 @@ def _objective_that_fits(config: TrainingConfig) -> None:
 
 def _schedule_that_the_optimizer_can_follow(config: TrainingConfig) -> None:
     optimizer, schedule = config.optimizer.name, config.schedule
-    if optimizer.startswith("schedule_free") and schedule.name != "constant":
+    if config.optimizer.averages and schedule.name != "constant":
         raise ImpossibleError(
             f"optimizer.name {optimizer} takes the place of a decaying rate: set schedule.name constant "
             f"(it is {schedule.name}); the warmup still holds",
             {"schedule.name": "constant"},
             {"optimizer.name": optimizer.removeprefix("schedule_free_")},
         )
-    cycled = schedule.name == "one_cycle" and schedule.momentum_range is not None
     knows = any(hasattr(config.optimizer, key) for key in ("momentum", "betas", "use"))
-    if cycled and not knows:
+    if schedule.moves_momentum and not knows:
         raise ImpossibleError(
             f"schedule.momentum_range needs an optimizer with momentum or betas, not {optimizer}",
             {"schedule.momentum_range": None},
@@ -54,14 +52,14 @@ def _schedule_that_the_optimizer_can_follow(config: TrainingConfig) -> None:
 
 def _losses_that_can_be_measured_again(config: TrainingConfig) -> None:
     optimizer = config.optimizer.name
-    if optimizer in CLOSURES and config.training.precision == "fp16":
+    if config.optimizer.needs_closure and config.training.precision == "fp16":
         raise ImpossibleError(
             f"optimizer.name {optimizer} measures the loss several times in an update, and training.precision fp16 "
             "scales it: set training.precision bf16",
             {"training.precision": "bf16"},
             {"optimizer.name": "adamw"},
         )
-    if optimizer in CLOSURES and config.distributed.processes > 1:
+    if config.optimizer.needs_closure and config.distributed.processes > 1:
         raise ImpossibleError(
             f"optimizer.name {optimizer} measures the loss several times in an update, which processes cannot share: "
             "set distributed.processes 1",
@@ -116,7 +114,7 @@ def _work_that_processes_can_share(config: TrainingConfig) -> None:
 
 def _averaging_that_happens_once(config: TrainingConfig) -> None:
     averaging, epochs = config.weight_averaging, config.training.epochs
-    if averaging is not None and config.optimizer.name.startswith("schedule_free"):
+    if averaging is not None and config.optimizer.averages:
         raise ImpossibleError(
             f"optimizer.name {config.optimizer.name} averages the weights itself: take weight_averaging out (null), "
             "or choose another optimizer, for example adamw",

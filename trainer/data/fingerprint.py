@@ -16,7 +16,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import rows
-from trainwright.trainer.data.sketches import KNOWN_TO_NUMPY, Sketches
+from trainwright.trainer.data.near_duplicates import KNOWN_TO_NUMPY, Sketches
 from trainwright.trainer.data.tensors import InMemory, TensorSamples
 from trainwright.trainer.user_code.clock import clock
 

@@ -15,7 +15,7 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ReproducibilityError
 from trainwright.trainer.base.paths import own_name
 from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.config.deepspeed import deepspeed_configuration
+from trainwright.trainer.config.distributed import deepspeed_configuration
 from trainwright.trainer.data.fingerprint import weights_digest
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunSpecification

@@ -19,8 +19,7 @@ from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.evaluation import average_epoch, evaluate_split
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.checkpointing import require_finite
-from trainwright.trainer.optimization.averaging_sections import EmaSection
-from trainwright.trainer.optimization.weight_averaging import Ema
+from trainwright.trainer.optimization.weight_averaging import Ema, EmaSection
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.plan import other_than_planned
 from trainwright.tools.workspace.settings import ProjectLimits
-from trainwright.trainer.optimization.optimizer_sections import rate_of
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
 
 
 def _lower_rate(evidence: Evidence, run: RunEvidence) -> NextCall:
-    held = rate_of(run.directory.specification().config.optimizer)
+    held = run.directory.specification().config.optimizer.rate()
     why = "diagnostics/nan_loss.md: the first cause to try; every gate anew"
     changes = {"training.clip_norm": 1.0} if held is None else {held[0]: float(f"{held[1] / 10:.3g}")}
     return evidence.call("configure", why, changes=changes)

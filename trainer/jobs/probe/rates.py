@@ -20,7 +20,7 @@ from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.objective import Objective, Outcome
-from trainwright.trainer.optimization.schedules import Schedule
+from trainwright.trainer.optimization.schedules.schedule import Schedule
 from trainwright.trainer.supervision.sampling import allowed_cores
 
 LOWEST, HIGHEST = 1e-7, 10.0

@@ -14,7 +14,6 @@ from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.probe import rates
 from trainwright.trainer.jobs.probe.rates import profile
 from trainwright.trainer.jobs.probe.sizes import find_batch_size
-from trainwright.trainer.optimization.optimizer_sections import rate_of
 from trainwright.trainer.optimization.schedules import planned_schedule, plot_schedule
 from trainwright.trainer.run import RunState
 from trainwright.trainer.supervision.heartbeat import Heartbeat
@@ -90,7 +89,7 @@ def suggested_changes(session: Session, evidence: dict[str, Any]) -> dict[str, A
     """
     changes = dict(evidence["profile"]["bottleneck"]["changes"])
     rate = evidence.get("learning_rate", {}).get("suggested")
-    held = rate_of(session.config.optimizer)
+    held = session.config.optimizer.rate()
     if rate is not None and held is not None and not held[1] / CLOSE <= rate <= held[1] * CLOSE:
         changes[held[0]] = rate
     return changes

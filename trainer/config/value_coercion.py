@@ -24,7 +24,7 @@ MOST_CHARACTERS = 100_000
 """Of a text that is read as JSON."""
 
 
-def as_meant(rule: Any, given: Any) -> Any:
+def coerced(rule: Any, given: Any) -> Any:
     """Return the value that was meant for a key of the annotation `rule`; the value itself where that is not certain.
 
     Args:
@@ -91,11 +91,11 @@ def _candidates(rule: Any, given: Any) -> Iterator[Any]:
         item = next((get_args(part)[0] for part in _members(rule) if get_origin(part) is list), None)
         items = _tuple_rules(rule, len(given))
         if item is not None:
-            yield [as_meant(item, one) for one in given]
+            yield [coerced(item, one) for one in given]
         if items:
-            yield [as_meant(one, value) for one, value in zip(items, given, strict=True)]
+            yield [coerced(one, value) for one, value in zip(items, given, strict=True)]
         if len(given) == 1:
-            yield as_meant(rule, given[0]) if not isinstance(given[0], list) else given[0]
+            yield coerced(rule, given[0]) if not isinstance(given[0], list) else given[0]
         return
     if not isinstance(given, dict | list | bool):
         yield from ([one] for one in (given, *_in_list(rule, given)))
@@ -137,7 +137,7 @@ def _readings_of_number(rule: Any, given: int | float) -> Iterator[Any]:
 def _in_list(rule: Any, given: Any) -> Iterator[Any]:
     item = next((get_args(part)[0] for part in _members(rule) if get_origin(part) is list), None)
     if item is not None:
-        meant = as_meant(item, given)
+        meant = coerced(item, given)
         if meant is not given:
             yield meant
 

@@ -1,4 +1,4 @@
-"""Sections and ranges that are meant by a bare name, flag, number or pair."""
+"""Shorthand in a configuration: where a key belongs, and the section or range that a bare value stands for."""
 
 from __future__ import annotations
 
@@ -6,18 +6,127 @@ import math
 import re
 from typing import Any
 
-from trainwright.trainer.base.errors import folded
+from trainwright.trainer.base.errors import folded, same
 from trainwright.trainer.catalog.names import from_library
-from trainwright.trainer.config.key_aliases import our_name
-from trainwright.trainer.config.meant_values import FLAGS, NOTHING, as_meant, fits, fixed_values, from_text, number_in
-from trainwright.trainer.config.schema_index import Layout
+from trainwright.trainer.config.key_aliases import (
+    SECTION_NAME,
+    SWITCHES,
+    WRAPPED,
+    called_elsewhere,
+    our_name,
+    schema_keys,
+)
+from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout
+from trainwright.trainer.config.value_coercion import FLAGS, NOTHING, coerced, fits, fixed_values, from_text, number_in
+
+Path = tuple[str, ...]
+GENERAL = {
+    *SECTION_NAME, *WRAPPED, "weight", "weights", "r", "budget", "input", "path", "file", "text", "format", "features",
+    "enabled", "patterns", "method", "low", "high", "log", "choices", "model", "outputs", "size", "every_n_epochs",
+}  # fmt: skip
+"""Words that say nothing about a section other than the one they stand in."""
+
+
+def place_of(layout: Layout, path: Path, part: str, value: Any) -> tuple[Path, Any]:
+    """Return where a key written in the section at `path` belongs, and its value there.
+
+    Where that is not certain, it is the place it was written in.
+    """
+    known = layout.known_keys(list(path))
+    if not known or layout.is_mapping(list(path)):
+        return (*path, part), value
+    own = _own(layout, path, part, value, known)
+    if own is not None:
+        return own, value
+    for switch, (key, values) in SWITCHES.items():
+        flag = coerced(bool, value)
+        if folded(switch) == folded(part) and isinstance(flag, bool) and flag in values:
+            return tuple(key.split(".")), values[flag]
+    form = _form(layout, path, part, value)
+    return form or (_elsewhere(layout, path, part) or (*path, part), value)
+
+
+def _form(layout: Layout, path: Path, part: str, value: Any) -> tuple[Path, Any] | None:
+    """Return the section whose form a key names, as `mixup: true` and `ema: {decay: 0.99}` do."""
+    if value is not True and not isinstance(value, dict):
+        return None
+    inner = value if isinstance(value, dict) else {}
+    parts = layout.names_at([*path, "use"]) if path else []
+    if (part_name := same(part, parts)) is not None and "use" in layout.known_keys(list(path)):
+        return path, {"use": part_name, **inner}
+    for section in DEFAULT_FORMS:
+        name = same(part, layout.forms([section]))
+        if name is not None and path in {(), (section,)}:
+            return (section,), {"name": name, **{key: one for key, one in inner.items() if key != "name"}}
+    return None
+
+
+def _own(layout: Layout, path: Path, part: str, value: Any, known: list[str]) -> Path | None:
+    """Return the place in this section or below its `args`, if there is one."""
+    if part == "use" and "name" in known and isinstance(value, str) and ":" not in value:
+        return (*path, "name")
+    args = layout.known_keys([*path, "args"]) if "args" in known else []
+    here = _within(path, part, known) or _within((*path, "args"), part, args)
+    if here is not None:
+        return here
+    is_itself = path != () and folded(part) == folded(path[-1])
+    if is_itself and isinstance(value, dict):
+        return path
+    if (is_itself or folded(part) in SECTION_NAME) and isinstance(value, str) and {"name", "use"} & set(known):
+        is_entry = "use" in known and ("name" not in known or ":" in value)
+        return (*path, "use" if is_entry else "name")
+    return _by_args(layout, path, part, value, known)
+
+
+def _by_args(layout: Layout, path: Path, part: str, value: Any, known: list[str]) -> Path | None:
+    """Return the place of what wraps arguments, or of an argument of the user's own part."""
+    if folded(part) in map(folded, WRAPPED) and isinstance(value, dict) and not _is_meant_otherwise(part, path):
+        return (*path, "args") if "args" in known and layout.is_taken([*path, "args"]) else path
+    if path[-1:] == ("args",):
+        return _within(path[:-1], part, layout.known_keys(list(path[:-1])))
+    if "args" in known and ":" in str(layout.value_at([*path, "use"])) and not part.startswith("__"):
+        return (*path, "args", part)
+    return None
+
+
+def _within(path: Path, part: str, known: list[str]) -> Path | None:
+    if part in known:
+        return (*path, part)
+    ours = same(part, known)
+    if ours is not None:
+        return (*path, ours)
+    named = {key.split(".")[-1] for key in called_elsewhere(part) if tuple(key.split(".")[:-1])[-1:] == path[-1:]}
+    fitting = sorted(named & set(known))
+    return (*path, fitting[0]) if len(fitting) == 1 else None
+
+
+def _is_meant_otherwise(part: str, path: Path) -> bool:
+    """Tell whether a wrapping word is one of the section's own names for something, as `params` is of a search."""
+    return any(tuple(key.split(".")[:-1]) == path for key in called_elsewhere(part))
+
+
+def _elsewhere(layout: Layout, path: Path, part: str) -> Path | None:
+    """Return the one place in another section that the word can mean under the forms that are chosen."""
+    if part in GENERAL:
+        return None
+    keys = [key for key in schema_keys() if folded(key.rpartition(".")[2]) == folded(part)]
+    keys += [f"{of}.args.{part}" for of in ("model", "data", "loss")]
+    places = [tuple(key.split(".")) for key in dict.fromkeys([*called_elsewhere(part), *keys])]
+    fitting = [place for place in places if place[-1] in layout.known_keys(list(place[:-1]))]
+    taken = [place for place in fitting if layout.is_taken(list(place))] or (
+        fitting if path == () and len(fitting) == 1 else []
+    )
+    present = [place for place in taken if layout.is_present(list(place[:-1]))] or taken
+    top = [place for place in present if len(place) == 1]
+    return next((found[0] for found in (present, top) if len(found) == 1), None)
+
 
 SPLIT = ["data", "split"]
 OFF = {"schedule": {"name": "constant"}}
 """Sections that cannot be null, and what stands for having none."""
 
 
-def section_as_meant(layout: Layout, path: list[str], given: Any) -> Any:
+def expanded_section(layout: Layout, path: list[str], given: Any) -> Any:
     """Return the section (or None, for one that may be null) that is meant; the value itself where none is certain."""
     if isinstance(given, str):
         word = given.strip().lower()
@@ -91,13 +200,13 @@ def _by_only_key(layout: Layout, path: list[str], given: Any) -> Any:
     rule = layout.rule_at([*path, needed[0]]) if len(needed) == 1 else None
     if rule is None or (layout.names_at([*path, needed[0]]) and not isinstance(given, str)):
         return given
-    value = as_meant(rule, given)
+    value = coerced(rule, given)
     return {needed[0]: value} if fits(rule, value) else given
 
 
 def _shares(given: list[Any]) -> Any:
     """Return a split of [train, validation, test], where the three are all of the data."""
-    shares = [as_meant(float, one) for one in given]
+    shares = [coerced(float, one) for one in given]
     are_numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in shares)
     if not are_numbers or len(shares) != 3:
         return given
@@ -123,7 +232,7 @@ CALLED = re.compile(r"\s*([A-Za-z_.]+)\s*\((.*)\)\s*", re.DOTALL)
 FROM_TO = re.compile(r"\s*([^\s,]+?)\s*(?:\.\.+|\bto\b)\s*([^\s,]+?)\s*(?:,?\s*\(?(log)\)?)?\s*")
 
 
-def range_as_meant(given: Any, rule: Any = None) -> Any:
+def expanded_range(given: Any, rule: Any = None) -> Any:
     """Return the range that is meant; what was given where it has several readings, as `[0.1, 0.2]` has.
 
     Args:
@@ -131,7 +240,7 @@ def range_as_meant(given: Any, rule: Any = None) -> Any:
     """
     if isinstance(given, str):
         read = _from_text(given)
-        return given if read is given else range_as_meant(read, rule)
+        return given if read is given else expanded_range(read, rule)
     if isinstance(given, list):
         return _from_list(given, rule)
     if not isinstance(given, dict):
@@ -176,7 +285,7 @@ def _from_list(given: list[Any], rule: Any) -> Any:
             choices = rest[0] if len(rest) == 1 and isinstance(rest[0], list) else rest
             return {"type": "categorical", "choices": _meant_choices(choices, rule)}
         if len(rest) == 2:
-            return range_as_meant({"type": kind, "low": rest[0], "high": rest[1]}, rule)
+            return expanded_range({"type": kind, "low": rest[0], "high": rest[1]}, rule)
     if len(given) == 2 and all(isinstance(one, int | float) and not isinstance(one, bool) for one in given):
         return given
     return {"type": "categorical", "choices": _meant_choices(given, rule)} if len(given) >= 2 else given
@@ -211,9 +320,9 @@ def _typed(values: dict[str, Any], rule: Any) -> dict[str, Any]:
     number = float if values.get("type") == "float" else int
     for end in ("low", "high"):
         if end in values:
-            values[end] = as_meant(number, values[end])
+            values[end] = coerced(number, values[end])
     if "log" in values:
-        values["log"] = as_meant(bool, values["log"])
+        values["log"] = coerced(bool, values["log"])
     if isinstance(values.get("choices"), list):
         values["choices"] = _meant_choices(values["choices"], rule)
     if values.get("type") == "categorical" and values.get("log") is False:
@@ -231,7 +340,7 @@ def _type_of_ends(ends: list[Any], rule: Any) -> str:
 
 
 def _meant_choices(choices: list[Any], rule: Any) -> list[Any]:
-    return choices if rule is None else [as_meant(rule, one) for one in choices]
+    return choices if rule is None else [coerced(rule, one) for one in choices]
 
 
 def _is_log(kind: str) -> bool:

@@ -1,4 +1,4 @@
-"""Changes as they are meant: keys put where they belong, values in the form of their key.
+"""Key correction: keys put where they belong, values in the form of their key.
 
 Only what has one reading is taken, and each time a sentence says so. All else stays as it was written, for the schema
 to refuse.
@@ -11,14 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.goal import metric_as_meant
+from trainwright.trainer.config.goal import corrected_metric
 from trainwright.trainer.config.key_aliases import is_section, our_name
-from trainwright.trainer.config.meant_sections import range_as_meant, ranges_by_key, section_as_meant
-from trainwright.trainer.config.meant_values import as_meant, fits, from_text
-from trainwright.trainer.config.overlay import copied, equal, flatten, left_over, put, shown, split_key
-from trainwright.trainer.config.places import Path, place_of
-from trainwright.trainer.config.reading import require_plain
+from trainwright.trainer.config.plain_values import (
+    copied,
+    equal,
+    flatten,
+    left_over,
+    put,
+    require_plain,
+    shown,
+    split_key,
+)
 from trainwright.trainer.config.schema_index import Layout
+from trainwright.trainer.config.shorthand import Path, expanded_range, expanded_section, place_of, ranges_by_key
+from trainwright.trainer.config.value_coercion import coerced, fits, from_text
 
 ROUNDS = 4
 """What a key means may only be known once the name of its section is."""
@@ -32,7 +39,7 @@ NONE_BY_NUMBER = {
 
 
 @dataclass
-class Meant:
+class Correction:
     """What was asked for, in the schema's own words."""
 
     leaves: dict[Path, Any] = field(default_factory=dict)
@@ -48,7 +55,7 @@ class Reading:
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
-        self.meant = Meant()
+        self.correction = Correction()
         self._said: dict[Path, str] = {}
 
     def read(self, parts: Path, given: Any, path: Path, said: str) -> None:
@@ -92,7 +99,7 @@ class Reading:
         elif isinstance(value, dict):
             self.section(path, value, said)
         else:
-            section = section_as_meant(layout, where, value)
+            section = expanded_section(layout, where, value)
             if section is value:
                 self._keep(path, value, said, given)
             elif section is None or not section:
@@ -115,7 +122,7 @@ class Reading:
     def section(self, path: Path, values: dict[str, Any], said: str) -> None:
         """Read the keys of a section."""
         if path == SPACE:
-            self.meant.leaves[SPACE] = {}  # a space is one value
+            self.correction.leaves[SPACE] = {}  # a space is one value
         if path == SPACE[:1]:
             values = self._with_space(values)
         is_free = path != () and (not self.layout.known_keys(list(path)) or self.layout.is_mapping(list(path)))
@@ -139,7 +146,7 @@ class Reading:
             given = {**(before if isinstance(before, dict) else {}), end: given}
         name = ".".join(place)
         said_key = f"{'.'.join(SPACE)}.{key}"
-        self._keep((*SPACE, name), given if given is None else range_as_meant(given, rule), said_key, given)
+        self._keep((*SPACE, name), given if given is None else expanded_range(given, rule), said_key, given)
 
     def _searched(self, key: str, given: Any) -> Path:
         """Return the place of a key that is searched over; of a section, where names are given, that of its name."""
@@ -173,11 +180,11 @@ class Reading:
 
     def _list(self, path: Path, given: Any) -> Any:
         rule = self.layout.rule_at(list(path))
-        as_list = given if isinstance(given, list) else [given] if isinstance(given, dict) else as_meant(rule, given)
+        as_list = given if isinstance(given, list) else [given] if isinstance(given, dict) else coerced(rule, given)
         if not isinstance(as_list, list):
             return as_list
         items = [self._item((*path, str(place)), item) for place, item in enumerate(as_list)]
-        return items if rule is None else as_meant(rule, items)
+        return items if rule is None else coerced(rule, items)
 
     def _item(self, path: Path, given: Any) -> Any:
         """Return an item of a list as it is meant: a name, or a section of its own."""
@@ -189,44 +196,44 @@ class Reading:
         inner = Reading(self.layout)
         inner.section(path, given, "")
         item: dict[str, Any] = {}
-        for place, value in inner.meant.leaves.items():
+        for place, value in inner.correction.leaves.items():
             put(item, place[len(path) :] if place[: len(path)] == path else place, value)
         is_bare = item.keys() == {"use"} and isinstance(item["use"], str) and names
         return self._named(path, item["use"], names) if is_bare else item
 
     def _named(self, path: Path, given: str, names: list[str]) -> str:
-        return metric_as_meant(given) if "metrics" in path else our_name(given, names) or given
+        return corrected_metric(given) if "metrics" in path else our_name(given, names) or given
 
     def _leaf(self, path: Path, given: Any) -> Any:
         rule = self.layout.rule_at(list(path))
         if rule is None:
             return given
         if path == MEASURED and isinstance(given, str):
-            return metric_as_meant(given)
-        value = as_meant(rule, given)
+            return corrected_metric(given)
+        value = coerced(rule, given)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return None if is_number and value <= 0 and ".".join(path) in NONE_BY_NUMBER else value
 
     def _keep(self, path: Path, value: Any, said: str, given: Any) -> None:
         written = self._said.get(path)
-        if written is not None and not equal(self.meant.leaves[path], value):
-            key = ".".join(path)
-            self.meant.clashes[path] = (
-                f"`{key}` is given twice: {shown(self.meant.leaves[path])} as `{written}`, {shown(value)} as `{said}`"
+        if written is not None and not equal(self.correction.leaves[path], value):
+            key, before = ".".join(path), shown(self.correction.leaves[path])
+            self.correction.clashes[path] = (
+                f"`{key}` is given twice: {before} as `{written}`, {shown(value)} as `{said}`"
             )
             if written == key:
                 return
-        self.meant.leaves[path], self._said[path] = value, said
+        self.correction.leaves[path], self._said[path] = value, said
         self._note(said, given, ".".join(path), value)
 
     def _note(self, said: str, given: Any, key: str, value: Any) -> None:
         if said != key or not equal(given, value):
             moved = f" {key}" if said != key else ""
             changed = f" {shown(value)}" if not equal(given, value) else ""
-            self.meant.notes.append(f"{said} {shown(given)} taken as{moved}{changed}")
+            self.correction.notes.append(f"{said} {shown(given)} taken as{moved}{changed}")
 
 
-def meant_by(asked: dict[str, Any], base: dict[str, Any]) -> Meant:
+def correct_changes(asked: dict[str, Any], base: dict[str, Any]) -> Correction:
     """Return what is meant by dotted or nested changes to a configuration.
 
     Args:
@@ -241,14 +248,14 @@ def meant_by(asked: dict[str, Any], base: dict[str, Any]) -> Meant:
     for _ in range(ROUNDS):
         reading = Reading(Layout(_as_far_as_it_goes(base, leaves)))
         reading.section((), asked, "")
-        if reading.meant.leaves == leaves:
+        if reading.correction.leaves == leaves:
             break
-        leaves = reading.meant.leaves
-    meant = reading.meant
-    for path, why in left_over(base, _as_far_as_it_goes(base, meant.leaves), meant.leaves):
-        meant.leaves[path] = None
-        meant.notes.append(why)
-    return meant
+        leaves = reading.correction.leaves
+    correction = reading.correction
+    for path, why in left_over(base, _as_far_as_it_goes(base, correction.leaves), correction.leaves):
+        correction.leaves[path] = None
+        correction.notes.append(why)
+    return correction
 
 
 def _as_far_as_it_goes(base: dict[str, Any], leaves: dict[Path, Any]) -> dict[str, Any]:

@@ -1,23 +1,69 @@
-"""Schedule-Free optimizers train at one point and are judged at another: switching between the two, exactly.
+"""Schedule-Free learning: Defazio et al. 2024, arXiv:2405.15682. Its warmup is that of the schedule section.
 
-The package's own `train()` after `eval()` brings the training point back only up to rounding; a run that saved a
-checkpoint would then go on with other bits than one that did not. So the training point is kept and put back.
+These optimizers train at one point and are evaluated at another. The package's own `train()` after `eval()` brings the
+training point back only up to rounding; a run that saved a checkpoint would then continue with other bits than one that
+did not. So the training point is kept and put back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
-from torch import Tensor
-from torch.optim import Optimizer
+from pydantic import Field
 
+from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, PositiveFloat, Probability
+from trainwright.trainer.optimization.optimizers.section import Groups, OptimizerSection
 from trainwright.trainer.optimization.weight_averaging import WeightObserver
 
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
 
-class ScheduleFree(WeightObserver):
+InnerProbability = Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
+class ScheduleFreeAdamW(OptimizerSection):
+    """AdamW whose weights are averaged on the way, in place of a decaying rate."""
+
+    averages = True
+
+    name: Literal["schedule_free_adamw"] = "schedule_free_adamw"
+    learning_rate: LearningRate = 2.5e-3
+    weight_decay: NonNegativeFloat = 0.0
+    betas: Annotated[tuple[InnerProbability, Probability], Field(strict=False)] = (0.9, 0.999)
+    eps: PositiveFloat = 1e-8
+
+    def build(self, groups: Groups) -> Optimizer:
+        """Return pytorch-optimizer's Schedule-Free AdamW."""
+        import pytorch_optimizer
+
+        return pytorch_optimizer.ScheduleFreeAdamW(
+            groups, lr=self.learning_rate, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay
+        )
+
+
+class ScheduleFreeSgd(OptimizerSection):
+    """SGD whose weights are averaged on the way, in place of a decaying rate."""
+
+    averages = True
+
+    name: Literal["schedule_free_sgd"] = "schedule_free_sgd"
+    learning_rate: LearningRate = 1.0
+    weight_decay: NonNegativeFloat = 0.0
+    momentum: InnerProbability = 0.9
+
+    def build(self, groups: Groups) -> Optimizer:
+        """Return pytorch-optimizer's Schedule-Free SGD."""
+        import pytorch_optimizer
+
+        return pytorch_optimizer.ScheduleFreeSGD(
+            groups, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
+        )
+
+
+class TrainingPoints(WeightObserver):
     """Switches the optimizers of a run that average by themselves."""
 
     state_name = "training_points"
@@ -73,6 +119,8 @@ def _training_point(group: dict[str, Any]) -> list[Tensor]:
 
 
 def _put_back(group: dict[str, Any], point: list[Tensor]) -> None:
+    import torch
+
     with torch.no_grad():
         for parameter, value in zip(group["params"], point, strict=True):
             parameter.copy_(value)

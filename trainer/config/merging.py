@@ -1,4 +1,4 @@
-"""Changes to a configuration: taken as they are meant, held against the schema, and mended where they break it."""
+"""Changes merged into a configuration: corrected, checked against the schema, and fixed where they break it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.error_text import explain_all
-from trainwright.trainer.config.meant import SPACE, Meant, meant_by
-from trainwright.trainer.config.overlay import Path, copied, laid_over, put, split_key
-from trainwright.trainer.config.problem import Problem, document_for
-from trainwright.trainer.config.reading import require_plain
+from trainwright.trainer.config.error_text import Problem, document_for, explain_all
+from trainwright.trainer.config.key_correction import SPACE, Correction, correct_changes
+from trainwright.trainer.config.plain_values import Path, copied, laid_over, put, require_plain, split_key
 from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.config.schema_index import Layout
 
@@ -21,11 +19,11 @@ MOST_PROBLEMS = 8
 MOST_EXPLAINED = 100
 """Explaining compares broken keys with each other: a flood of them would keep the server busy for minutes."""
 MOST_ROUNDS = 6
-"""A mended key may uncover the next broken one."""
+"""A fixed key may uncover the next broken one."""
 
 
 @dataclass(frozen=True)
-class Settled:
+class MergedConfig:
     """A configuration that holds, and how it was read."""
 
     values: dict[str, Any]
@@ -37,27 +35,29 @@ class Settled:
     """One sentence for each thing taken in another form than it was written in."""
 
 
-def settle(asked: dict[str, Any], base: dict[str, Any], *, argument: str, nested: bool = False) -> Settled:
+def merge_changes(asked: dict[str, Any], base: dict[str, Any], *, argument: str, nested: bool = False) -> MergedConfig:
     """Lay what was asked for over a configuration, as it is meant.
 
     Args:
         asked: dotted or nested, in whatever form has one reading.
         base: the configuration so far.
-        argument: the argument of the call that `asked` is; the remedy gives it whole and mended.
+        argument: the argument of the call that `asked` is; the remedy gives it whole and fixed.
         nested: whether the remedy writes sections instead of dotted keys.
 
     Raises:
         ConfigurationError: every broken key with its value, the rule and the nearest valid key, with
             `details["amend"]` = {argument: what to give instead}; or what `require_plain` refuses.
     """
-    meant = meant_by(asked, base)
-    problems = [Problem(".".join(path), text) for path, text in meant.clashes.items()] or _problems(meant.leaves, base)
+    correction = correct_changes(asked, base)
+    problems = [Problem(".".join(path), text) for path, text in correction.clashes.items()] or _problems(
+        correction.leaves, base
+    )
     if not problems:
-        values = laid_over(base, meant.leaves)
-        return Settled(values, TrainingConfig.model_validate(values), dotted(meant.leaves), meant.notes)
-    mended = _mended(meant, base)
-    if mended:
-        raise refusal(problems, amend={argument: sections(mended) if nested else dotted(mended)})
+        values = laid_over(base, correction.leaves)
+        return MergedConfig(values, TrainingConfig.model_validate(values), dotted(correction.leaves), correction.notes)
+    fixed = _fixed(correction, base)
+    if fixed:
+        raise refusal(problems, amend={argument: sections(fixed) if nested else dotted(fixed)})
     raise refusal(problems)
 
 
@@ -86,7 +86,7 @@ def broken(values: dict[str, Any]) -> list[Problem]:
 
 
 def refusal(problems: list[Problem], amend: dict[str, Any] | None = None) -> ConfigurationError:
-    """Return the error that tells the problems, and the arguments that mend them where some do."""
+    """Return the error that tells the problems, and the arguments that fix them where some do."""
     texts = [problem.text for problem in problems]
     told = "; ".join(texts[:MOST_PROBLEMS])
     changes = {key: value for problem in problems[:MOST_PROBLEMS] for key, value in problem.changes.items()}
@@ -126,28 +126,28 @@ def _problems(leaves: dict[Path, Any], base: dict[str, Any]) -> list[Problem]:
     return broken(values)
 
 
-def _mended(meant: Meant, base: dict[str, Any]) -> dict[Path, Any] | None:
-    """Return what was asked for with every problem mended, checked to hold; None where that cannot be told."""
-    leaves = meant.leaves
+def _fixed(correction: Correction, base: dict[str, Any]) -> dict[Path, Any] | None:
+    """Return what was asked for with every problem fixed, checked to hold; None where that cannot be told."""
+    leaves = correction.leaves
     for _ in range(MOST_ROUNDS):
         problems = _problems(leaves, base)
         if not problems:
             return leaves
-        before, mended = dict(leaves), set[str]()
+        before, fixed = dict(leaves), set[str]()
         for problem in problems:
             way = _way(problem, leaves)
-            if not mended & way.keys():
-                mended |= way.keys()
+            if not fixed & way.keys():
+                fixed |= way.keys()
                 for key, value in way.items():
-                    _mend(leaves, base, split_key(key), value)
+                    _fix(leaves, base, split_key(key), value)
         if leaves == before:
             return None
-        leaves = meant_by(dotted(leaves), base).leaves
+        leaves = correct_changes(dotted(leaves), base).leaves
     return None
 
 
 def _way(problem: Problem, leaves: dict[Path, Any]) -> dict[str, Any]:
-    """Return the changes that mend a problem: the first that leave what was asked for, where there are such."""
+    """Return the changes that fix a problem: the first that leave what was asked for, where there are such."""
     ways = [problem.changes, *problem.others]
     untouched = (way for way in ways if way and not any(_touches(leaves, split_key(key)) for key in way))
     return next(untouched, problem.changes)
@@ -158,7 +158,7 @@ def _touches(leaves: dict[Path, Any], path: Path) -> bool:
     return any(one[: len(path)] == path or path[: len(one)] == one for one in leaves)
 
 
-def _mend(leaves: dict[Path, Any], base: dict[str, Any], path: Path, value: Any) -> None:
+def _fix(leaves: dict[Path, Any], base: dict[str, Any], path: Path, value: Any) -> None:
     """Lay one change over what was asked for; within a list or a range, over the whole of it."""
     if path[:2] == SPACE:
         path = (*SPACE, ".".join(path[2:]))
