@@ -181,7 +181,7 @@ def test_a_decision_that_does_not_fit_its_request_grants_nothing(workspace: Work
     assert trials(workspace) == 200
     assert trials(workspace, "theirs") == 200
     what = "an answer of the owner answers no request"
-    asked_for = f"{what}: {request.id} asks for limit trials = 400 in project mine, and it answers for limit trials"
+    asked_for = f"{what}: {request.id} requests limit trials = 400 in project mine, and it answers for limit trials"
     problems = verify_workspace(workspace.path).problems
     assert [problem.partition(": ")[2] for problem in problems] == [
         f"{asked_for} = 400 in project theirs",
