@@ -67,7 +67,7 @@ def move_code_root(workspace: Workspace, project: str, changes: dict[str, Any], 
 def _require_same_files(session: Session, workspace: Workspace, project: str, root: Path) -> None:
     evidence = Evidence(session, workspace, project)
     seals = [run_id for run_id, body in evidence.facts.started.items() if run_id in evidence.facts.seals]
-    measured = [run for run_id in reversed(seals) if (run := evidence.run(run_id)) is not None and run.part("code")]
+    measured = [run for run_id in reversed(seals) if (run := evidence.run(run_id)) is not None and run.code]
     differing = file_changes(root, measured[0], evidence.inspection.digest) if measured else []
     if differing:
         raise ConfigurationError(

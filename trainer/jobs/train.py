@@ -10,7 +10,6 @@ from trainwright.trainer.assembly.assemble import assemble, choose_device
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DivergenceError, ReproducibilityError
 from trainwright.trainer.checkpoints.store import newest_whole
-from trainwright.trainer.data.assemble import data_evidence
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
@@ -18,6 +17,7 @@ from trainwright.trainer.engine.observers.observer import Observers
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.observers.reporter import Reporter, SettingsHeld
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.determinism_probe import run_probes
 from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
 from trainwright.trainer.evidence.run_evidence import (
@@ -32,6 +32,7 @@ from trainwright.trainer.jobs.ranks import SilentCheckpointing
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.environment import imported_packages
+from trainwright.trainer.run.evidence import Environment, Imported
 from trainwright.trainer.strategies.choice import share
 from trainwright.trainer.strategies.group import world_size
 from trainwright.trainer.supervision.heartbeat import Heartbeat
@@ -81,15 +82,15 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     require_honest(specification)
     if ordered.kind is not RunKind.REPLAY:  # its source was held to it, and its weights are still to be compared
         require_judged_model(session)
-    run.write_evidence("imported", {"packages": imported_packages()})
-    run.write_evidence("summary", summary_evidence(session, reason, sampler))
+    run.write_evidence(Imported(packages=imported_packages()))
+    run.write_evidence(summary_evidence(session, reason, sampler))
     if ordered.kind is RunKind.REPLAY:
         from trainwright.trainer.jobs.replay import compare, compare_beginning
 
         heartbeat.stage("comparing")
         is_short = ordered.permit.get("is_short") is True
         found = compare_beginning(run, ordered, session.progress.step) if is_short else compare(run, ordered, session)
-        run.write_evidence("comparison", found)
+        run.write_evidence(found)
     return reason
 
 
@@ -125,15 +126,15 @@ def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbe
         precision=config.training.precision,
         world_size=world_size(),
     )
-    run.write_evidence("environment", environment)
+    run.write_evidence(environment)
     probed = run_probes(config, seeded, specification.exemptions)
-    run.write_evidence("reproducibility", probed)
-    run.append_event("probe", passed=probed["passed"])
-    if not probed["passed"]:
+    run.write_evidence(probed)
+    run.append_event("probe", passed=probed.passed)
+    if not probed.passed:
         raise ReproducibilityError(
             "The reproducibility probes did not pass on this machine.",
             remedy="artifacts/reproducibility.json shows which; `trainwright doctor` tests the machine.",
-            details={"probe": probed["probe"], "settings": probed["settings"]},
+            details={"probe": probed.probe.as_dict(), "settings": probed.settings},
         )
 
 
@@ -150,22 +151,22 @@ def open_session(
     determinism.apply_settings(config.reproducibility, specification.exemptions)  # and the settings
     seeded = seeding.seed_tensorflow(config.seed)
     data, code = data_evidence(session.work.splits, root), code_evidence(root)
-    environment = run.evidence("environment") or {}
+    environment = run.part(Environment)
     if seeded:
         run.append_event("note", text="TensorFlow was imported by the user's code and has been seeded.")
-    run.write_evidence("data", data)
-    run.write_evidence("code", code)
-    import_record.record(code["files"])
-    run.write_evidence("resolved", resolved_evidence(session))
-    found = {
-        "data": [data["fingerprint"]],
-        "code": [code["meaning"], code["digest"]],
+    run.write_evidence(data)
+    run.write_evidence(code)
+    import_record.record(code.files)
+    run.write_evidence(resolved_evidence(session))
+    found: dict[str, list[str | None]] = {
+        "data": [data.fingerprint],
+        "code": [code.meaning, code.digest],
         "environment": [expected_environment(specification, environment)],
     }
     details: dict[str, Any] = {
-        "data": {name: split["fingerprint"] for name, split in data["splits"].items()} | data["files"],
-        "code": code["files"],
-        "environment": environment.get("fingerprint_basis"),
+        "data": {name: split.fingerprint for name, split in data.splits.items()} | data.files,
+        "code": code.files,
+        "environment": environment.fingerprint_basis,
     }
     check_expected(specification, found, details)
     if specification.kind is not RunKind.EXPORT:

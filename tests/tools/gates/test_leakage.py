@@ -15,6 +15,7 @@ from trainwright.tools.gates.leakage import beyond_chance, probability
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.owner.grant import Grant
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.run.evidence import AlikeSamples, Data
 
 
 def counted(alike: int, near: int, first: int = 800, second: int = 100) -> dict[str, Any]:
@@ -58,13 +59,13 @@ def test_the_probability_is_that_of_pairs_dealt_out_by_chance() -> None:
     ],
 )
 def test_a_few_pairs_are_chance_and_many_are_copies(record: dict[str, Any], told: bool) -> None:
-    assert bool(beyond_chance([record], 1e6, 3)) is told
+    assert bool(beyond_chance([AlikeSamples.model_validate(record)], 1e6, 3)) is told
 
 
 def outcome(record: dict[str, Any], *grants: Grant) -> Any:
     data = {"splits": {name: {"fingerprint": "x"} for name in ("train", "validation", "test")}, **record}
     evidence = SimpleNamespace(
-        smoke=SimpleNamespace(part=lambda name: data),
+        smoke=SimpleNamespace(data=Data.model_validate(data)),
         config=parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments={"project": "p", **arguments}),
         grants=grants,

@@ -21,6 +21,7 @@ from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.results import Comparison
 
 pytestmark = pytest.mark.slow
 
@@ -125,6 +126,6 @@ def test_after_a_difference_something_is_changed_first(
         config=SimpleNamespace(reproducibility=SimpleNamespace(deterministic=deterministic)),
         call=lambda tool, why, **arguments: SimpleNamespace(tool=tool, arguments=arguments),
     )
-    replay: Any = SimpleNamespace(differences=changed, part=lambda name: {"fingerprint_differences": facts})
+    replay: Any = SimpleNamespace(differences=changed, comparison=Comparison(fingerprint_differences=facts))
     call = after_a_difference(evidence, SimpleNamespace(id="final-1"), replay)  # type: ignore[arg-type]
     assert (call.tool, call.arguments) == (tool, argument)
