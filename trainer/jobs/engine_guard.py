@@ -168,6 +168,9 @@ def _functions(place: str, names: Any, depth: int) -> Iterator[tuple[str, Functi
             yield from _functions(f"{place}.{name}", vars(value), depth=1)
         elif isinstance(value, dict) and depth == 0 and name.isupper():  # a table, of the built-in metrics say
             yield from _functions(f"{place}.{name}", value, depth=1)
+            for key, form in value.items():
+                if isinstance(form, type):  # a section that builds what measures
+                    yield from _functions(f"{place}.{name}.{key}", vars(form), depth=2)
         elif is_dataclass(value) and not isinstance(value, type) and depth == 1:
             held = {field.name: getattr(value, field.name) for field in fields(value)}
             yield from _functions(f"{place}.{name}", held, depth=2)
