@@ -159,7 +159,7 @@ def _shorter(evidence: Evidence, run: RunEvidence, allowed: float, minutes: floa
     share = ROOM * allowed / minutes
     epochs, steps = int(share * run.summary.epochs), int(share * run.summary.steps)
     changes = {"training.epochs": epochs} if epochs else {"training.max_steps": max(1, steps)}
-    wish = {"limits": {"baseline_minutes": math.ceil(minutes)}}
-    owner = f"the owner may allow more: configure(project={evidence.name!r}, ask_owner={wish})"
+    request = {"limits": {"baseline_minutes": math.ceil(minutes)}}
+    owner = f"the owner may allow more: configure(project={evidence.name!r}, ask_owner={request})"
     why = f"a shorter baseline; the final run may train longer (phases/05_finalization/workflow.md). Or {owner}"
     return evidence.call("configure", why, changes=changes)
