@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.phase_status import Standing
     from trainwright.tools.gates.phases import Phase
-    from trainwright.tools.owner import Wish
+    from trainwright.tools.owner import Grant
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.settings import ProjectLimits
     from trainwright.trainer.config import TrainingConfig
@@ -192,7 +192,7 @@ class Evidence:
         return load_checklist(phase).checks
 
     @cached_property
-    def grants(self) -> list[Wish]:
+    def grants(self) -> list[Grant]:
         """What the owner has granted to the project and holds."""
         return standing_grants(self.answers, self.settings)
 

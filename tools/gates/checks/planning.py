@@ -156,7 +156,7 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
     if not alike:
         return passed(measured, required)
     measured += "; " + "; ".join(map(_told_alike, alike))
-    if any(wish.kind == "exemption" and wish.name == ALIKE_SAMPLES for wish in evidence.grants):
+    if any(grant.kind == "exemption" and grant.name == ALIKE_SAMPLES for grant in evidence.grants):
         return passed_with_exemption(f"{measured}; exempted by the owner", required)
     return failed(measured, required, _without_copies(evidence, alike[0]))
 
@@ -197,7 +197,7 @@ def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
     if git or not evidence.settings.require_git:
         return passed(measured, "digests of the user's files")
     required = "digests of the user's files, in a git repository as the owner demands"
-    if any(wish.kind == "exemption" and wish.name == MISSING_GIT for wish in evidence.grants):
+    if any(grant.kind == "exemption" and grant.name == MISSING_GIT for grant in evidence.grants):
         return passed_with_exemption(f"{measured}; exempted by the owner", required)
     remedy = evidence.call("configure", "or put the code under git", ask_owner={"exemption": MISSING_GIT})
     return failed(measured, required, remedy)
