@@ -153,7 +153,7 @@ def seconds_a_trial(evidence: Evidence) -> float | None:
         if body["kind"] == RunKind.TRIAL and body["study"] in studies and run_id in evidence.facts.seals
     ]
     runs = [evidence.run(run_id) for run_id in ids[-MOST_TIMED:]] or [evidence.baseline]
-    times = [float(run.summary.get("train_seconds", 0.0)) for run in runs if run is not None]
+    times = [run.summary.train_seconds for run in runs if run is not None]
     return statistics.fmean(times) if any(times) else None
 
 

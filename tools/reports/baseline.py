@@ -18,7 +18,7 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
     run = evidence.baseline
     assert run is not None  # noqa: S101 - the gate's checks have shown it
     value = run.best_value(evidence.goal_metric)
-    goal_metric = metric_label(evidence.goal_metric, run.part("resolved"))
+    goal_metric = metric_label(evidence.goal_metric, run.resolved.as_dict())
     verdict = "reached" if evidence.reaches_goal(value) else "not reached"
     parts = [
         f"# Baseline results: {evidence.name}",
@@ -37,10 +37,10 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
 
 def results_section(run: RunEvidence) -> str:
     """Return the run's best and last metrics, and what it cost."""
-    summary = run.summary
+    summary = run.summary.as_dict()
     best, final = summary.get("best") or {}, summary.get("final") or {}
     names = sorted(set(best.get("metrics", {})) | set(final))
-    resolved = run.part("resolved")
+    resolved = run.resolved.as_dict()
     rows = [(metric_label(name, resolved), best.get("metrics", {}).get(name), final.get(name)) for name in names]
     chosen_by = metric_label(best["metric"], resolved) if best else None
     cost = [

@@ -62,5 +62,5 @@ def written_at() -> str:
 def grants_section(session: Session, workspace: Workspace, project: str) -> str:
     """Return the section on the owner's grants, lapsed ones included; empty when nothing was granted."""
     granted = [each for each in requests_of(session, workspace, project) if each.state in {"granted", "lapsed"}]
-    rows = [(str(each), meaning(each.wish), (each.decided_at or "")[:19]) for each in granted]
+    rows = [(str(each), meaning(each.grant), (each.decided_at or "")[:19]) for each in granted]
     return "\n\n## Granted by the owner\n\n" + table(("what", "meaning", "when (UTC)"), rows) if rows else ""

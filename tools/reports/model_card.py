@@ -36,8 +36,8 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
-    found = evidence.export.part("export")
-    resolved = evidence.final.part("resolved")
+    found = evidence.export.exported.as_dict()
+    resolved = evidence.final.resolved.as_dict()
     parts = [
         f"# {evidence.name}",
         f"**{verdict(evidence, Phase.FINALIZATION)}.**",
@@ -102,7 +102,7 @@ def _named(look: Look) -> str:
 def _origin(evidence: Evidence, report: GateReport) -> str:
     final = evidence.final
     assert final is not None  # noqa: S101 - shown by the caller
-    data, resolved = final.part("data"), final.part("resolved")
+    data, resolved = final.data.as_dict(), final.resolved.as_dict()
     confirmation, _ = evidence.improvement
     overlay = overlay_of_run(evidence, final)
     gain = (
@@ -119,8 +119,8 @@ def _origin(evidence: Evidence, report: GateReport) -> str:
         *([("laid over the accepted configuration", _listed(overlay))] if overlay else []),
         (f"improvement over the baseline{confidence}", gain),
         ("replay", _replayed(evidence, report)),
-        ("weights digest", final.summary.get("weights_digest")),
-        ("training time", f"{float(final.summary.get('train_seconds', 0.0)):.1f} s"),
+        ("weights digest", final.summary.weights_digest),
+        ("training time", f"{final.summary.train_seconds:.1f} s"),
     ]
     return "## How it was made\n\n" + table(("what", "value"), rows)
 
@@ -170,7 +170,7 @@ def _onnx_use(evidence: Evidence, onnx: dict[str, Any]) -> str:
     if record.get("feature_names"):
         lines.append(f"Columns, in this order: {', '.join(record['feature_names'])}.")
     if record.get("onnx_includes_preprocessing"):
-        is_image = evidence.final is not None and evidence.final.part("data").get("source") == "images"
+        is_image = evidence.final is not None and evidence.final.data.as_dict().get("source") == "images"
         given = "pixels divided by 255, channels first" if is_image else "raw values"
         lines.append(f"Give {given}: standardisation is inside model.onnx (for model.safetensors see resolved.json).")
     if record.get("class_names"):

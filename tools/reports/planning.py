@@ -28,10 +28,10 @@ def reproducibility_manifest(evidence: Evidence, report: GateReport) -> str:
         written_at(),
         f"Evidence: run `{smoke.id}`, configuration `{evidence.config_digest}`. Goal: {evidence.goal_text}.",
         checks_section(evidence, report),
-        _randomness(smoke.part("reproducibility")),
-        _environment(smoke.part("environment")),
-        _data(smoke.part("data")),
-        _code(smoke.part("code"), smoke.part("environment")),
+        _randomness(smoke.reproducibility.as_dict()),
+        _environment(smoke.environment.as_dict()),
+        _data(smoke.data.as_dict()),
+        _code(smoke.code.as_dict(), smoke.environment.as_dict()),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -108,9 +108,9 @@ def manifest_of(run: RunEvidence) -> str:
     parts = [
         f"# Reproducibility manifest of run {run.id}",
         written_at(),
-        _randomness(run.part("reproducibility")),
-        _environment(run.part("environment")),
-        _data(run.part("data")),
-        _code(run.part("code"), run.part("environment")),
+        _randomness(run.reproducibility.as_dict()),
+        _environment(run.environment.as_dict()),
+        _data(run.data.as_dict()),
+        _code(run.code.as_dict(), run.environment.as_dict()),
     ]
     return "\n\n".join(parts) + "\n"

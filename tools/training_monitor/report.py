@@ -54,7 +54,7 @@ def diagnostic_report(
         "## Recommendation",
         f"Recommendation: {assessment.recommendation}",
         "\n".join(f"- {reason}" for reason in assessment.reasons),
-        _ignored(record.evidence("resolved").get("ignored_keys") or []),
+        _ignored(record.resolved.ignored_keys or []),
         "## Learning curves",
         _curves(assessment),
         "\n\n".join(_links(plots, folder)),

@@ -21,8 +21,7 @@ from trainwright.trainer.base.section import (
     Section,
     Seed,
 )
-from trainwright.trainer.catalog.arguments import with_arguments
-from trainwright.trainer.catalog.names import require_known
+from trainwright.trainer.catalog.names import require_known, with_arguments
 from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
 from trainwright.trainer.data.sections import CurriculumSection, SplitSection
