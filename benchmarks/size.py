@@ -56,11 +56,11 @@ def look(path: Path, kept: Path, *, reads: bool) -> dict[str, Any]:
     from trainwright.trainer.data.assemble import data_evidence, from_loaded
     from trainwright.trainer.data.first_look import FirstLook
     from trainwright.trainer.data.sections import SplitSection
-    from trainwright.trainer.data.sources.arrays import load_npz
-    from trainwright.trainer.data.sources.tabular import load_table
+    from trainwright.trainer.data.sources import load_source
 
     kind = path.suffix[1:]
-    loaded = load_npz(path, standardize=True) if kind == "npz" else load_table(kind, path, target="y")
+    options = {"standardize": True} if kind == "npz" else {"target": "y"}
+    loaded: Any = load_source(kind, {"path": path.name, **options}, path.parent, SplitSection())
     looks = FirstLook(kept, reads=reads)
     return data_evidence(from_loaded(loaded, SplitSection(), source=kind, looks=looks), path.parent)
 
@@ -80,9 +80,10 @@ def check_later(path: Path, _: Path) -> dict[str, float]:
     """Return what a later run does beside reading and standardising: digest of the file, fingerprint of its rows."""
     from trainwright.trainer.base.canonical import digest_file
     from trainwright.trainer.data import rows
-    from trainwright.trainer.data.sources.arrays import load_npz
+    from trainwright.trainer.data.sections import SplitSection
+    from trainwright.trainer.data.sources.arrays import Npz
 
-    samples = load_npz(path).samples
+    samples = Npz(path=path.name).load(path.parent, SplitSection()).samples
     begun = time.perf_counter()
     digest_file(path)
     rows.content_digest(samples)

@@ -90,8 +90,8 @@ def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Say what this machine can do, with a remedy for what it cannot."""
-    from trainwright.server.doctor import examine
-    from trainwright.server.terminal import Terminal
+    from trainwright.server.commands.doctor import examine
+    from trainwright.server.commands.terminal import Terminal
 
     findings = examine(workspace_path(workspace))
     if as_json:
@@ -112,7 +112,7 @@ def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print the projects as JSON.")] = False,
 ) -> None:
     """Show the projects, their phases and runs."""
-    from trainwright.server.status import show_status
+    from trainwright.server.commands.status import show_status
 
     show_status(_existing(workspace_path(workspace)), as_json=as_json)
 
@@ -130,8 +130,8 @@ def verify(
     option: WorkspaceOption = None,
 ) -> None:
     """Compare ledger, verdicts, records and files with each other; exit with 1 when anything was changed."""
+    from trainwright.server.commands.terminal import Terminal
     from trainwright.server.format import counted
-    from trainwright.server.terminal import Terminal
     from trainwright.tools.verification import verify_workspace
 
     terminal = Terminal()
@@ -162,8 +162,8 @@ def rebuild(
     option: WorkspaceOption = None,
 ) -> None:
     """Make a lost database anew from the plain ledgers beside the projects; exit with 1 when any of them is damaged."""
+    from trainwright.server.commands.terminal import Terminal
     from trainwright.server.format import counted
-    from trainwright.server.terminal import Terminal
     from trainwright.tools.verification.rebuilding import rebuild_workspace
 
     path = workspace_path(workspace or option)
@@ -190,7 +190,7 @@ def attest(
 
     Passing the last gate writes both; this signs them later, or after a crash.
     """
-    from trainwright.server.terminal import Terminal
+    from trainwright.server.commands.terminal import Terminal
     from trainwright.tools.provenance import attest as write
     from trainwright.tools.workspace import Workspace
 
@@ -216,7 +216,7 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", help="Delete; without it the plan is only shown.")] = False,
 ) -> None:
     """Give disk back: delete weights of trials and superseded runs. Without --yes it only shows what would go."""
-    from trainwright.server.prune import prune_projects
+    from trainwright.server.commands.prune import prune_projects
 
     wanted = {"keep_last": keep_last, "keep_best": keep_best, "keep_every_n_epochs": keep_every}
     budget = None if budget_mib is None else budget_mib * 2**20
@@ -229,7 +229,7 @@ def new(
     key: Annotated[Path | None, typer.Option("--key", help="File to write; default: your configuration folder")] = None,
 ) -> None:
     """Make a key that signs every ledger entry from now on, and its public half for whoever verifies."""
-    from trainwright.server.terminal import Terminal
+    from trainwright.server.commands.terminal import Terminal
     from trainwright.tools.workspace.signing import key_path, new_key, public_path
 
     path = key.expanduser().absolute() if key is not None else key_path()
@@ -249,7 +249,7 @@ def approve(
     deny: Annotated[list[str] | None, typer.Option("--deny", help="Deny this request.")] = None,
 ) -> None:
     """Answer, as the workspace's owner, what agents ask for."""
-    from trainwright.server.approve import approve as answer
+    from trainwright.server.commands.approve import approve as answer
 
     answer(_existing(workspace_path(workspace)), yes=yes or [], deny=deny or [])
 
@@ -261,7 +261,7 @@ def demo(
     ),
 ) -> None:
     """Drive a whole project on real images through all five phases, as an agent would."""
-    from trainwright.server.demo import run_demo
+    from trainwright.server.commands.demo import run_demo
 
     raise typer.Exit(run_demo(workspace.expanduser().resolve()))
 

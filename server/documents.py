@@ -10,8 +10,7 @@ from functools import cache
 from pathlib import PurePosixPath
 
 from trainwright.tools.documents import SKILL
-from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, near
 
 URI_PREFIX = "trainwright://documents/"
 SUFFIXES = {".md": "text/markdown", ".yaml": "application/yaml"}

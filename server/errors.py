@@ -19,8 +19,7 @@ from pydantic import ValidationError
 from trainwright.server.facts import offered
 from trainwright.server.format import call_text
 from trainwright.server.meant import instead
-from trainwright.trainer.base.errors import ConfigurationError, StorageError, TrainwrightError
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import ConfigurationError, StorageError, TrainwrightError, near
 
 logger = logging.getLogger("trainwright")
 

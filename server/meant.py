@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
-from trainwright.trainer.base.near import folded, near, same
+from trainwright.trainer.base.errors import folded, near, same
 from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
 from trainwright.trainer.config.goal import goal_as_meant, nearest_goal
 from trainwright.trainer.config.key_aliases import known_elsewhere

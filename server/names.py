@@ -13,7 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
 
 from trainwright.server.context import Desk
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import near
 
 SHOWN_CHARACTERS = 80
 

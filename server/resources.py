@@ -95,7 +95,7 @@ def _picture(project: str, path: str, context: Context[Any, Any]) -> bytes:
 
 
 def _run_json(context: Context[Any, Any], run_id: str) -> str:
-    from trainwright.server.surface.naming import run_of
+    from trainwright.server.surface.arguments import run_of
     from trainwright.tools.training_orchestrator import refresh_run
 
     workspace = workspace_of(context)

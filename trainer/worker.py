@@ -75,7 +75,7 @@ def _lead(run: RunDirectory, specification: RunSpecification, attempt: int, held
         return _follow(run, specification, placement)
 
     def fail(attempt: int, failure: Failure) -> None:
-        heartbeat = Heartbeat(run, specification, attempt, StopRequest(run.path / "stop_reason"), process=leader)
+        heartbeat = Heartbeat(run, specification, attempt, StopRequest(run.stop_reason), process=leader)
         _record_failure(run, heartbeat, failure)
 
     processes = processes_of(specification)
@@ -89,7 +89,7 @@ def _follow(run: RunDirectory, specification: RunSpecification, placement: Place
 
     failures = Failures(run.path)
     failures.clear(placement.rank)
-    stop = StopRequest(run.path / "stop_reason")
+    stop = StopRequest(run.stop_reason)
     stop.listen()
     try:
         _prepare(run, specification)
@@ -113,7 +113,7 @@ def _work(
     placement: Placement | None = None,
     leader: ProcessIdentity | None = None,
 ) -> int:
-    stop = StopRequest(run.path / "stop_reason")
+    stop = StopRequest(run.stop_reason)
     stop.listen()
     ballast = Ballast(run.path)
     heartbeat = Heartbeat(run, specification, attempt, stop, process=leader)

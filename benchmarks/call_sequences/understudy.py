@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from trainwright.tools.workspace.process_launch import Launch, write_launch
+from trainwright.tools.launchers import Launch, write_launch
 from trainwright.trainer.base.canonical import digest_file, digest_json
 from trainwright.trainer.checkpoints.index import checkpoint_folders, read_manifest
 from trainwright.trainer.run import (

@@ -19,10 +19,9 @@ from trainwright.tools import projects
 from trainwright.tools.gates import staleness
 from trainwright.tools.hyperparameter_tuner import conductor
 from trainwright.tools.hyperparameter_tuner import process as conductor_process
+from trainwright.tools.launchers import LAUNCHERS, Launch, write_launch
 from trainwright.tools.training_monitor import plots
-from trainwright.tools.training_orchestrator import launch
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.process_launch import Launch, write_launch
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.run import ProcessIdentity, RunDirectory
 
@@ -192,7 +191,7 @@ def in_place(understudy: Understudy, pictures: Path) -> Iterator[None]:
     pictures.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         for module, name, stand_in in (
-            (launch, "spawn", understudy.spawn),
+            (LAUNCHERS["own"], "spawn", understudy.spawn),
             (conductor_process, "spawn", partial(_conduct, understudy)),
             (staleness, "installed_packages", cache(staleness.installed_packages)),
             (plots, "learning_curves", partial(_draw_once, plots.learning_curves, pictures / "curves.png")),

@@ -18,10 +18,10 @@ from understudy import Held, Library, Understudy, _copy, _sign_checkpoints, _wri
 from world import CONFIG, GOAL, SEARCH, in_place, write_user_files
 
 from trainwright.tools import ledger, projects
+from trainwright.tools.launchers import Launch, write_launch
 from trainwright.tools.training_orchestrator import launch
 from trainwright.tools.training_orchestrator.follow import follow
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.process_launch import Launch, write_launch
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import Run, Study
 from trainwright.trainer.config import config_digest, parse_config

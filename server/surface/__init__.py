@@ -1,13 +1,17 @@
 """The tools that agents see, one file per area, in the order in which a project meets them."""
 
 from trainwright.server.agent_tool import StrictTool
-from trainwright.server.surface.checkpoints import export_model, list_checkpoints
+from trainwright.server.surface.checkpoints import export_model, list_checkpoints, prune_checkpoints
 from trainwright.server.surface.documents import read_document
 from trainwright.server.surface.monitoring import compare_runs, diagnose_run, plot_metrics
 from trainwright.server.surface.projects import advance, configure, create_project, pass_gate, project_status
-from trainwright.server.surface.pruning import prune_checkpoints
-from trainwright.server.surface.reproducibility import verify_reproducibility
-from trainwright.server.surface.runs import resume_training, run_status, start_training, stop_training
+from trainwright.server.surface.runs import (
+    resume_training,
+    run_status,
+    start_training,
+    stop_training,
+    verify_reproducibility,
+)
 from trainwright.server.surface.tuning import start_tuning, tuning_status
 
 TOOLS: tuple[StrictTool, ...] = (

@@ -1,10 +1,14 @@
-"""Argument types that several tools share, each with one short description."""
+"""Argument types that several tools share, and the run or study that a call means."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
+
 
 Project = str
 RunId = str
@@ -65,3 +69,32 @@ class Goal(BaseModel):
     metric: Annotated[str, Field(min_length=1, description="A validation metric, e.g. accuracy")]
     direction: Literal["maximize", "minimize"]
     target: Annotated[float, Field(allow_inf_nan=False)]
+
+
+TO_RESUME = ("stopped", "interrupted")
+
+
+def run_of(
+    workspace: Workspace, name: str | None, project: str | None = None, *, prefer: tuple[str, ...] | None = None
+) -> str:
+    """Return the run's long id. Raises NotFoundError or ConflictError, with near handles."""
+    from trainwright.tools.workspace.handles import ACTIVE_STATES, run_named
+    from trainwright.tools.workspace.records import get_project
+
+    with workspace.snapshot() as session:
+        if project is not None:
+            get_project(session, project)
+        return run_named(session, name, project=project, prefer=prefer or ACTIVE_STATES)
+
+
+def study_of(workspace: Workspace, name: str | None, project: str | None = None) -> str:
+    """Return the study's long id. Raises NotFoundError or ConflictError, with near handles."""
+    from trainwright.tools.workspace.handles import study_named
+
+    with workspace.snapshot() as session:
+        return study_named(session, name, project=project)
+
+
+def names_study(name: str | None) -> bool:
+    """Return whether the name of a run or study is that of a study: `digits/study-1`, or a long id of one."""
+    return name is not None and name.rpartition("/")[2].startswith("study-")

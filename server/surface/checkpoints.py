@@ -1,4 +1,4 @@
-"""Checkpoints and export."""
+"""Checkpoints: listed, pruned, exported."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pydantic import Field
 from trainwright.server.agent_tool import agent_tool, reply
 from trainwright.server.context import workspace_of
 from trainwright.server.format import counted
-from trainwright.server.surface.arguments import IdempotencyKey, NewestRun, Project, RunId, WaitSeconds
-from trainwright.server.surface.naming import run_of
+from trainwright.server.surface.arguments import IdempotencyKey, NewestRun, Project, RunId, WaitSeconds, run_of
 from trainwright.server.surface.runs import started
 
 if TYPE_CHECKING:
@@ -55,3 +54,33 @@ async def export_model(
         return checkpoint_manager.export_model(workspace, project, run_id=run, idempotency_key=idempotency_key)
 
     return await started(context, order, wait_seconds)
+
+
+@agent_tool("tools.checkpoint_manager:PruneAnswer", title="Give disk back", destructive=True, idempotent=True)
+def prune_checkpoints(
+    context: Context[Any, Any],
+    project: Project,
+    *,
+    keep_last: Annotated[int, Field(ge=0, description="Of each run")] = 0,
+    keep_best: Annotated[int, Field(ge=0)] = 0,
+    keep_every_n_epochs: Annotated[int | None, Field(ge=1)] = None,
+    budget_bytes: Annotated[int | None, Field(ge=0, description="Delete no further than down to this")] = None,
+    confirm: Annotated[str | None, Field(description="The plan to carry out, as the call without it showed")] = None,
+) -> CallToolResult:
+    """Delete weights of trials and superseded runs; without confirm it only shows the plan. Best, last, released and
+    what a gate depends on are never offered; records and digests stay, and verify stays whole."""
+    from trainwright.tools import checkpoint_manager
+    from trainwright.tools.workspace import RetentionPolicy
+
+    workspace = workspace_of(context)
+    wanted = RetentionPolicy(
+        keep_last=keep_last, keep_best=keep_best, keep_every_n_epochs=keep_every_n_epochs, budget_bytes=budget_bytes
+    )
+    policy = wanted.at_least(workspace.settings.retention)
+    answer = checkpoint_manager.prune(workspace, project, policy, confirm=confirm)
+    what = f"weights of {counted(answer.checkpoints, 'checkpoint')}, {answer.freed_bytes} bytes"
+    return reply(
+        answer,
+        f"{'Deleted' if answer.deleted else 'Dry run, nothing is deleted yet'}: {what}.",
+        said={"checkpoints", "freed_bytes"},
+    )

@@ -14,8 +14,7 @@ from trainwright.server.agent_tool import agent_tool, content_only, reply
 from trainwright.server.context import workspace_of
 from trainwright.server.files import links
 from trainwright.server.format import counted
-from trainwright.server.surface.arguments import Detail, Project, RunId
-from trainwright.server.surface.naming import run_of
+from trainwright.server.surface.arguments import Detail, Project, RunId, run_of
 
 
 @agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True)

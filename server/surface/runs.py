@@ -1,4 +1,4 @@
-"""Starting, watching, stopping and resuming runs."""
+"""Runs: started, watched, stopped, resumed, and trained again to be compared."""
 
 from __future__ import annotations
 
@@ -13,8 +13,19 @@ from pydantic import Field
 from trainwright.server.agent_tool import agent_tool, reply
 from trainwright.server.bounded_wait import watched_run
 from trainwright.server.context import workspace_of
-from trainwright.server.surface.arguments import Changes, Detail, IdempotencyKey, NewestRun, Project, WaitSeconds
-from trainwright.server.surface.naming import TO_RESUME, names_study, run_of, study_of
+from trainwright.server.surface.arguments import (
+    TO_RESUME,
+    Changes,
+    Detail,
+    IdempotencyKey,
+    NewestRun,
+    Project,
+    RunId,
+    WaitSeconds,
+    names_study,
+    run_of,
+    study_of,
+)
 
 if TYPE_CHECKING:
     from trainwright.tools.training_orchestrator import RunView
@@ -127,3 +138,25 @@ def told(view: RunView, *, full: bool = False) -> CallToolResult:
     steps = f", step {view.step}/{view.total_steps}" if view.total_steps else ""
     said = {"run_id", "kind", "state", "project", *(("step", "total_steps") if steps else ())}
     return reply(view, f"Run {view.run_id} of {view.project} ({view.kind}): {view.state}{steps}.", said=said, full=full)
+
+
+@agent_tool("tools.training_orchestrator:RunView", title="Verify reproducibility")
+async def verify_reproducibility(
+    context: Context[Any, Any],
+    project: Project,
+    run_id: Annotated[RunId | None, Field(description="Default: the final run, or else the baseline")] = None,
+    *,
+    steps: Annotated[int | None, Field(ge=1, description="Repeat so many first steps alone, bit for bit")] = None,
+    idempotency_key: IdempotencyKey = None,
+    wait_seconds: WaitSeconds = 0.0,
+) -> CallToolResult:
+    """Train a run again with the same configuration and seed, in the background, and compare the weights tensor by
+    tensor; names the likely causes of a difference. A few `steps` show that a changed package or file does not matter:
+    then stale gates stand again. Refuses runs that are not completed."""
+    from trainwright.tools.training_orchestrator import replay_run
+
+    def order(workspace: Workspace) -> RunView:
+        run = run_of(workspace, run_id, project) if run_id else None
+        return replay_run(workspace, project, run_id=run, idempotency_key=idempotency_key, steps=steps)
+
+    return await started(context, order, wait_seconds)

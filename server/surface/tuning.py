@@ -13,8 +13,7 @@ from pydantic import Field
 from trainwright.server.agent_tool import agent_tool, reply
 from trainwright.server.bounded_wait import watched_study
 from trainwright.server.context import workspace_of
-from trainwright.server.surface.arguments import Detail, IdempotencyKey, Project, WaitSeconds
-from trainwright.server.surface.naming import study_of
+from trainwright.server.surface.arguments import Detail, IdempotencyKey, Project, WaitSeconds, study_of
 
 if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner import StudyView

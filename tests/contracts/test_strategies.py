@@ -51,7 +51,7 @@ def distributed(request: pytest.FixtureRequest) -> dict[str, Any]:
     if request.param == "deepspeed":
         if importlib.util.find_spec("deepspeed") is None:
             pytest.skip("the package deepspeed is not installed")
-        from trainwright.trainer.strategies.library import load_deepspeed
+        from trainwright.trainer.strategies.group import load_deepspeed
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -10,8 +10,8 @@ import pytest
 
 import trainwright
 from trainwright.server import cli
-from trainwright.server.doctor import Finding, examine_folder
-from trainwright.server.terminal import bar
+from trainwright.server.commands.doctor import Finding, examine_folder
+from trainwright.server.commands.terminal import bar
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
 

@@ -116,7 +116,7 @@ def open_session(tmp_path: Path, make_run: Any) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def take_steps() -> Callable[[Any, int], None]:
     """`take_steps(session, number)` trains on, within the present epoch."""
-    from trainwright.trainer.engine.step import take_step
+    from trainwright.trainer.engine.loop import take_step
 
     def take(session: Any, number: int) -> None:
         session.model.train()

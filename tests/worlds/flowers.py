@@ -15,10 +15,10 @@ from sklearn.datasets import load_iris
 from tests.worlds.warm import warm
 
 from trainwright.tools import projects
+from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import replay_run, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.process_launch import read_launch
 from trainwright.trainer.run import RunKind
 
 NAME = "flowers"

@@ -39,10 +39,9 @@ def _import_for_worker() -> None:
     import safetensors.torch
     import scipy.spatial
 
-    from trainwright.trainer.data.sources import toy
     from trainwright.trainer.jobs import train
 
-    assert safetensors.torch, (scipy.spatial, train, toy)
+    assert safetensors.torch, (scipy.spatial, train)
 
 
 def _import_for_conductor() -> None:
@@ -60,14 +59,15 @@ IMPORTS = {"worker": _import_for_worker, "conductor": _import_for_conductor}
 def warm() -> Iterator[None]:
     """Let this process's orchestrator and tuner hand their commands to the waiting processes."""
     from trainwright.tools.hyperparameter_tuner import process
-    from trainwright.tools.training_orchestrator import launch
+    from trainwright.tools.launchers import LAUNCHERS
 
-    before = launch.spawn, process.spawn
-    launch.spawn = process.spawn = spawn
+    own = LAUNCHERS["own"]
+    before = own.spawn, process.spawn
+    own.spawn = process.spawn = spawn
     try:
         yield
     finally:
-        launch.spawn, process.spawn = before
+        own.spawn, process.spawn = before
 
 
 def spawn(
@@ -80,15 +80,15 @@ def spawn(
     log: str,
     told: bytes = b"",
 ) -> Any:
-    """Start the command as `process_launch.spawn` does, and record it likewise."""
-    from trainwright.tools.workspace import process_launch
+    """Start the command as `local.spawn` does, and record it likewise."""
+    from trainwright.tools.launchers import local, write_launch
     from trainwright.trainer.run import ProcessIdentity
 
     _, safe_path, dash_m, module, *arguments = command
     role = _role(module)
     place = (places.get(_name(role, env)) or _start(role, env)) if role else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
-        return process_launch.spawn(folder, launch, command, cwd=cwd, env=env, log=log, told=told)
+        return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, told=told)
     wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
     reading, writing = os.pipe()
     with (folder / log).open("ab") as output, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
@@ -99,12 +99,12 @@ def spawn(
         identity = ProcessIdentity.of(pid)  # it waits for the end of this connection, so its id is still its own
     with suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
         pipe.write(told)
-    return process_launch.write_launch(folder, launch.model_copy(update={"process": identity}))
+    return write_launch(folder, launch.model_copy(update={"process": identity}))
 
 
 def _role(module: str) -> str | None:
     from trainwright.tools.hyperparameter_tuner import conductor
-    from trainwright.tools.training_orchestrator.launch import WORKER
+    from trainwright.tools.launchers.local import WORKER
 
     return {WORKER: "worker", conductor.__name__: "conductor"}.get(module)
 
@@ -119,7 +119,7 @@ def _fixed(env: Mapping[str, str]) -> dict[str, str]:
 
 def _start(role: str, env: Mapping[str, str]) -> str | None:
     """Start the process that waits for such commands, and return its socket's path; None: nobody may wait."""
-    from trainwright.tools.training_orchestrator.environment import inherited_environment, worker_environment
+    from trainwright.tools.launchers.environment import inherited_environment, worker_environment
     from trainwright.trainer.config import parse_config
 
     if is_fork:

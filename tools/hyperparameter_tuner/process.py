@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from trainwright.tools import ledger
-from trainwright.tools.training_orchestrator.environment import inherited_environment
+from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, write_launch
+from trainwright.tools.launchers.environment import inherited_environment
+from trainwright.tools.launchers.local import spawn
 from trainwright.tools.training_orchestrator.observation import last_lines
-from trainwright.tools.workspace.process_launch import LAUNCH, Launch, read_launch, spawn, write_launch
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.signing import VARIABLE
 from trainwright.tools.workspace.workspace import checked_name
@@ -58,7 +59,7 @@ def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
     with workspace.session() as session:  # one caller at a time, so that one process is started
         last = read_launch(folder)
         study = get_study(session, study_id)
-        if study.state not in ACTIVE or (last is not None and last.may_still_begin()):
+        if study.state not in ACTIVE or (last is not None and may_begin(last)):
             return
         if last is not None and last.attempt >= MOST_LAUNCHES:
             study.state, study.failure = "stopped", _lost_for_good(folder, last)

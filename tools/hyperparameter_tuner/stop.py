@@ -12,9 +12,9 @@ from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.follow_run import STUDY_STOPPED
 from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
+from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import stop_and_follow
 from trainwright.tools.training_orchestrator.observation import observe
-from trainwright.tools.workspace.process_launch import read_launch
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunState

@@ -8,6 +8,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.tools.launchers import launcher_of
 from trainwright.tools.limits.allowed import effective_limits
 from trainwright.tools.limits.amounts import Amounts, Reservation
 from trainwright.tools.limits.usage import measured_use, project_usage, seen_usage, workspace_usage
@@ -99,8 +100,7 @@ def require_room(session: Session, workspace: Workspace, project: Project) -> No
 def expected_gpus(config: TrainingConfig, kind: RunKind) -> int:
     """Return how many devices a run will work on, as far as can be told without torch."""
     device = config.training.device
-    far = config.distributed.launcher == "outer"
-    if device == "cpu" or (device == "auto" and not far and not has_gpu()):
+    if device == "cpu" or (device == "auto" and launcher_of(kind, config).is_here and not has_gpu()):
         return 0
     return 1 if kind in {RunKind.EXPORT, RunKind.PROBE} else config.distributed.processes
 

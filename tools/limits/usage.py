@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 from sqlalchemy import select
 
+from trainwright.tools.launchers import may_begin, read_launch
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
@@ -152,13 +153,10 @@ def measured_use(directory: RunDirectory, reserved: Reservation | None, *, start
 
 def is_living(directory: RunDirectory) -> bool:
     """Return whether a worker holds the run, or may still take it up."""
-    # Imported late: the orchestrator's package asks for reservations itself.
-    from trainwright.tools.workspace.process_launch import read_launch
-
     if directory.is_locked():
         return True
     launch = read_launch(directory.path)
-    if launch is None or not launch.may_still_begin():
+    if launch is None or not may_begin(launch):
         return False
     try:
         return directory.status().attempt < launch.attempt

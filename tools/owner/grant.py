@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from trainwright.tools.workspace.settings import ProjectLimits
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near, near_matches, same
+from trainwright.trainer.base.errors import ConfigurationError, near, near_matches, same
 from trainwright.trainer.config.goal import why_not_meant
 from trainwright.trainer.config.meant_values import as_meant, fits
 

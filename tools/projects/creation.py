@@ -17,8 +17,7 @@ from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.status import ProjectStatus, project_status
 from trainwright.tools.workspace.tables import Project
 from trainwright.tools.workspace.workspace import checked_name
-from trainwright.trainer.base.errors import ConfigurationError, ConflictError
-from trainwright.trainer.base.near import near, near_matches
+from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near, near_matches
 from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config import Settled, settle
 from trainwright.trainer.config.goal import EXAMPLE, goal_as_meant, nearest_goal, why_not_meant

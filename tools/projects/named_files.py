@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near, near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.user_code.entries import entry_file
 

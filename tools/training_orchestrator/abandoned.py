@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import select
 
-from trainwright.tools.workspace.process_launch import read_launch, write_launch
+from trainwright.tools.launchers import read_launch, write_launch
 from trainwright.tools.workspace.tables import LedgerEntry, Run
 from trainwright.trainer.base.errors import TrainwrightError
 

@@ -20,9 +20,8 @@ from trainwright.tools.gates.carrying import record_carry_over
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.plan import is_short_replay
+from trainwright.tools.launchers import read_launch, recorded_launcher
 from trainwright.tools.training_orchestrator.observation import Observation, observe
-from trainwright.tools.training_orchestrator.signalling import signal_worker
-from trainwright.tools.workspace.process_launch import read_launch
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
@@ -147,6 +146,14 @@ def _seal(row: Run, seen: Observation, directory: RunDirectory) -> None:
         row.summary = directory.evidence("summary")
     except TrainwrightError:
         row.summary = None
+
+
+def signal_worker(directory: RunDirectory, seen: Observation, number: signal.Signals, *, reason: str) -> bool:
+    """Signal the worker of a run, or withdraw one that has none yet; return whether it could be reached."""
+    launch, status = seen.launch, seen.status
+    if status.process is not None and status.attempt >= launch.attempt:
+        launch = launch.model_copy(update={"process": status.process})
+    return recorded_launcher(launch).signal(directory, launch, number, reason=reason)
 
 
 def _hold_to_limits(directory: RunDirectory, seen: Observation) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import shutil
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,12 +13,11 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.training_orchestrator.environment import worker_environment
+from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
 from trainwright.tools.training_orchestrator.existing import existing_run
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.run_plan import Order, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
-from trainwright.tools.workspace.process_launch import Launch, spawn, write_launch
 from trainwright.tools.workspace.records import require_active
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.canonical import digest_file
@@ -34,14 +32,10 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Project
     from trainwright.trainer.config import TrainingConfig
 
-WORKER = "trainwright.trainer.worker"
 STANDS = (
     "The baseline stands as the final run: optimization settled on its configuration. To train longer: "
     "start_training(kind='final', template='production')."
 )
-WITH_KEY = "--signed"
-"""Tells the worker that its key comes by standard input."""
-LOG = "worker.log"
 COMPLETE = "It is complete for this configuration, data, code and packages; nothing was started."
 LONGEST_KEY = 128
 LONGEST_ID = 63
@@ -102,7 +96,7 @@ def start_run(
                 max_steps=max_steps,
                 template=template,
             )
-            require_launcher(workspace, kind, what.config)
+            launcher = allowed_launcher(workspace, kind, what.config)
             if key is None and study_id is None:
                 complete = existing_run(evidence, kind, what)
             if earlier is not None:
@@ -114,13 +108,13 @@ def start_run(
                 share = limits.reserve(session, workspace, evidence.project, kind, what.config)
                 allowed["reserved"] = share.model_dump()
                 written = _write(evidence, run, what=what, permit=allowed)
-                _record(session, run, written, allowed, run_key)
+                _record(session, run, written, allowed, run_key.public if launcher.gives_key else None)
     except BaseException:
         if written is not None:  # the row is rolled back, so its folder goes with it
             shutil.rmtree(written.path, ignore_errors=True)
         raise
     if written is not None:
-        launch_worker(written, Launch(attempt=1), run_key)
+        launcher.start(written, Launch(attempt=1), run_key)
     view = view_run(workspace, run).model_copy(update={"taken_as": list(what.notes) or None})
     if complete is None:
         return view
@@ -143,37 +137,21 @@ def replay_run(
     )
 
 
-def launch_worker(directory: RunDirectory, launch: Launch, key: RunKey) -> Launch:
-    """Start the worker process of a run whose row and folder stand, or wait for an outer launcher to do so."""
-    specification = directory.specification()
-    if is_started_elsewhere(specification.kind, specification.config):
-        return write_launch(directory.path, launch.model_copy(update={"awaited": True}))
-    command = [sys.executable, "-P", "-m", WORKER, str(directory.path), WITH_KEY]
-    environment = worker_environment(specification.config)
-    where = Path(specification.code_root)
-    return spawn(directory.path, launch, command, cwd=where, env=environment, log=LOG, told=key.seed)
+def allowed_launcher(workspace: Workspace, kind: RunKind, config: TrainingConfig) -> Launcher:
+    """Return the launcher of such a run.
 
-
-def public_key(directory: RunDirectory, key: RunKey) -> str | None:
-    """Return what the ledger is to record of the key: None for a worker that nobody here can hand the secret to."""
-    specification = directory.specification()
-    return None if is_started_elsewhere(specification.kind, specification.config) else key.public
-
-
-def is_started_elsewhere(kind: RunKind, config: TrainingConfig) -> bool:
-    """Return whether an outer launcher (torchrun, a cluster's scheduler) starts the run's processes."""
-    return config.distributed.launcher == "outer" and kind is not RunKind.EXPORT
-
-
-def require_launcher(workspace: Workspace, kind: RunKind, config: TrainingConfig) -> None:
-    """Raise ConfigurationError for an outer launcher that the owner does not allow: nobody signs what it records."""
-    if is_started_elsewhere(kind, config) and not workspace.settings.outer_launcher:
+    Raises:
+        ConfigurationError: it hands no key over, so that nobody signs what is recorded, and the owner allows none.
+    """
+    launcher = launcher_of(kind, config)
+    if not launcher.gives_key and not workspace.settings.outer_launcher:
         raise ConfigurationError(
-            "`distributed.launcher` = 'outer' needs the owner's consent: such a run's worker holds no key, and nothing "
-            "signs what it records.",
+            f"`distributed.launcher` = {launcher.name!r} needs the owner's consent: such a run's worker holds no key, "
+            "and nothing signs what it records.",
             remedy="Set distributed.launcher own; or the workspace's owner sets outer_launcher: true in settings.yaml.",
             document="configs/distributed.md",
         )
+    return launcher
 
 
 def new_id(kind: str, project: str) -> str:
@@ -250,7 +228,7 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
         )
 
 
-def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[str, Any], key: RunKey) -> None:
+def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[str, Any], key: str | None) -> None:
     session.add(run)
     session.flush()
     body = {
@@ -265,7 +243,7 @@ def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[st
         "idempotency_key": run.idempotency_key,
         "created_at": ledger.as_told(run.created_at),
         "specification": digest_file(directory.path / "run.json"),
-        "run_key": public_key(directory, key),
+        "run_key": key,
         "permit": permit,
         **({"overlay": overlay} if (overlay := directory.specification().overlay) else {}),
     }

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainwright.tools.workspace.process_launch import Launch, read_launch
+from trainwright.tools.launchers import Launch, may_begin, read_launch
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError, TrainwrightError
 from trainwright.trainer.run import Failure, RunState, RunStatus
 
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from trainwright.trainer.run import RunDirectory
 
-STOP_REASON = "stop_reason"
-"""File in a run directory: why it was asked to stop."""
 LAST_LINES = 12
 LAST_CHARACTERS = 1200
 
@@ -38,7 +36,7 @@ def observe(directory: RunDirectory) -> Observation:
     launch = read_launch(directory.path) or Launch(launched_at=0.0)
     try:
         status = directory.status()
-        if status.attempt < launch.attempt and not directory.is_locked() and not launch.may_still_begin():
+        if status.attempt < launch.attempt and not directory.is_locked() and not may_begin(launch):
             status = directory.status()  # the worker may have begun and ended since the first look
     except (IntegrityError, NotFoundError) as error:
         return _unreadable(directory, launch, error)
@@ -74,7 +72,7 @@ def resuming(directory: RunDirectory) -> str:
 def _asked_for(directory: RunDirectory) -> str | None:
     """Return why the run was asked to stop; None where it was not. Resuming takes the file away."""
     try:
-        return (directory.path / STOP_REASON).read_text(errors="replace").strip()[:200] or None
+        return directory.stop_reason.read_text(errors="replace").strip()[:200] or None
     except OSError:
         return None
 
@@ -83,13 +81,13 @@ def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) ->
     """The latest launch has not written a record yet: it is on its way, or it never will."""
     if directory.is_locked():
         return Observation(RunState.STARTING, status, launch)
-    if launch.may_still_begin():
+    if may_begin(launch):
         return Observation(RunState.CREATED, status, launch)
     asked = _asked_for(directory)
     reason = (
         launch.error
         or (f"it was asked to stop ({asked}) before that" if asked else None)
-        or ("its process ended before it took up the run" if launch.process else "its server died before it could")
+        or ("its process ended before it took up the run" if launch.is_known else "its server died before it could")
     )
     failure = Failure(
         category="interrupted",
@@ -98,7 +96,7 @@ def _not_taken_up(directory: RunDirectory, launch: Launch, status: RunStatus) ->
         details={"last_lines": last_lines(directory.log)},
     )
     # Without a known process a late one may still turn up, so such a run is not sealed.
-    known = launch.process is not None or launch.error is not None
+    known = launch.is_known or launch.error is not None
     return Observation(RunState.INTERRUPTED, status, launch, failure, is_settled=known)
 
 

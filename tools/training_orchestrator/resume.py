@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.launchers import Launch, write_launch
 from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
-from trainwright.tools.training_orchestrator.launch import launch_worker, public_key, require_launcher
-from trainwright.tools.training_orchestrator.observation import STOP_REASON, Observation, observe
+from trainwright.tools.training_orchestrator.launch import allowed_launcher
+from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.training_orchestrator.views import RunView, view_run
-from trainwright.tools.workspace.process_launch import Launch, write_launch
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunKey, RunKind, RunState
@@ -22,6 +22,7 @@ from trainwright.trainer.run import RunKey, RunKind, RunState
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.launchers import Launcher
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.run import Limits, RunDirectory
@@ -56,7 +57,7 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
         raise
     _tell(directory, order)
     launch = write_launch(directory.path, order.launch.model_copy(update={"former": None}))
-    launch_worker(directory, launch, order.key)
+    order.launcher.start(directory, launch, order.key)
     return view_run(workspace, order.row)
 
 
@@ -68,6 +69,7 @@ class _Order:
     launch: Launch
     key: RunKey
     limits: Limits
+    launcher: Launcher
 
 
 def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Order:
@@ -88,24 +90,24 @@ def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Orde
             permits.permit(Evidence(session, workspace, row.project), kind),
             directory.specification().config,
         )
-        require_launcher(workspace, kind, config)
+        launcher = allowed_launcher(workspace, kind, config)
         share = limits.reserve(session, workspace, owner, kind, config, run=row)
         permit["reserved"] = share.model_dump()
         launch, key = Launch(attempt=seen.status.attempt + 1), RunKey.new()
         body = {"run_id": run_id, "attempt": launch.attempt, "state": seen.state.value, "permit": permit,
-                "run_key": public_key(directory, key)}  # fmt: skip
+                "run_key": key.public if launcher.gives_key else None}  # fmt: skip
         ledger.append(session, row.project, "run_resumed", body)
         row.state, row.sealed, row.ended_at, row.summary = RunState.CREATED.value, False, None, None
         launch = launch.model_copy(update={"former": seen.launch.model_copy(update={"former": None})})
         write_launch(directory.path, launch)
-    return _Order(row, launch, key, share.limits)
+    return _Order(row, launch, key, share.limits, launcher)
 
 
 def _tell(directory: RunDirectory, order: _Order) -> None:
     """Write what the worker of a recorded resuming goes by, or that this could not be written."""
     try:
         directory.write_limits(order.limits)
-        (directory.path / STOP_REASON).unlink(missing_ok=True)
+        directory.stop_reason.unlink(missing_ok=True)
     except (OSError, TrainwrightError) as error:
         with suppress(TrainwrightError):
             write_launch(directory.path, order.launch.model_copy(update={"error": f"{type(error).__name__}: {error}"}))

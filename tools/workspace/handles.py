@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from sqlalchemy import literal, select
 
 from trainwright.tools.workspace.tables import Project, Run, Study
-from trainwright.trainer.base.errors import ConflictError, NotFoundError
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import ConflictError, NotFoundError, near
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:

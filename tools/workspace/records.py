@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import select
 
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
-from trainwright.trainer.base.errors import ConflictError, NotFoundError
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import ConflictError, NotFoundError, near
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

@@ -9,8 +9,7 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainwright.trainer.base.canonical import digest_json
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.base.traces import Memory
 from trainwright.trainer.config import load_yaml
 

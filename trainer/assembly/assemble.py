@@ -13,7 +13,12 @@ from trainwright.trainer.acceleration.prepare import compile_where_asked, lay_ou
 from trainwright.trainer.assembly.build import build_work
 from trainwright.trainer.assembly.dry_run import explained_build, require_validation, try_batch, try_validation
 from trainwright.trainer.assembly.loaders import build_curriculum, make_loader, make_schedule
-from trainwright.trainer.assembly.objective import around, judge, settle, shape
+from trainwright.trainer.assembly.objective import (
+    build_objective,
+    build_plain_objective,
+    evaluation_objective,
+    with_batch_changes,
+)
 from trainwright.trainer.assembly.own_optimizer import build_own_optimizers, choose_update, try_optimizer
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError
@@ -23,13 +28,11 @@ from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.engine.components import untouched
+from trainwright.trainer.engine.loop import Standard, UserTrainStep
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.snapshot import untouched
-from trainwright.trainer.engine.step import Standard, UserTrainStep
-from trainwright.trainer.objectives.build import prepare_work
-from trainwright.trainer.objectives.outcome import Objective, Own
-from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.objectives.objective import Auxiliary, Objective, Work
 from trainwright.trainer.optimization.optimizer_sections import OwnSection
 from trainwright.trainer.optimization.optimizers import build_optimizers
 from trainwright.trainer.optimization.parameters import Freezing, trained_parameters
@@ -62,16 +65,16 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     with explained_build("model"):
         work.model.to(device)
         work.returns = specification.returns or work.returns
-        prepare_work(config.objective, work)
-        plain = settle(work, context=context, loader=train_loader, device=device, root=root)
+        config.objective.prepare(work)
+        plain = build_plain_objective(work, context=context, loader=train_loader, device=device, root=root)
         lay_out(work.model, specification)
-        built = shape(specification, work, plain, context=context, loader=train_loader, device=device)
+        built = build_objective(specification, work, plain, context=context, loader=train_loader, device=device)
     freezing = Freezing.build(work.model, config.freezing)
     freezing.before_epoch(finished_epochs=0)
     divide_model(work, config, device)
-    optimizers = work.optimizers or _optimizers(config, work, freezing, built.own, device=device, root=root)
+    optimizers = work.optimizers or _optimizers(config, work, freezing, built.auxiliary, device=device, root=root)
     parameters = trained_parameters(work.model, optimizers.values())
-    _require_kept(parameters, work.model, built.own)
+    _require_kept(parameters, work.model, built.auxiliary)
     ordered = list(optimizers.values())
     update = InTurn(ordered) if work.train_step is not None else choose_update(config, ordered, parameters)
     averaging = build_averaging(config.weight_averaging, config.training.epochs, work.model, parameters)
@@ -84,8 +87,8 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         device=device,
         model=work.model,
         objective=built.training,
-        own=built.own,
-        validation_objective=judge(work, built.validation, context),
+        auxiliary=built.auxiliary,
+        validation_objective=evaluation_objective(work, built.validation, context),
         optimizers=dict(optimizers),
         rule=Standard() if work.train_step is None else UserTrainStep(work.train_step),
         update=update,
@@ -116,9 +119,9 @@ def _first_looks(specification: RunSpecification) -> FirstLook | None:
 
 
 def _optimizers(
-    config: TrainingConfig, work: Work, freezing: Freezing, own: Own, *, device: torch.device, root: Path
+    config: TrainingConfig, work: Work, freezing: Freezing, auxiliary: Auxiliary, *, device: torch.device, root: Path
 ) -> dict[str, Optimizer]:
-    section, beside = config.optimizer, own.settings(config.optimizer)
+    section, beside = config.optimizer, auxiliary.settings(config.optimizer)
     groups, later = work.param_groups, freezing.thawing
     if isinstance(section, OwnSection):
         return build_own_optimizers(work.model, section, root, groups, thawing=later, own=beside)
@@ -126,7 +129,7 @@ def _optimizers(
     return build_optimizers(work.model, section, groups, thawing=later, fused=fused, own=beside)
 
 
-def _require_kept(parameters: list[nn.Parameter], model: nn.Module, own: Own) -> None:
+def _require_kept(parameters: list[nn.Parameter], model: nn.Module, auxiliary: Auxiliary) -> None:
     """Refuse weights that no checkpoint can hold, and optimizers over what none would."""
     for name, value in model.state_dict().items():
         if isinstance(value, Tensor) and not is_storable(value.dtype):
@@ -135,7 +138,7 @@ def _require_kept(parameters: list[nn.Parameter], model: nn.Module, own: Own) ->
                 f"{name} is {kind}, which no checkpoint can hold (safetensors has no such type).",
                 remedy="Keep it in another type, for example complex64 instead of complex128.",
             )
-    kept = {id(parameter) for parameter in (*model.parameters(), *own.modules.parameters())}
+    kept = {id(parameter) for parameter in (*model.parameters(), *auxiliary.modules.parameters())}
     stray = [parameter for parameter in parameters if id(parameter) not in kept]
     if stray:
         shapes = ", ".join(str(tuple(parameter.shape)) for parameter in stray[:3])
@@ -171,7 +174,7 @@ def _try(session: Session, plain: Objective, root: Path) -> None:
             try_validation(session)
     if session.config.mixing is not None or session.config.progressive_resizing is not None:
         with user_code("The first batch that is mixed or resized", root), untouched(session):
-            session.objective = around(session, plain)
+            session.objective = with_batch_changes(session, plain)
             try_batch(session, plain)
 
 

@@ -20,8 +20,8 @@ from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names
 from trainwright.trainer.models.adapter import adapt
-from trainwright.trainer.objectives.target_scaling import measure_targets
-from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.objectives.objective import Work
+from trainwright.trainer.objectives.supervised import measure_targets
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code

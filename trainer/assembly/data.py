@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,42 +12,22 @@ from torch import nn
 
 from trainwright.trainer.assembly.own_optimizer import named_optimizers
 from trainwright.trainer.base import seeding
-from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
-from trainwright.trainer.base.near import near_matches
-from trainwright.trainer.base.paths import confine, confine_folder
+from trainwright.trainer.base.errors import ConfigurationError, UserCodeError, near_matches
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.schema import DataSection
 from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.first_look import FirstLook
-from trainwright.trainer.data.sources.arrays import load_npz
-from trainwright.trainer.data.sources.images import load_images
-from trainwright.trainer.data.sources.table_readers import READERS
-from trainwright.trainer.data.sources.tabular import load_table
-from trainwright.trainer.data.sources.text_column import text_table_splits
-from trainwright.trainer.data.sources.text_files import text_splits
-from trainwright.trainer.data.sources.toy import NAMES as TOY_NAMES
-from trainwright.trainer.data.sources.toy import load_toy
-from trainwright.trainer.data.splits import Loaded, Splits
+from trainwright.trainer.data.sources import load_source
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.losses.built_in import BUILT_IN as BUILT_IN_LOSSES
 from trainwright.trainer.losses.built_in import built_in_loss
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric
-from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.user_code.context import TASK_DATA_SEED, Arguments, Context
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
-
-# The names are those of catalog/names.py; the schema has refused every other one.
-FILES: dict[str, Callable[..., Loaded]] = {
-    "npz": load_npz,
-    **{kind: partial(load_table, kind) for kind in READERS},
-}
-"""Sources that read one file into samples, which are split afterwards."""
-FOLDERS: dict[str, Callable[..., Loaded]] = {"images": load_images}
-"""Sources that read a folder: (code_root, **args)."""
-SPLIT: dict[str, Callable[..., Splits]] = {"text": text_splits}
-"""Sources that split before they measure: (section, code_root, **args)."""
 
 
 def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None = None) -> Splits:
@@ -61,19 +40,11 @@ def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None 
     assert section is not None, "the schema requires it"  # noqa: S101
     if is_entry(section.use):
         return _own_data(section, code_root)
-    args = dict(section.args)
-    if section.use in TOY_NAMES:
-        return from_loaded(load_toy(section.use, **args), section.split, source=section.use)
-    if section.use in READERS and "text" in args:
-        return text_table_splits(section.use, section.split, code_root, **args)
-    if section.use in SPLIT:
-        return SPLIT[section.use](section.split, code_root, **args)
-    if section.use in FOLDERS:
-        return from_loaded(FOLDERS[section.use](code_root, **args), section.split, source=section.use)
-    find = confine_folder if section.use == "arrow" else confine
-    path = find(str(args.pop("path")), code_root, key="data.args.path")
-    loaded = FILES[section.use](path, **args)
-    return from_loaded(loaded, section.split, source=section.use, args=args, looks=looks)
+    found = load_source(section.use, section.args, code_root, section.split)
+    if isinstance(found, Splits):
+        return found
+    args = {name: value for name, value in section.args.items() if name != "path"}  # its files' contents are known
+    return from_loaded(found, section.split, source=section.use, args=args, looks=looks)
 
 
 def _own_data(section: DataSection, code_root: Path) -> Splits:

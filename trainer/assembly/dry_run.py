@@ -10,9 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.base.errors import ConfigurationError, OutOfMemoryError
+from trainwright.trainer.base.errors import ConfigurationError, OutOfMemoryError, near_matches
 from trainwright.trainer.base.failures import known_failure
-from trainwright.trainer.base.near import near_matches
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.memory import free_bytes
@@ -20,9 +19,8 @@ from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.losses.fit import check_fit, check_labels
 from trainwright.trainer.metrics import evaluate, evaluate_loss
-from trainwright.trainer.objectives.outcome import Objective, Outcome
+from trainwright.trainer.objectives.objective import Objective, Outcome, Work
 from trainwright.trainer.objectives.supervised import Supervised, describe, plain_output, split_batch
-from trainwright.trainer.objectives.work import Work
 
 
 def try_metrics(work: Work, outcome: Outcome, selected: str, added: Iterable[str] = ()) -> None:
@@ -63,7 +61,7 @@ def try_validation(session: Session) -> None:
         outcome = session.validation_objective(session.model, batch)
     session.model.train()
     session.context.training = True
-    try_metrics(session.work, outcome, session.config.selection.metric, session.own.names)
+    try_metrics(session.work, outcome, session.config.selection.metric, session.auxiliary.names)
 
 
 def require_validation(config: TrainingConfig, work: Work) -> None:
@@ -107,7 +105,7 @@ def try_batch(session: Session, plain: Objective) -> None:
             f"The gradient of {sparse[0]} is sparse; norms, clipping and most optimizers need dense ones.",
             remedy="Build the embedding with sparse=False.",
         )
-    try_metrics(session.work, outcome, session.config.selection.metric, session.own.names)
+    try_metrics(session.work, outcome, session.config.selection.metric, session.auxiliary.names)
 
 
 def _check_output(session: Session, batch: Any) -> None:

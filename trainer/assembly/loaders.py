@@ -13,7 +13,7 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked, scored
 from trainwright.trainer.data.loader import BatchLoader
-from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.optimization.averaging_sections import SwaSection
 from trainwright.trainer.optimization.schedules import Schedule, SwaRate, build_schedule
 from trainwright.trainer.strategies.group import share_of

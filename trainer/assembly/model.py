@@ -23,7 +23,6 @@ from trainwright.trainer.models.image_library import build_timm
 from trainwright.trainer.models.resnet import ResNet
 from trainwright.trainer.models.small import CNN, MLP
 from trainwright.trainer.models.transformer import build_transformer, model_files
-from trainwright.trainer.objectives.sections import model_outputs
 from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
 
@@ -47,12 +46,12 @@ def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: L
         model = call_entry(function, args, f"model `{entry.use}`", code_root)
     elif entry.use == "timm":
         shape, target = _image_sample(entry, splits)
-        outputs = model_outputs(config.objective) or outputs_of(splits, loss, target)
+        outputs = config.objective.model_outputs or outputs_of(splits, loss, target)
         model = build_timm(entry.args, shape[0], outputs)
     elif entry.use in LIBRARIES:
         model = build_transformer(entry.args, splits, loss, outputs_of(splits, loss, _target(splits)), code_root)
     else:
-        model = _built_in(entry, splits, loss, model_outputs(config.objective))
+        model = _built_in(entry, splits, loss, config.objective.model_outputs)
     require_network(model, f"model `{entry.use}`")
     if not isinstance(model, nn.Module):
         raise ConfigurationError(

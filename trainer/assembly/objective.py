@@ -1,4 +1,9 @@
-"""Objective of a run: the plain one, settled on a real batch, and what goes around it."""
+"""Objective of a run: the plain one, tried on a real batch, and what goes around it.
+
+The plain objective of model and data is wrapped or replaced by that of the `objective` section. What changes a batch
+before it is learned from (mixing of samples, for example) goes around the result, so that attack and teacher see what
+the model sees. Validation keeps the plain objective; what an objective adds there are measures.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +20,21 @@ from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.checkpoints.user_state import kinds_of, unchanged
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import to_device
+from trainwright.trainer.engine.components import kept_state
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.snapshot import kept_state
 from trainwright.trainer.losses.built_in import built_in_loss
-from trainwright.trainer.objectives.build import Built, Surroundings, build_objective
-from trainwright.trainer.objectives.mixing import build_mixing, build_resizing
-from trainwright.trainer.objectives.outcome import NoObjective, Objective
+from trainwright.trainer.objectives.objective import Built, NoObjective, Objective, Setup, Work
+from trainwright.trainer.objectives.sections import SupervisedSection
 from trainwright.trainer.objectives.supervised import CustomStep, Supervised
-from trainwright.trainer.objectives.work import Work
 from trainwright.trainer.run import RunKind, RunSpecification
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.guard import user_code
 
 
-def settle(work: Work, *, context: Context, loader: BatchLoader, device: torch.device, root: Path) -> Objective:
-    """Return the objective, having found `returns` on a real batch where nobody said it."""
+def build_plain_objective(
+    work: Work, *, context: Context, loader: BatchLoader, device: torch.device, root: Path
+) -> Objective:
+    """Return the objective of model and data, `returns` inferred from a real batch where nothing states it."""
     if work.target_scaling is not None and (work.step or work.train_step):
         raise _own_loss("the task's own step computes its loss")
     if work.train_step is not None:
@@ -58,7 +63,7 @@ def _own_loss(why: str) -> ConfigurationError:
     )
 
 
-def shape(
+def build_objective(
     specification: RunSpecification,
     work: Work,
     plain: Objective,
@@ -67,11 +72,27 @@ def shape(
     loader: BatchLoader,
     device: torch.device,
 ) -> Built:
-    """Return the objective of training with all that belongs to it."""
+    """Return the configuration's objective around the plain one; under a train_step there is nothing to go around.
+
+    The global generators are left alone, so that an objective's own modules do not change what the run draws.
+
+    Raises:
+        ConfigurationError: the objective does not fit the work.
+    """
     config = specification.config
-    around = Surroundings(
-        section=config.objective,
-        seed=config.seed,
+    if isinstance(plain, NoObjective):
+        if not isinstance(config.objective, SupervisedSection):
+            raise ConfigurationError(
+                f"`objective.name` = {config.objective.name!r}, and the task's train_step makes the updates itself.",
+                remedy="Leave `objective` out, or return `step` or plain parts from the task.",
+            )
+        return Built(plain, plain)
+    if config.objective.replaces and work.step is not None:
+        raise ConfigurationError(
+            f"The objective {config.objective.name} calls the model itself, and so does the task's `step`.",
+            remedy="Return plain parts from the task, or leave `objective` out.",
+        )
+    setup = Setup(
         untouched=lambda: unchanged(context.state, kinds_of(context.state), device),
         work=work,
         context=context,
@@ -85,19 +106,20 @@ def shape(
         ),
         exporting=specification.kind is RunKind.EXPORT,
     )
-    with user_code("The objective", context.code_root):
-        return build_objective(plain, around)
+    with user_code("The objective", context.code_root), seeding.preserved():
+        seeding.seed_sample(config.seed, 0)
+        return config.objective.build(plain, setup)
 
 
-def judge(work: Work, objective: Objective, context: Context) -> Objective:
+def evaluation_objective(work: Work, objective: Objective, context: Context) -> Objective:
     """Return what measures validation and test."""
     if work.validation_step is not None:
         return CustomStep(work.validation_step, context, "validation_step")
     return objective
 
 
-def around(session: Session, plain: Objective) -> Objective:
-    """Return the training objective with all around it that changes the batches it sees."""
+def with_batch_changes(session: Session, plain: Objective) -> Objective:
+    """Return the training objective with all around it that changes the batches it sees: mixing, then resizing."""
     config, objective = session.config, session.objective
     if session.rule.is_users:
         raise ConfigurationError(
@@ -105,6 +127,8 @@ def around(session: Session, plain: Objective) -> Objective:
             remedy="Take them out (null), or change the batches in train_step.",
         )
     batch = to_device(next(session.train_loader.batches(0)), session.device)
-    mixed = build_mixing(config.mixing, objective, plain, batch, session.model)
-    epochs, section = config.training.epochs, config.progressive_resizing
-    return build_resizing(section, epochs, mixed, session.context, batch, session.model)
+    if config.mixing is not None:
+        objective = config.mixing.build(objective, plain, batch, session.model)
+    if (resizing := config.progressive_resizing) is not None:
+        objective = resizing.build(config.training.epochs, objective, session.context, batch, session.model)
+    return objective

@@ -14,7 +14,7 @@ from trainwright.trainer.objectives.supervised import TARGET_KEYS, describe, pla
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.splits import Splits
-    from trainwright.trainer.objectives.work import Work
+    from trainwright.trainer.objectives.objective import Work
 
 
 TARGET_NAMES = frozenset({*TARGET_KEYS, "y_true", "y_target", "ground_truth"})

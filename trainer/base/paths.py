@@ -11,8 +11,7 @@ from pathlib import Path
 
 import trainwright
 from trainwright import trainer
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near, near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 
 NAMES = frozenset({".ds_store", "thumbs.db", "ehthumbs.db", "desktop.ini", ".localized", ".directory"})
 APPLE_DOUBLE = "._"

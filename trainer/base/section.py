@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from collections.abc import Iterable
+from typing import Annotated, Any, Self, Union
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -46,6 +47,17 @@ def name_of(value: Any, default: str) -> str | None:
     """Return the `name` by which a section of several forms is chosen; `default` where it is left out."""
     name = value.get("name", default) if isinstance(value, dict) else getattr(value, "name", None)
     return name if isinstance(name, str) else None
+
+
+def form_of(section: type[Section]) -> str:
+    """Return the `name` by which a form is chosen."""
+    return str(section.model_fields["name"].default)
+
+
+def union_of(forms: Iterable[type[Section]], default: str) -> Any:
+    """Return the union of a registry's forms, each chosen by its `name`; left out, it is `default`."""
+    tagged = tuple(Annotated[form, Tag(form_of(form))] for form in forms)
+    return Annotated[Union[tagged], Discriminator(lambda value: name_of(value, default))]  # noqa: UP007
 
 
 class GroupSection(Section):

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import near
 from trainwright.trainer.base.section import Section
-from trainwright.trainer.data.sources.arguments import DATA, WITH_TEXT
+from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.losses.arguments import LOSSES, NoArgs
 from trainwright.trainer.models.arguments import MODELS
 
@@ -22,15 +22,7 @@ TIMM = re.compile(
 HUB = re.compile(
     r"[\w.-]+/[\w.-]+|(bert|distilbert|roberta|gpt2|t5|albert|deberta|electra|opt|llama|qwen)[\w.-]*", re.I
 )
-FILES = {
-    "csv": "csv",
-    "tsv": "csv",
-    "jsonl": "jsonl",
-    "parquet": "parquet",
-    "arrow": "arrow",
-    "npz": "npz",
-    "txt": "text",
-}
+FILES = {ending: name for name, source in SOURCES.items() for ending in source.endings}
 """Ending of a file to the built-in source that reads it."""
 
 
@@ -48,7 +40,7 @@ def from_library(key: str, name: str) -> dict[str, Any]:
 
 BUILT_IN: dict[str, dict[str, type[Section]]] = {
     "model.use": MODELS,
-    "data.use": DATA,
+    "data.use": dict(SOURCES),
     "loss": LOSSES,
     "curriculum.use": dict.fromkeys(("centroid", "length"), NoArgs),
     "metrics": dict.fromkeys(
@@ -93,6 +85,6 @@ def require_known(key: str, given: Any, place: str | None = None) -> None:
 
 def arguments_of(key: str, name: str, args: dict[str, Any]) -> type[Section] | None:
     """Return the section that the arguments of a built-in part must fit; None for an entry, which takes its own."""
-    if key == "data.use" and "text" in args and name in WITH_TEXT:
-        return WITH_TEXT[name]
+    if key == "data.use" and name in SOURCES:
+        return SOURCES[name].form_of(args)
     return BUILT_IN[key].get(name)

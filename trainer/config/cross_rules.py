@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.trainer.base.section import ImpossibleError
+from trainwright.trainer.base.section import ImpossibleError, form_of
 from trainwright.trainer.config.distributed import require_divisible
-from trainwright.trainer.objectives.mixing_sections import HARD_TARGETS, MIXED_OBJECTIVES, OF_NUMBERS
-from trainwright.trainer.objectives.sections import check_objective
+from trainwright.trainer.objectives.sections import OBJECTIVES
 from trainwright.trainer.optimization.averaging_sections import SwaSection
 from trainwright.trainer.optimization.optimizer_sections import CLOSURES
 
@@ -15,7 +14,9 @@ if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
 
 
-SCALED_OBJECTIVES = ("supervised", "adversarial")
+HARD_TARGETS = ("focal", "dice", "dice_cross_entropy", "next_token")
+"""Losses that take class numbers only."""
+OF_NUMBERS = ("mse", "mae", "huber")
 
 
 def check_combinations(config: TrainingConfig) -> None:
@@ -29,7 +30,7 @@ def check_combinations(config: TrainingConfig) -> None:
 
 
 def _objective_that_fits(config: TrainingConfig) -> None:
-    check_objective(config.objective, config.metrics)
+    config.objective.check_metrics(config.metrics)
 
 
 def _schedule_that_the_optimizer_can_follow(config: TrainingConfig) -> None:
@@ -73,10 +74,10 @@ def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
     loss = config.loss if isinstance(config.loss, str) else config.loss.use
     if config.target_scaling is None:
         return
-    if config.objective.name not in SCALED_OBJECTIVES:
+    if not config.objective.scales:
         raise ImpossibleError(
             f"objective.name {config.objective.name} has no single target to scale: take target_scaling out (null), "
-            f"or choose one of {', '.join(SCALED_OBJECTIVES)}",
+            f"or choose one of {', '.join(form_of(one) for one in OBJECTIVES if one.scales)}",
             {"target_scaling": None},
         )
     if ":" not in loss and loss not in OF_NUMBERS:
@@ -132,10 +133,10 @@ def _averaging_that_happens_once(config: TrainingConfig) -> None:
 
 def _mixing_that_the_loss_can_follow(config: TrainingConfig) -> None:
     loss = config.loss if isinstance(config.loss, str) else config.loss.use
-    if config.mixing is not None and config.objective.name not in MIXED_OBJECTIVES:
+    if config.mixing is not None and not config.objective.mixes:
         raise ImpossibleError(
             f"objective.name {config.objective.name} does not learn from one target that could be mixed: take mixing "
-            f"out (null), or choose one of {', '.join(MIXED_OBJECTIVES)}",
+            f"out (null), or choose one of {', '.join(form_of(one) for one in OBJECTIVES if one.mixes)}",
             {"mixing": None},
             {"objective": None},
         )
@@ -146,7 +147,7 @@ def _mixing_that_the_loss_can_follow(config: TrainingConfig) -> None:
             {"loss": "cross_entropy"},
             {"mixing": None},
         )
-    if config.mixing is not None and config.mixing.name != "mixup" and loss in OF_NUMBERS:
+    if config.mixing is not None and config.mixing.cuts and loss in OF_NUMBERS:
         raise ImpossibleError(
             f"a rectangle of another image is no share of a number (loss {loss}): set mixing.name mixup",
             {"mixing": {"name": "mixup"}},

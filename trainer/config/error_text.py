@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import near
 from trainwright.trainer.base.section import ImpossibleError
 from trainwright.trainer.catalog.names import UnknownNameError, from_library
 from trainwright.trainer.config.explained_ranges import broken_range

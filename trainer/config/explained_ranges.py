@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainwright.trainer.base.near import near
+from trainwright.trainer.base.errors import near
 from trainwright.trainer.config.problem import Problem, as_yaml
 from trainwright.trainer.config.schema_index import Layout
 

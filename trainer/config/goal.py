@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from trainwright.trainer.base.near import folded, near
+from trainwright.trainer.base.errors import folded, near
 from trainwright.trainer.config.key_aliases import OF_VALIDATION, our_name
 from trainwright.trainer.config.meant_values import from_text, number_in
 from trainwright.trainer.config.overlay import equal, shown

@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 
-from trainwright.trainer.base.near import folded
+from trainwright.trainer.base.errors import folded
 from trainwright.trainer.config.schema import TrainingConfig
 
 KEYS = {

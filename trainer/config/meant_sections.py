@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from trainwright.trainer.base.near import folded
+from trainwright.trainer.base.errors import folded
 from trainwright.trainer.catalog.names import from_library
 from trainwright.trainer.config.key_aliases import our_name
 from trainwright.trainer.config.meant_values import FLAGS, NOTHING, as_meant, fits, fixed_values, from_text, number_in

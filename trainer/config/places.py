@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trainwright.trainer.base.near import folded, same
+from trainwright.trainer.base.errors import folded, same
 from trainwright.trainer.config.key_aliases import SECTION_NAME, SWITCHES, WRAPPED, called_elsewhere, schema_keys
 from trainwright.trainer.config.meant_values import as_meant
 from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout

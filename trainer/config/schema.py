@@ -26,9 +26,9 @@ from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
 from trainwright.trainer.config.search import SearchSection
 from trainwright.trainer.config.techniques import CompileSection, GradientCheckpointingSection, Precision
-from trainwright.trainer.data.sections import CurriculumSection, ProgressiveResizingSection, SplitSection
+from trainwright.trainer.data.sections import CurriculumSection, SplitSection
 from trainwright.trainer.models.arguments import AdapterSection
-from trainwright.trainer.objectives.mixing_sections import MixingSection
+from trainwright.trainer.objectives.mixing_sections import MixingSection, ProgressiveResizingSection
 from trainwright.trainer.objectives.sections import ObjectiveSection, SupervisedSection
 from trainwright.trainer.optimization.averaging_sections import WeightAveragingSection
 from trainwright.trainer.optimization.optimizer_sections import AdamwSection, OptimizerSection

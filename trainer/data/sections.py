@@ -1,4 +1,4 @@
-"""Sections of the data: how it is split, and in which order and size it is learned from."""
+"""Sections of the data: how it is split, and in which order it is learned from."""
 
 from __future__ import annotations
 
@@ -80,22 +80,3 @@ class CurriculumSection(PacedSection):
         if self.pacing == "step":
             progress = math.floor(progress * self.stages) / self.stages
         return first + (1.0 - first) * progress
-
-
-class ProgressiveResizingSection(PacedSection):
-    """Train on small images first; validation is on the images as they are."""
-
-    full_after_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 0.75
-    sizes: Annotated[list[Annotated[int, Field(ge=1, le=2**14)]], Field(min_length=1)]
-    """Height and width of the images, each for an equal part of the epochs before they are whole."""
-
-    @model_validator(mode="after")
-    def _growing(self) -> Self:
-        if sorted(set(self.sizes)) != self.sizes:
-            raise ValueError(f"progressive_resizing.sizes must grow, got {self.sizes}")
-        return self
-
-    def size(self, epoch: int, epochs: int) -> int | None:
-        """Return the size of the images in an epoch (from 0); None: as they are."""
-        place = epoch * len(self.sizes) // self.full_after(epochs)
-        return self.sizes[place] if place < len(self.sizes) else None

@@ -1,4 +1,4 @@
-"""Components of a run's state: whatever the next step depends on, each with `state_dict` and `load_state_dict`."""
+"""Components of a run's state: what the next step depends on, saved and loaded; and steps whose effect is undone."""
 
 from __future__ import annotations
 
@@ -6,15 +6,20 @@ import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.optim import Optimizer
 
 from trainwright.trainer.acceleration.prepare import match_layout
 from trainwright.trainer.base import seeding
 from trainwright.trainer.checkpoints.packing import hidden_buffers, restore_hidden_buffers
-from trainwright.trainer.checkpoints.user_state import Kinds, load_into, require_resumable
+from trainwright.trainer.checkpoints.user_state import Kinds, load_into, require_resumable, unchanged
+
+if TYPE_CHECKING:
+    from trainwright.trainer.engine.session import Session
 
 
 class Stateful(Protocol):
@@ -123,3 +128,33 @@ def snapshot(components: Mapping[str, Stateful], *names: str) -> Iterator[None]:
     yield
     for name, state in kept.items():
         components[name].load_state_dict(state)
+
+
+@contextmanager
+def untouched(session: Session) -> Iterator[None]:
+    """Undo what a step on trial does to the model, its gradients, the user's state and the generators.
+
+    Raises:
+        UserCodeError: the step put something into the user's state that no resumed run could take up.
+    """
+    carried = unchanged(session.context.state, session.built_state, session.device)
+    with seeding.preserved(), kept_state(session.model), kept_state(session.auxiliary.modules), carried:
+        yield
+    for optimizer in session.optimizers.values():
+        optimizer.zero_grad(set_to_none=True)
+    session.model.zero_grad(set_to_none=True)
+
+
+@contextmanager
+def kept_state(model: nn.Module) -> Iterator[None]:
+    """Put parameters and buffers back (batch statistics move in a forward pass); lazy ones stay as they became."""
+    kept = {
+        name: value.detach().clone()
+        for name, value in (*model.named_parameters(), *model.named_buffers())
+        if not isinstance(value, UninitializedParameter | UninitializedBuffer)
+    }
+    yield
+    with torch.no_grad():
+        for name, value in (*model.named_parameters(), *model.named_buffers()):
+            if name in kept and kept[name].shape == value.shape:
+                value.copy_(kept[name])

@@ -13,11 +13,11 @@ from torch.optim.swa_utils import update_bn
 from trainwright.trainer.base import seeding
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import to_device
+from trainwright.trainer.engine.components import untouched
 from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.snapshot import untouched
 from trainwright.trainer.metrics import evaluate, evaluate_loss
-from trainwright.trainer.objectives.outcome import Objective
+from trainwright.trainer.objectives.objective import Objective
 
 
 def average_epoch(session: Session) -> None:
@@ -86,7 +86,7 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
             if not loader.is_spare(number):
                 totals.add(outcome, objective.count(moved), gather=session.gathers)
         every = loader if loader.share is None else replace(loader, share=None)
-        added = {name: value for each in session.own.measures for name, value in each(session, every).items()}
+        added = {name: value for each in session.auxiliary.measures for name, value in each(session, every).items()}
     session.model.train()
     session.context.training = True
     return values_of(session, totals, loader) | session.strategy.agreed(added)

@@ -1,13 +1,25 @@
-"""The training loop: fetch, step, observe, save, stop."""
+"""Training loop: fetch, step, observe, save, stop. A step that is not finite is reported, and not applied."""
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
+import torch
+from torch import Tensor
+
+from trainwright.trainer.base.errors import ConfigurationError, DivergenceError
+from trainwright.trainer.data.tensors import batch_size, to_device
 from trainwright.trainer.engine.evaluation import LeftError, average_epoch, evaluate_split, values_of
-from trainwright.trainer.engine.observers.observer import EpochResult, Observers
+from trainwright.trainer.engine.observers.observer import EpochResult, Observers, StepResult
+from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.metrics import require_unmeasured
+from trainwright.trainer.optimization.optimizer_sections import rate_of
+from trainwright.trainer.optimization.update import total_norm
 
 
 def train(session: Session, observers: Observers) -> str:
@@ -57,3 +69,229 @@ def _end_epoch(session: Session, observers: Observers, seconds: float) -> None:
     if is_last:
         progress.stop_reason = "max_steps" if progress.epoch < training.epochs else "completed"
     observers.epoch(session, result)
+
+
+def take_step(session: Session, group: list[Any]) -> StepResult:
+    """Make one update from the micro-batches of `group` and advance the position.
+
+    Raises:
+        DivergenceError: the loss or the gradient is not finite; the update is then not applied. On CUDA, where
+            looking would stall the device, the update is held back on the device and the recorder raises later.
+        ConfigurationError: the user's step returned a number under a name of the engine's.
+    """
+    progress, own = session.progress, sum(batch_size(batch) for batch in group)
+    session.rule.set_rates(session)
+    rate = _highest_rate(session)
+    loss, norm, values = session.rule(session, group)
+    for observer in session.weight_observers:
+        observer.after_step()
+    samples = session.strategy.samples(own)
+    result = StepResult(
+        progress.step + 1, progress.epoch, progress.batch, len(group), loss, norm, rate, samples, values
+    )
+    progress.step += 1
+    progress.batch += len(group)
+    progress.samples += samples
+    session.context.step = progress.step
+    return result
+
+
+class Standard:
+    """Updates by the session's objective and optimizers, at the schedule's rates."""
+
+    is_users = False
+
+    def set_rates(self, session: Session) -> None:
+        """Set the schedule's rate (and momentum) of the next step in every group."""
+        step, schedule = session.progress.step, session.schedule
+        factor, momentum = schedule.factor(step), schedule.momentum(step)
+        for name, optimizer in session.optimizers.items():
+            for group, rate in zip(optimizer.param_groups, session.base_rates[name], strict=True):
+                group["lr"] = rate * factor
+                if momentum is not None:
+                    _set_momentum(group, momentum)
+
+    def __call__(self, session: Session, group: list[Any]) -> tuple[Tensor, Tensor, dict[str, Any]]:
+        """Measure, clip and update; a gradient that overflowed under a scaled loss is left out."""
+        session.update.begin()
+        loss, values = _measure(session, group, session.totals)
+        session.scaler.unscale(session.optimizers.values())
+        norm, applied = session.strategy.clip(session.parameters, session.config.training)
+        if _may_update(session, loss, norm, len(group)):
+            session.update.apply(loss, lambda: _measure_again(session, group))
+        _clear_gradients(session)
+        return loss, norm, {**values, **applied, **session.scaler.update(norm)}
+
+
+@dataclass(frozen=True)
+class UserTrainStep:
+    """Updates by the user's train_step, whose optimizers keep their own rates."""
+
+    function: Callable[..., Any]
+    is_users = True
+
+    def set_rates(self, session: Session) -> None:
+        """Leave the rates alone."""
+
+    def __call__(self, session: Session, group: list[Any]) -> tuple[Tensor, Tensor | None, dict[str, Any]]:
+        """Call it with each micro-batch; a non-finite loss ends the run before anything is saved."""
+        values: dict[str, Any] = {}
+        losses = []
+        for batch in group:
+            moved = to_device(batch, session.device)
+            with session.autocast():
+                given = self.function(session.model, moved, session.context)
+            values = dict(given) if isinstance(given, Mapping) else {"loss": given}
+            losses.append(_total_loss(values))
+        loss = torch.stack(
+            [torch.as_tensor(value, device=session.device).detach().float().reshape(()) for value in losses]
+        ).mean()
+        norm = total_norm([p.grad for p in session.parameters if p.grad is not None])
+        cleared = norm.item() == 0.0  # by zero_grad, to None or to zeros
+        if not math.isfinite(loss.item()):
+            raise _diverged(session, loss, norm, len(group))
+        session.totals.add_loss(loss, sum(batch_size(batch) for batch in group))
+        require_unmeasured(values.keys() - {"loss"})
+        return loss, None if cleared else norm, {name: value for name, value in values.items() if name != "loss"}
+
+
+def _measure(session: Session, group: list[Any], totals: EpochTotals) -> tuple[Tensor, dict[str, Any]]:
+    """Add the gradients of the micro-batches; return their loss and the values of the last one."""
+    objective, strategy, scaler = session.objective, session.strategy, session.scaler
+    # counted before they are on the device: no need to wait for it
+    counts, total = strategy.begin(group, [objective.count(batch) for batch in group])
+    losses, values = [], {}
+    for batch, count in zip(group, counts, strict=True):
+        moved = to_device(batch, session.device)
+        with session.autocast():
+            outcome = strategy.measure(objective, session.model, moved)
+        share = count / total if total else 1.0  # so that the update is that of the one large batch
+        weighted = outcome.loss if count == total else outcome.loss * share
+        strategy.backward(scaler.scaled(weighted))
+        losses.append(weighted.detach())
+        totals.add(outcome, count, gather=session.gathers)
+        values = outcome.values
+    if values:
+        require_unmeasured(values)
+    return strategy.finish(losses[0] if len(losses) == 1 else torch.stack(losses).sum()), values
+
+
+def _measure_again(session: Session, group: list[Any]) -> Tensor:
+    """Set the gradients anew, clipped, and return the loss, without a trace in the epoch's totals.
+
+    Raises:
+        ConfigurationError: the user's step carries state from batch to batch, and would carry it on each time.
+    """
+    if session.work.step is not None and session.context.state:
+        raise ConfigurationError(
+            "The optimizer measures a batch several times in one update, and the task's `step` keeps "
+            f"context.state[{next(iter(session.context.state))!r}] from batch to batch.",
+            remedy="Use an optimizer that measures it once (optimizer: {name: adamw}), or keep no state in `step`.",
+            document="configs/your_code.md",
+            details={"changes": {"optimizer": {"name": "adamw"}}},
+        )
+    _clear_gradients(session)
+    loss, _ = _measure(session, group, EpochTotals())
+    session.strategy.clip(session.parameters, session.config.training)
+    return loss
+
+
+def _clear_gradients(session: Session) -> None:
+    for parameter in session.parameters:  # what zero_grad does, without its bookkeeping
+        parameter.grad = None
+
+
+def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int) -> bool:
+    """Keep a non-finite update from being applied: on the device where the kernels can, else by looking first.
+
+    A gradient that overflowed under a scaled loss is left out; it is no divergence.
+    """
+    fused = all(optimizer.defaults.get("fused") for optimizer in session.optimizers.values())
+    overflows = session.scaler.leaves_out_overflow
+    if session.device.type == "cpu" or session.strategy.looks_first or not fused:
+        finite = math.isfinite(norm.item())
+        if not (math.isfinite(loss.item()) and (finite or overflows)):
+            session.strategy.show_gradients()
+            raise _diverged(session, loss, norm, micro_batches)
+        return finite
+    judged = torch.isfinite(loss) if overflows else torch.isfinite(loss) & torch.isfinite(norm)
+    bad = (~judged).float().reshape(())
+    session.non_finite = bad if session.non_finite is None else torch.maximum(session.non_finite, bad)
+    held_back = torch.maximum(session.non_finite, (~torch.isfinite(norm)).float().reshape(()))
+    for optimizer in session.optimizers.values():
+        optimizer.found_inf = held_back  # type: ignore[attr-defined]  # read by fused kernels
+    return True
+
+
+def _diverged(session: Session, loss: Tensor, norm: Tensor, micro_batches: int) -> DivergenceError:
+    progress = session.progress
+    return divergence(session, progress.step + 1, progress.epoch, progress.batch, micro_batches, loss, norm)
+
+
+def _highest_rate(session: Session) -> float:
+    return max(float(group["lr"]) for optimizer in session.optimizers.values() for group in optimizer.param_groups)
+
+
+def _total_loss(values: Mapping[str, Any]) -> Any:
+    """Return `loss`, or the sum of all values that a train_step returned."""
+    return values["loss"] if values.get("loss") is not None else sum(values.values())
+
+
+def _set_momentum(group: dict[str, Any], momentum: float) -> None:
+    if "momentum" in group:
+        group["momentum"] = momentum
+    elif "betas" in group:
+        group["betas"] = (momentum, group["betas"][1])
+
+
+MAX_SAMPLES_NAMED = 512
+MAX_PARAMETERS_NAMED = 20
+
+
+def divergence(  # noqa: PLR0917 - all that is known of one step
+    session: Session, step: int, epoch: int, batch: int, micro_batches: int, loss: Any, norm: Any
+) -> DivergenceError:
+    """Return the error for a non-finite step, with the samples that were in it and the parameters it shows in."""
+    indices = [index for n in range(micro_batches) for index in session.train_loader.indices(epoch, batch + n)]
+    what = "gradient" if math.isfinite(float(loss)) else "loss"
+    named = non_finite_parameters(session)
+    where = f" First in {named[0]}." if named and what == "gradient" else ""
+    return DivergenceError(
+        f"The {what} is not finite at step {step} (epoch {epoch + 1}): loss {float(loss):g}, gradient norm "
+        f"{float(norm):g}.{where} The update was not applied.",
+        remedy="Lower optimizer.learning_rate tenfold, set training.clip_norm 1.0, look at the samples of the batch.",
+        document="diagnostics/nan_loss.md",
+        details={
+            "step": step,
+            "epoch": epoch,
+            "batch_indices": indices[:MAX_SAMPLES_NAMED],
+            "parameters": named,
+            "loss": repr(float(loss)),
+            "gradient_norm": repr(float(norm)),
+            **lower_rate(session),
+        },
+    )
+
+
+def lower_rate(session: Session) -> dict[str, Any]:
+    """Return a tenth of the learning rate as `changes`; nothing where only the user's code knows it."""
+    if session.rule.is_users:
+        return {}
+    found = rate_of(session.config.optimizer)
+    return {"changes": {found[0]: float(f"{found[1] / 10:.3g}")}} if found is not None else {}
+
+
+def non_finite_parameters(session: Session) -> list[str]:
+    """Return the names of parameters whose value or gradient is not finite, in the model's order.
+
+    Gradients are those of the step itself where it was looked at before the update (always on the CPU); on CUDA the
+    bad step is found some steps later, by which time only what stayed non-finite is left.
+    """
+    found = []
+    for name, parameter in session.model.named_parameters():
+        tensors = [parameter.detach()] + ([parameter.grad] if parameter.grad is not None else [])
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors):
+            found.append(name)
+            if len(found) == MAX_PARAMETERS_NAMED:
+                break
+    return found

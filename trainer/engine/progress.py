@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.objectives.outcome import Outcome
+from trainwright.trainer.objectives.objective import Outcome
 
 
 @dataclass

@@ -29,8 +29,7 @@ from trainwright.trainer.engine.components import (
 )
 from trainwright.trainer.engine.progress import EpochTotals, Progress
 from trainwright.trainer.engine.strategy import Strategy
-from trainwright.trainer.objectives.outcome import Objective, Own
-from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.objectives.objective import Auxiliary, Objective, Work
 from trainwright.trainer.optimization.schedules import Schedule
 from trainwright.trainer.optimization.update import Update
 from trainwright.trainer.optimization.weight_averaging import WeightObserver
@@ -92,7 +91,7 @@ class Session:
     schedule: Schedule
     weight_observers: Sequence[WeightObserver]
     """Freezing and averages of the weights, in the order in which they are resumed."""
-    own: Own
+    auxiliary: Auxiliary
     """What the objective has beside the model."""
     train_loader: BatchLoader
     validation_loader: BatchLoader
@@ -119,7 +118,7 @@ class Session:
         """Register the components. A checkpoint holds these, and a resumed run has nothing else from it."""
         self.gathers = self.work.gathers
         self.components = {
-            "objective": self.own,
+            "objective": self.auxiliary,
             "model": self.model,
             "hidden_buffers": HiddenBuffers(self.model),
             "optimizers": OptimizerStates(self.optimizers, self.config.training.channels_last),

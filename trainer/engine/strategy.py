@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from trainwright.trainer.config.schema import TrainingSection
 from trainwright.trainer.engine.components import Stateful
 from trainwright.trainer.engine.progress import EpochTotals
-from trainwright.trainer.objectives.outcome import Objective, Outcome
+from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.optimization.update import clip_to, total_norm
 
 

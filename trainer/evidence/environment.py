@@ -1,4 +1,4 @@
-"""Environment of a run: packages, hardware, the state of the user's repository (REPRO-3)."""
+"""Environment and code that a run had: its machine, its packages, the user's files and the engine's."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from typing import Any
 import psutil
 import torch
 
+import trainwright
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
+from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.run.environment import installed_packages, unreleased_packages
+from trainwright.trainer.user_code.import_record import meanings_of, own_files, sources_of
 
 IMPORT_TESTED = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "tensorboard")
 LOCK_FILES = (
@@ -173,3 +176,23 @@ def container_image() -> str | None:
     if named:
         return named
     return "unnamed container" if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() else None
+
+
+def code_evidence(code_root: Path) -> dict[str, Any]:
+    """Return the `code` evidence: digests of the user's imported files, and of the engine."""
+    files = own_files(code_root)
+    meanings = meanings_of(sources_of(files, code_root))
+    return {
+        "files": files,
+        "digest": digest_json(files),
+        "meanings": meanings,
+        "meaning": digest_json(meanings),
+        "engine_version": trainwright.__version__,
+        "engine_digest": engine_digest(ENGINE),
+    }
+
+
+def engine_digest(engine: Path) -> str:
+    """Return the digest of all of the engine's own files."""
+    files = {path.relative_to(engine).as_posix(): digest_file(path) for path in sorted(engine.rglob("*.py"))}
+    return digest_json(files)

@@ -45,7 +45,7 @@ def resolved_evidence(session: Session) -> dict[str, Any]:
     return {
         "returns": session.work.returns if session.work.step is None and session.work.train_step is None else None,
         "objective": _objective_of(session),
-        "objective_rests_on": session.own.record,
+        "objective_rests_on": session.auxiliary.record,
         "judged_by": "validation_step" if session.work.validation_step else "step" if session.work.step else None,
         "inputs": "keywords" if _by_keywords(sample) else "positional",
         "told": told_of_model(session.work),

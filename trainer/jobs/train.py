@@ -13,15 +13,13 @@ from trainwright.trainer.checkpoints.store import newest_whole
 from trainwright.trainer.data.assemble import data_evidence
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
-from trainwright.trainer.engine.observers.checkpointing import Checkpointing
+from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.observer import Observers
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.observers.reporter import Reporter, SettingsHeld
-from trainwright.trainer.engine.observers.selection import Selection
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.evidence.code import code_evidence
 from trainwright.trainer.evidence.determinism_probe import run_probes
-from trainwright.trainer.evidence.environment import environment_evidence
+from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
 from trainwright.trainer.evidence.run_evidence import (
     check_expected,
     expected_environment,

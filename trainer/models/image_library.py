@@ -6,8 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.models.arguments import TimmArgs
 
 

@@ -11,12 +11,20 @@ from torch import Tensor, nn
 from trainwright.trainer.base import seeding
 from trainwright.trainer.data.tensors import IGNORED, to_device
 from trainwright.trainer.metrics.built_in import predicted_classes
-from trainwright.trainer.objectives.batches import evaluation_mode, input_of, with_input
-from trainwright.trainer.objectives.outcome import MeasuredRun, Objective, Outcome
-from trainwright.trainer.objectives.sections import AdversarialSection
+from trainwright.trainer.objectives.batches import input_of, with_input
+from trainwright.trainer.objectives.objective import (
+    Auxiliary,
+    Built,
+    MeasuredRun,
+    Objective,
+    Outcome,
+    Setup,
+    evaluation_mode,
+)
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.loader import BatchLoader
+    from trainwright.trainer.objectives.sections import AdversarialSection
 
 
 @dataclass(frozen=True)
@@ -120,3 +128,16 @@ class Robustness:
             hits = predicted_classes(outcome.output, outcome.target).reshape(-1) == wanted
             sums[2:] = (hits & counted).sum(), counted.sum()
         return torch.stack([torch.as_tensor(value, dtype=torch.float64, device=outcome.loss.device) for value in sums])
+
+
+def build_adversarial(section: AdversarialSection, plain: Objective, setup: Setup) -> Built:
+    """Return the plain objective under attack, and the measure of robustness."""
+    batch = setup.batch()
+    input_of(batch, section.input)
+    with setup.without_trace():
+        outcome = plain(setup.work.model, batch)
+    whole = isinstance(outcome.target, Tensor) and not outcome.target.is_floating_point()
+    of_classes = isinstance(outcome.output, Tensor) and (whole or setup.work.task == "binary")
+    return Built(
+        Adversarial(plain, section), plain, Auxiliary(measures=[Robustness(plain, section, of_classes=of_classes)])
+    )

@@ -9,16 +9,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor, nn
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near_matches
-from trainwright.trainer.objectives.sections import AugmentationSection
+from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.objectives.supervised import describe, split_batch
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.sections import AugmentationSection
 
 
 def input_of(batch: Any, key: str | None) -> Tensor:
@@ -59,18 +60,6 @@ def _inputs(batch: Any) -> dict[str, Tensor]:
     args, named, _ = split_batch(batch)
     numbered = {str(number): value for number, value in enumerate(args)}
     return {name: value for name, value in {**numbered, **named}.items() if isinstance(value, Tensor)}
-
-
-@contextmanager
-def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Hold dropout and batch statistics still inside, and give each module its own mode back after it."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 @contextmanager
@@ -160,9 +149,8 @@ def build_augmentation(section: AugmentationSection, x: Tensor) -> Augmentation:
     """
     images = x.dim() == 4
     wrong = ("swap",) if images else OF_IMAGES
-    default = AugmentationSection()
     for key in wrong:
-        if getattr(section, key) != getattr(default, key):
+        if getattr(section, key) != type(section).model_fields[key].default:
             raise ConfigurationError(
                 f"`objective.augmentation.{key}` is for {'flat inputs' if images else 'images'}; a batch of this data "
                 f"has shape {tuple(x.shape)}.",

@@ -17,12 +17,20 @@ from torch import Tensor, nn
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.tensors import IGNORED, to_device
-from trainwright.trainer.objectives.batches import Augmentation, captured, input_of, with_input
-from trainwright.trainer.objectives.outcome import MeasuredRun, Outcome
+from trainwright.trainer.objectives.batches import (
+    Augmentation,
+    build_augmentation,
+    captured,
+    input_of,
+    require_module,
+    with_input,
+)
+from trainwright.trainer.objectives.objective import Auxiliary, Built, MeasuredRun, Outcome, Setup
 from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.loader import BatchLoader
+    from trainwright.trainer.objectives.sections import ContrastiveSection
 
 
 class Encoder:
@@ -173,3 +181,20 @@ def _joined(parts: list[Any]) -> tuple[Tensor, Tensor]:
     if not parts:
         return torch.empty(0), torch.empty(0)
     return torch.cat([part[0] for part in parts]), torch.cat([part[1] for part in parts])
+
+
+def build_contrastive(section: ContrastiveSection, setup: Setup) -> Built:
+    """Return the loss between views with its head; the linear probe where the data has class numbers."""
+    model, batch, encoder = setup.work.model, setup.batch(), Encoder(section.features)
+    if section.features is not None:
+        require_module(model, section.features, "objective.features")
+    x = input_of(batch, section.input)
+    augmentation = build_augmentation(section.augmentation, x)
+    with setup.without_trace():
+        width = encoder(model, only_input(batch, x)).shape[1]
+    head = build_head(width, section.projection).to(setup.device)
+    target = split_batch(batch)[2]
+    probed = section.linear_probe and isinstance(target, Tensor) and target.dtype == torch.int64 and target.dim() == 1
+    measures = [LinearProbe(encoder, section.input, section.probe_samples)] if probed else []
+    objective = Contrastive(encoder, head, augmentation, section.temperature, section.input)
+    return Built(objective, objective, Auxiliary(nn.ModuleDict({"head": head}), measures))

@@ -11,19 +11,20 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.data.sections import ProgressiveResizingSection
 from trainwright.trainer.data.tensors import IGNORED
-from trainwright.trainer.objectives.mixing_sections import CutmixSection, MixingSection, MixupCutmixSection
-from trainwright.trainer.objectives.outcome import Objective, Outcome
+from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.objectives.supervised import TARGET_KEYS, Supervised, split_batch
-from trainwright.trainer.user_code.context import Context
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.mixing_sections import MixingBase, ProgressiveResizingSection
+    from trainwright.trainer.user_code.context import Context
 
 
 class Mixing:
@@ -33,15 +34,15 @@ class Mixing:
         classes: into how many shares a class number is turned; None where targets are numbers, which are mixed as such.
     """
 
-    def __init__(self, inner: Objective, section: MixingSection, classes: int | None) -> None:
+    def __init__(self, inner: Objective, section: MixingBase, classes: int | None) -> None:
         self.inner, self.section, self.classes = inner, section, classes
 
     def __call__(self, model: nn.Module, batch: Any) -> Outcome:
-        """Compute the loss of the mixed batch. Its metrics are told against the targets that weigh more."""
+        """Compute the loss of the mixed batch. Its metrics are measured against the targets that weigh more."""
         if random.random() >= self.section.probability:
             return self.inner(model, batch)
         args, named, target = split_batch(batch)
-        cut, alpha = self._way()
+        cut, alpha = self.section.draw()
         partners = torch.randperm(len(target), device=target.device)
         share = random.betavariate(alpha, alpha)
         box = None
@@ -57,14 +58,6 @@ class Mixing:
     def count(self, batch: Any) -> int:
         """Return the terms of the batch's mean, as they were before mixing."""
         return self.inner.count(batch)
-
-    def _way(self) -> tuple[bool, float]:
-        """Draw whether to cut, and return the alpha that goes with it."""
-        section = self.section
-        if isinstance(section, MixupCutmixSection):
-            cut = random.random() < section.cutmix_share
-            return cut, section.cutmix_alpha if cut else section.mixup_alpha
-        return isinstance(section, CutmixSection), section.alpha
 
     def _soft(self, target: Tensor) -> Tensor:
         """Return targets that can be mixed: (batch, classes) shares of class numbers (batch), none where ignored."""
@@ -88,13 +81,11 @@ def cut_out(shape: torch.Size, share: float) -> tuple[tuple[slice, slice], float
     return (slice(top, bottom), slice(left, right)), 1.0 - (bottom - top) * (right - left) / (height * width)
 
 
-def build_mixing(
-    section: MixingSection | None, inner: Objective, plain: Objective | None, batch: Any, model: nn.Module
-) -> Objective:
-    """Return the training objective with mixing around it, or as it is.
+def build_mixing(section: MixingBase, inner: Objective, plain: Objective, batch: Any, model: nn.Module) -> Mixing:
+    """Return the training objective with mixing around it.
 
     Args:
-        section: what to mix; None: nothing.
+        section: what to mix.
         inner: the training objective.
         plain: the supervised objective at its heart.
         batch: a real batch on the device.
@@ -103,8 +94,6 @@ def build_mixing(
     Raises:
         ConfigurationError: batch, loss or objective cannot be mixed.
     """
-    if section is None:
-        return inner
     if not isinstance(plain, Supervised) or plain.returns != "output" or plain.loss is None:
         raise ConfigurationError(
             f"`mixing` {section.name} mixes targets, and here the loss is not computed from the model's output and one "
@@ -119,7 +108,7 @@ def build_mixing(
             f"`mixing` {section.name} needs inputs of floating point and one target tensor; the inputs are {found}.",
             remedy="Take mixing out (null), or hand over float inputs (images / 255.0).",
         )
-    if section.name != "mixup" and (len(inputs) != 1 or inputs[0].dim() < 4):
+    if section.cuts and (len(inputs) != 1 or inputs[0].dim() < 4):
         raise ConfigurationError(
             f"`mixing` {section.name} cuts out of images (batch, channels, height, width); the inputs are "
             f"{', '.join(str(tuple(value.shape)) for value in inputs)}.",
@@ -128,7 +117,7 @@ def build_mixing(
     return Mixing(inner, section, _classes(section, plain, batch, target, model))
 
 
-def _classes(section: MixingSection, plain: Supervised, batch: Any, target: Tensor, model: nn.Module) -> int | None:
+def _classes(section: MixingBase, plain: Supervised, batch: Any, target: Tensor, model: nn.Module) -> int | None:
     if target.is_floating_point():
         return None
     loss = plain.loss
@@ -196,17 +185,15 @@ def resized(batch: Any, size: int) -> Any:
 
 
 def build_resizing(  # noqa: PLR0917 - what it looks at
-    section: ProgressiveResizingSection | None, epochs: int, inner: Objective, context: Context, batch: Any, model: Any
-) -> Objective:
-    """Return the training objective with resizing around it, or as it is.
+    section: ProgressiveResizingSection, epochs: int, inner: Objective, context: Context, batch: Any, model: Any
+) -> Resizing:
+    """Return the training objective with resizing around it.
 
     Each size is tried on a real batch.
 
     Raises:
         ConfigurationError: there are no images, a size is not smaller than they are, or the model does not take it.
     """
-    if section is None:
-        return inner
     args, named, target = split_batch(batch)
     images = [value for value in (*args, *named.values()) if _is_images(value)]
     if not images or (isinstance(target, Tensor) and target.dim() > 2):

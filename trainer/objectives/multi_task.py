@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +17,13 @@ from trainwright.trainer.base.section import Entry
 from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.losses.built_in import built_in_loss
 from trainwright.trainer.losses.loss import Loss
-from trainwright.trainer.metrics import BUILT_IN, Metric
-from trainwright.trainer.objectives.outcome import Outcome
-from trainwright.trainer.objectives.sections import MultiTaskSection
+from trainwright.trainer.metrics import BUILT_IN, Metric, require_own_names
+from trainwright.trainer.objectives.objective import Auxiliary, Built, Outcome, Setup
 from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.objective import Work
+    from trainwright.trainer.objectives.sections import MultiTaskSection
 
 
 @dataclass(frozen=True)
@@ -205,3 +208,23 @@ def _of_part(part: Part, metric: Metric) -> Any:
         return metric.compute(outputs[:, part.outputs], wanted[:, 0].long() if part.of_classes else wanted)
 
     return compute
+
+
+def add_metrics(section: MultiTaskSection, work: Work) -> None:
+    """Let the work measure each task's loss and metrics too. Raises ConfigurationError for a name that is taken."""
+    work.metrics = [*work.metrics, *metrics_of(build_parts(section), section)]
+    require_own_names((f"metric {metric.name}", metric) for metric in work.metrics)
+
+
+def build_multi_task(section: MultiTaskSection, setup: Setup) -> Built:
+    """Return the tasks' losses, their weights learned from those of the untrained model, or fixed."""
+    parts = build_parts(section)
+    plain = MultiTask(parts, None)
+    with setup.without_trace():
+        losses = plain.losses(*plain.columns(setup.work.model, setup.batch()))
+    if section.weighting == "fixed":
+        return Built(plain, plain)
+    learned = Uncertainty(parts, losses).to(setup.device)
+    modules = nn.ModuleDict({"weights": learned})
+    auxiliary = Auxiliary(modules, learning_rate_factor=section.learning_rate_factor)
+    return Built(MultiTask(parts, learned), plain, auxiliary)

@@ -1,13 +1,13 @@
-"""Objectives: what is minimised, and the options of each.
+"""Objectives: what is minimised, the options of each, and how it is built. Free of torch, which `build` imports.
 
 Validation and test stay plain, so that runs under different objectives can be compared.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from trainwright.trainer.base.section import (
     Entry,
@@ -19,10 +19,58 @@ from trainwright.trainer.base.section import (
     Probability,
     Section,
     Width,
-    name_of,
+    union_of,
 )
 from trainwright.trainer.catalog.arguments import require_arguments, with_arguments
 from trainwright.trainer.catalog.names import require_known
+
+if TYPE_CHECKING:
+    from trainwright.trainer.objectives.objective import Built, Objective, Setup, Work
+
+
+class ObjectiveBase(Section):
+    """What every objective answers besides its own options."""
+
+    name: str
+    replaces: ClassVar[bool] = False
+    """Whether it takes the place of the plain loss, and reads the model's output itself."""
+    mixes: ClassVar[bool] = False
+    """Whether it learns from one target for each sample, which `mixing` can mix."""
+    scales: ClassVar[bool] = False
+    """Whether `target_scaling` can scale what its loss compares."""
+    measures: ClassVar[tuple[str, ...]] = ()
+    """Keys that also decide what is measured on validation."""
+
+    @property
+    def model_outputs(self) -> int | None:
+        """How many outputs a built-in model gets; None where data and loss say it."""
+        return None
+
+    def check_metrics(self, metrics: list[Any]) -> None:
+        """Raise ValueError for metrics of predictions that the objective does not make."""
+
+    def prepare(self, work: Work) -> None:
+        """Set what the objective decides about the work, before the model is called for the first time."""
+        if self.replaces:
+            work.returns, work.loss = "output", None
+
+    def build(self, plain: Objective, setup: Setup) -> Built:
+        """Return the objective around the plain one, or in its place. Raises ConfigurationError where it cannot."""
+        raise NotImplementedError
+
+
+class SupervisedSection(ObjectiveBase):
+    """The plain loss of model and data, or the task's own step."""
+
+    name: Literal["supervised"] = "supervised"
+    mixes = True
+    scales = True
+
+    def build(self, plain: Objective, setup: Setup) -> Built:  # noqa: ARG002 - needs nothing else
+        """Return the plain objective."""
+        from trainwright.trainer.objectives.objective import Built
+
+        return Built(plain, plain)
 
 
 class AugmentationSection(Section):
@@ -42,10 +90,12 @@ class AugmentationSection(Section):
     """Images: largest relative change of contrast and brightness (left out: 0.2)."""
 
 
-class ContrastiveSection(Section):
+class ContrastiveSection(ObjectiveBase):
     """Learn features without labels: two views of a sample are to be alike (NT-Xent; Chen et al. 2020, SimCLR)."""
 
     name: Literal["contrastive"] = "contrastive"
+    replaces = True
+    measures = ("linear_probe", "probe_samples", "features")
     temperature: PositiveFloat = 0.5
     augmentation: AugmentationSection = Field(default_factory=AugmentationSection)
     projection: Annotated[list[Width], Field(min_length=1)] = Field(default_factory=lambda: [64, 32])
@@ -60,6 +110,26 @@ class ContrastiveSection(Section):
     """The most training samples that the probe is fitted on."""
     input: Annotated[str, Field(min_length=1)] | None = None
     """Key of the input that is augmented, in batches that are mappings."""
+
+    @property
+    def model_outputs(self) -> int:
+        """Width of the features."""
+        return self.outputs
+
+    def check_metrics(self, metrics: list[Any]) -> None:
+        """Raise ValueError for any metric: features are no predictions."""
+        if metrics:
+            raise ImpossibleError(
+                "objective contrastive makes features, not predictions: leave `metrics` out; linear_probe_accuracy is "
+                "measured without it",
+                {"metrics": None},
+            )
+
+    def build(self, plain: Objective, setup: Setup) -> Built:  # noqa: ARG002 - labels are not learned from
+        """Return the loss between views, with its head and the linear probe."""
+        from trainwright.trainer.objectives.contrastive import build_contrastive
+
+        return build_contrastive(self, setup)
 
 
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,40}$")]
@@ -99,10 +169,12 @@ class TaskPartSection(Section):
         return loss
 
 
-class MultiTaskSection(Section):
+class MultiTaskSection(ObjectiveBase):
     """Several targets of one model, their losses weighted."""
 
     name: Literal["multi_task"] = "multi_task"
+    replaces = True
+    measures = ("tasks",)
     tasks: Annotated[dict[TaskName, TaskPartSection], Field(min_length=2)]
     """In the order of the model's outputs."""
     weighting: Literal["uncertainty", "fixed"] = "uncertainty"
@@ -129,16 +201,39 @@ class MultiTaskSection(Section):
             raise ValueError("give every task a `target` of one kind: column numbers, keys, or none at all")
         return self
 
+    @property
+    def model_outputs(self) -> int:
+        """Outputs of all tasks."""
+        return sum(task.outputs for task in self.tasks.values())
+
+    def check_metrics(self, metrics: list[Any]) -> None:
+        """Raise ValueError for a built-in metric that names no task."""
+        built_in = [metric for metric in metrics if isinstance(metric, str) and ":" not in metric]
+        if built_in:
+            others = [metric for metric in metrics if metric not in built_in]
+            raise ImpossibleError(
+                f"`metrics` {built_in} fit no single task: write them under the task they belong to, "
+                "objective.tasks.<name>.metrics",
+                {"metrics": others or None, f"objective.tasks.{next(iter(self.tasks))}.metrics": built_in},
+            )
+
+    def prepare(self, work: Work) -> None:
+        """Measure each task's loss and metrics too."""
+        from trainwright.trainer.objectives.multi_task import add_metrics
+
+        super().prepare(work)
+        add_metrics(self, work)
+
+    def build(self, plain: Objective, setup: Setup) -> Built:  # noqa: ARG002 - each task has its own loss
+        """Return the weighted losses of the tasks, with the weights that are learned."""
+        from trainwright.trainer.objectives.multi_task import build_multi_task
+
+        return build_multi_task(self, setup)
+
 
 AttackSteps = Annotated[int, Field(ge=1, le=1000)]
 """Each costs a forward and a backward pass."""
 ClipRange = Annotated[tuple[float, float], Field(strict=False)]
-
-
-class SupervisedSection(Section):
-    """The plain loss of model and data, or the task's own step."""
-
-    name: Literal["supervised"] = "supervised"
 
 
 class TeacherSection(Section):
@@ -172,10 +267,11 @@ class FeatureSection(Section):
     weight: PositiveFloat = 1.0
 
 
-class DistillationSection(Section):
+class DistillationSection(ObjectiveBase):
     """Learn from a teacher's outputs too: Hinton, Vinyals and Dean 2015, arXiv:1503.02531."""
 
     name: Literal["distillation"] = "distillation"
+    mixes = True
     teacher: TeacherSection
     temperature: PositiveFloat = 4.0
     """Softens both networks' probabilities; without effect where a number is predicted."""
@@ -192,14 +288,23 @@ class DistillationSection(Section):
             raise ValueError("objective.soft_weight 0 without objective.features leaves the teacher no part")
         return self
 
+    def build(self, plain: Objective, setup: Setup) -> Built:
+        """Return the plain loss with the difference from the teacher, and the maps between their layers."""
+        from trainwright.trainer.objectives.distillation import build_distillation
 
-class AdversarialSection(Section):
+        return build_distillation(self, plain, setup)
+
+
+class AdversarialSection(ObjectiveBase):
     """Train on the worst inputs near the given ones: Madry et al. 2018, arXiv:1706.06083.
 
     Distances are in units of the model's inputs, after any standardisation, in the maximum norm.
     """
 
     name: Literal["adversarial"] = "adversarial"
+    mixes = True
+    scales = True
+    measures = ("epsilon", "evaluation_steps", "clip_range", "input")
     attack: Literal["pgd", "fgsm"] = "pgd"
     """fgsm: one step of size epsilon (Goodfellow et al. 2015, arXiv:1412.6572)."""
     epsilon: PositiveFloat
@@ -234,48 +339,26 @@ class AdversarialSection(Section):
             )
         return self
 
+    def build(self, plain: Objective, setup: Setup) -> Built:
+        """Return the plain loss under attack, and the measure of robustness."""
+        from trainwright.trainer.objectives.adversarial import build_adversarial
 
-MEASURING = (
-    "name", "epsilon", "evaluation_steps", "clip_range", "input", "tasks", "linear_probe", "probe_samples", "features",
-)  # fmt: skip
-"""Keys of objectives that also decide what is measured on validation: the attack, the tasks, the probe."""
+        return build_adversarial(self, plain, setup)
+
+
+OBJECTIVES: tuple[type[ObjectiveBase], ...] = (
+    SupervisedSection,
+    DistillationSection,
+    AdversarialSection,
+    ContrastiveSection,
+    MultiTaskSection,
+)
+"""Every objective: a new one is its section and a line here."""
 DEFAULT_OBJECTIVE = "supervised"
+MEASURING = ("name", *(key for objective in OBJECTIVES for key in objective.measures))
+"""Keys that also decide what is measured on validation: the attack, the tasks, the probe."""
 
-ObjectiveSection = Annotated[
-    Annotated[SupervisedSection, Tag("supervised")]
-    | Annotated[DistillationSection, Tag("distillation")]
-    | Annotated[AdversarialSection, Tag("adversarial")]
-    | Annotated[ContrastiveSection, Tag("contrastive")]
-    | Annotated[MultiTaskSection, Tag("multi_task")],
-    Discriminator(lambda value: name_of(value, DEFAULT_OBJECTIVE)),
-]
-"""What is minimised, chosen by `name`."""
-
-
-def check_objective(objective: Any, metrics: list[Any]) -> None:
-    """Hold an objective against the rest of the configuration.
-
-    Raises:
-        ValueError: metrics of predictions under an objective that makes none, or none that they would fit.
-    """
-    if isinstance(objective, ContrastiveSection) and metrics:
-        raise ImpossibleError(
-            "objective contrastive makes features, not predictions: leave `metrics` out; linear_probe_accuracy is "
-            "measured without it",
-            {"metrics": None},
-        )
-    built_in = [metric for metric in metrics if isinstance(metric, str) and ":" not in metric]
-    if isinstance(objective, MultiTaskSection) and built_in:
-        own = [metric for metric in metrics if metric not in built_in]
-        raise ImpossibleError(
-            f"`metrics` {built_in} fit no single task: write them under the task they belong to, "
-            "objective.tasks.<name>.metrics",
-            {"metrics": own or None, f"objective.tasks.{next(iter(objective.tasks))}.metrics": built_in},
-        )
-
-
-def model_outputs(objective: Any) -> int | None:
-    """Return how many outputs a built-in model gets; None where data and loss say it."""
-    if isinstance(objective, MultiTaskSection):
-        return sum(task.outputs for task in objective.tasks.values())
-    return objective.outputs if isinstance(objective, ContrastiveSection) else None
+if TYPE_CHECKING:
+    ObjectiveSection = ObjectiveBase
+else:
+    ObjectiveSection = union_of(OBJECTIVES, DEFAULT_OBJECTIVE)

@@ -11,8 +11,7 @@ from typing import Any
 from torch import nn
 from torch.optim import Optimizer
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.section import DivisionSection, FreezingSection, GroupSection
 from trainwright.trainer.optimization.optimizer_sections import OptimizerBase, OwnSection
 from trainwright.trainer.optimization.weight_averaging import WeightObserver

@@ -80,6 +80,11 @@ class RunDirectory:
         """Everything the worker process printed."""
         return self.path / "worker.log"
 
+    @property
+    def stop_reason(self) -> Path:
+        """File that says why the run was asked to stop; absent where it was not."""
+        return self.path / "stop_reason"
+
     @classmethod
     def create(cls, path: Path, specification: RunSpecification) -> RunDirectory:
         """Make the folder and write the specification and a first status. Raises ConflictError if it exists."""

@@ -8,7 +8,7 @@ import torch
 
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.strategies.group import present
 
 if TYPE_CHECKING:

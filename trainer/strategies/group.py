@@ -1,10 +1,11 @@
-"""Process group of a run: sums, agreement, gathering, and a stop that all make after the same step."""
+"""Group of processes: how they meet, exchange values, stop together, and load DeepSpeed."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
@@ -20,6 +21,29 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.order import Share
 from trainwright.trainer.run.rank import Placement
 from trainwright.trainer.supervision.stop import StopRequest
+
+
+def load_deepspeed(device: str) -> Any:
+    """Import DeepSpeed for a type of device.
+
+    Raises:
+        ConfigurationError: it is not installed, or does not load here.
+    """
+    os.environ.setdefault("DS_ACCELERATOR", device)
+    try:
+        import deepspeed
+    except (ImportError, OSError, RuntimeError) as error:
+        raise ConfigurationError(
+            f"`distributed.strategy` = 'deepspeed' needs the package deepspeed, which does not load here: {error}.",
+            remedy="Install it beside Trainwright (pip install 'trainwright[deepspeed]'), or set distributed.strategy "
+            "ddp, or fsdp2 where the model does not fit.",
+            document="configs/distributed.md",
+        ) from error
+    # A kernel for inference on the CPU would be compiled, whose shared memory all runs of a machine have in common.
+    deepspeed.ops.__compatible_ops__ = {}
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"torch\.distributed\.")  # its calls of torch
+    return deepspeed
+
 
 _TREE = "/tree"
 _present: Group | None = None
@@ -103,7 +127,7 @@ def join(placement: Placement, config: TrainingConfig) -> Group:
     global _present  # noqa: PLW0603 - a process is in one group
     section = config.distributed
     if section.strategy == "deepspeed":
-        from trainwright.trainer.strategies.library import load_deepspeed
+        from trainwright.trainer.strategies.group import load_deepspeed
 
         load_deepspeed("cuda" if config.training.device != "cpu" and torch.cuda.is_available() else "cpu")
     if placement.world_size != section.processes:

@@ -25,11 +25,27 @@ from trainwright.trainer.engine.components import Stateful
 from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.strategy import Strategy
-from trainwright.trainer.objectives.outcome import Objective, Outcome
+from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.strategies.batch_norm import synchronize
 from trainwright.trainer.strategies.group import AgreedStop, Group
-from trainwright.trainer.strategies.loss_module import Measured
 from trainwright.trainer.supervision.sampling import allowed_cores
+
+
+class Measured(nn.Module):
+    """The objective as a module: inside its forward the model is called in whichever way the objective calls it."""
+
+    def __init__(self, model: nn.Module, objective: Objective, parameters: list[nn.Parameter]) -> None:
+        super().__init__()
+        self.model, self.objective = model, objective
+        self.outcome: Outcome | None = None
+        own = {id(parameter) for parameter in self.parameters()}
+        self.others = nn.ParameterList([parameter for parameter in parameters if id(parameter) not in own])
+
+    def forward(self, batch: Any) -> Tensor:
+        """Return the loss alone: the gradient's exchange follows the graph of what is returned."""
+        self.outcome = self.objective(self.model, batch)
+        return self.outcome.loss
+
 
 OWN_STATE = ("generators", "context", "totals", "hidden_buffers")
 """Components that each process has of its own in a checkpoint; all others are the same in all."""

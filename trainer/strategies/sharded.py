@@ -18,7 +18,7 @@ from torch.optim import Optimizer
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.objectives.work import Work
+from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.strategies.group import Group
 from trainwright.trainer.strategies.parallel import Shared
 

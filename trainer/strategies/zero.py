@@ -19,8 +19,7 @@ from trainwright.trainer.config.deepspeed import deepspeed_configuration
 from trainwright.trainer.config.schema import TrainingSection
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.optimization.update import Again
-from trainwright.trainer.strategies.group import Group
-from trainwright.trainer.strategies.library import load_deepspeed
+from trainwright.trainer.strategies.group import Group, load_deepspeed
 from trainwright.trainer.strategies.parallel import OWN_STATE, Shared
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near, near_matches
+from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 from trainwright.trainer.base.paths import confine, files_under
 from trainwright.trainer.user_code.guard import user_code
 

@@ -17,8 +17,8 @@ from trainwright.tools.hyperparameter_tuner.conductor import next_trial
 from trainwright.tools.hyperparameter_tuner.follow_run import start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord, trials_of
+from trainwright.tools.launchers import read_launch
 from trainwright.tools.training_orchestrator import wait_for_run
-from trainwright.tools.workspace.process_launch import read_launch
 from trainwright.tools.workspace.records import get_study, runs_of
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind, RunState

@@ -9,8 +9,9 @@ import pytest
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.conductor import next_trial
+from trainwright.tools.launchers import local
 from trainwright.tools.projects import create_project
-from trainwright.tools.training_orchestrator import launch, start_run
+from trainwright.tools.training_orchestrator import start_run
 from trainwright.trainer.base.errors import (
     ConfigurationError,
     GateRefusedError,
@@ -156,7 +157,7 @@ def test_the_same_search_or_key_is_the_same_study(workspace: Workspace, make_pro
 def test_a_study_is_not_taken_up_again_on_other_data(
     workspace: Workspace, make_project: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launch, "WORKER", "this")
+    monkeypatch.setattr(local, "WORKER", "this")
     make_project(workspace)
     study_id = start_study(workspace, "digits", search=SEARCH).study_id
     trial = next_trial(workspace, study_id)

@@ -14,10 +14,10 @@ from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, study_folder
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, trials_of
-from trainwright.tools.training_orchestrator import launch, refresh_run, start_run, wait_for_run
-from trainwright.tools.training_orchestrator.launch import launch_worker
+from trainwright.tools.launchers import Launch, read_launch, write_launch
+from trainwright.tools.launchers.local import Local
+from trainwright.tools.training_orchestrator import refresh_run, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
-from trainwright.tools.workspace.process_launch import Launch, read_launch, write_launch
 from trainwright.tools.workspace.records import runs_of
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import RunKind, RunState
@@ -143,7 +143,8 @@ def test_a_trial_ordered_just_before_the_stop_is_stopped_too(
     make_project(workspace, training={"epochs": 60})
     study_id = start_study(workspace, "digits", search=SEARCH).study_id
     held: list[Callable[[], Any]] = []
-    monkeypatch.setattr(launch, "launch_worker", lambda *order: held.append(lambda: launch_worker(*order)))
+    start = Local.start
+    monkeypatch.setattr(Local, start.__name__, lambda *order: held.append(lambda: start(*order)))
     run_id = start_run(workspace, "digits", RunKind.TRIAL, study_id=study_id).run_id
     monkeypatch.setattr(stop.time, "sleep", lambda seconds: held.pop()() if held else None)
     assert stop_study(workspace, study_id).state == "stopped"

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from trainwright.tools.hyperparameter_tuner.process import conductor_environment
+from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.ledger import append, copy_all_forward
 from trainwright.tools.ledger.chain import digest_of
-from trainwright.tools.training_orchestrator.environment import inherited_environment
 from trainwright.tools.verification import VerificationReport, verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.signing import VARIABLE, Signer, load_signer, new_key, public_path

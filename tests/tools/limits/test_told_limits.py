@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from trainwright.tools.launchers import Launch, read_launch, write_launch
 from trainwright.tools.training_orchestrator import resume_run, start_run, stop_run
 from trainwright.tools.verification import verify_workspace
-from trainwright.tools.workspace.process_launch import Launch, read_launch, write_launch
 from trainwright.trainer.run import RunDirectory, RunKind, RunState, RunStatus
 
 if TYPE_CHECKING:

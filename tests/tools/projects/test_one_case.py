@@ -13,10 +13,11 @@ from tests.worlds.flowers import NAME
 from trainwright.tools import projects
 from trainwright.tools.gates import staleness
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.launchers import write_launch
+from trainwright.tools.launchers.local import Local
 from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.training_orchestrator import launch
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.process_launch import write_launch
 from trainwright.trainer.base import traces
 from trainwright.trainer.run import RunKind
 
@@ -72,7 +73,7 @@ def test_a_gate_decision_reads_the_engine_once(at: At, built: Counter[str]) -> N
 
 def test_a_start_reads_the_ledger_once_to_decide(at: At, built: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     workspace = at("planned")
-    monkeypatch.setattr(launch, "spawn", lambda folder, started, *_, **__: write_launch(folder, started))
+    monkeypatch.setattr(Local, Local.start.__name__, lambda _, run, started, key: write_launch(run.path, started))
     launch.start_run(workspace, NAME, RunKind.BASELINE)
     assert built == {"Evidence": 1, "ProjectFacts": 1, "engine": 1}
 

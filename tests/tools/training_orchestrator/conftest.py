@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools import ledger
+from trainwright.tools.launchers import Launch, write_launch
 from trainwright.tools.projects import create_project
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.process_launch import Launch, write_launch
 from trainwright.tools.workspace.records import latest_config
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.config import config_digest, parse_config

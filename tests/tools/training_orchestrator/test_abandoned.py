@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trainwright.server.context import Desk
+from trainwright.tools.launchers.local import Local
 from trainwright.tools.training_orchestrator import launch as launching
 from trainwright.tools.training_orchestrator import remove_abandoned, start_run
 from trainwright.tools.verification import verify_workspace
@@ -31,7 +32,9 @@ def start_and_die(workspace: Path) -> None:
     child = os.fork()
     if child == 0:
         try:
-            pytest.MonkeyPatch().setattr(launching, "_record", lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            pytest.MonkeyPatch().setattr(
+                launching, launching._record.__name__, lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+            )
             start_run(Workspace.open(workspace), NAME, RunKind.BASELINE)
         finally:
             os._exit(70)
@@ -83,7 +86,7 @@ def test_a_folder_that_a_worker_has_touched_stays_and_is_a_difference(workspace:
 def test_runs_that_rows_or_the_ledger_know_stay(
     workspace: Workspace, made_run: Callable[..., RunDirectory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launching, "launch_worker", lambda *_: None)
+    monkeypatch.setattr(Local, Local.start.__name__, lambda *_: None)
     in_both = start_run(workspace, NAME, RunKind.BASELINE).run_id
     made = made_run()
     with workspace.session() as session:

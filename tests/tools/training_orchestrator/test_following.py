@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
+from trainwright.tools.launchers import Launch
+from trainwright.tools.launchers.local import UNCLAIMED_SECONDS
 from trainwright.tools.training_orchestrator import follow as following
 from trainwright.tools.training_orchestrator import refresh_project, refresh_run, resume_run, stop_run, wait_for_run
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.process_launch import UNCLAIMED_SECONDS, Launch
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConflictError, LimitReachedError, NotFoundError
 from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunState

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.function_text import body_of
 
-from trainwright.tools.training_orchestrator import launch as launching
+from trainwright.tools.launchers import local
+from trainwright.tools.launchers.environment import inherited_environment, worker_environment
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
-from trainwright.tools.training_orchestrator.environment import inherited_environment, worker_environment
 from trainwright.tools.workspace.records import runs_of
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import (
@@ -41,11 +41,12 @@ def start_with_key() -> None:
     import sys
     from pathlib import Path
 
-    from trainwright.tools.training_orchestrator import launch, start_run
+    from trainwright.tools.launchers import local
+    from trainwright.tools.training_orchestrator import start_run
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunKind
 
-    launch.WORKER = "this"  # a worker that ends at once: nothing here is about training
+    local.WORKER = "this"  # a worker that ends at once: nothing here is about training
     workspace = Workspace.open(Path(sys.argv[1]))
     print("ready", flush=True)
     sys.stdin.readline()
@@ -55,7 +56,7 @@ def start_with_key() -> None:
 @pytest.fixture
 def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start a process that prints a poem and ends: for tests of what stands before a worker does."""
-    monkeypatch.setattr(launching, "WORKER", "this")
+    monkeypatch.setattr(local, "WORKER", "this")
 
 
 @pytest.mark.requirement("GATE-3", "GATE-4")

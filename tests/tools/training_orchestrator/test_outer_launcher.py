@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trainwright.tools.launchers import read_launch, write_launch
+from trainwright.tools.launchers.local import UNCLAIMED_SECONDS
 from trainwright.tools.training_orchestrator import refresh_run, resume_run, start_run, stop_run, wait_for_run
-from trainwright.tools.workspace.process_launch import UNCLAIMED_SECONDS, read_launch, write_launch
 from trainwright.trainer import worker
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.run import RunKind, RunState
@@ -50,7 +51,7 @@ def test_a_run_for_an_outer_launcher_waits_as_long_as_it_takes_and_can_be_withdr
     directory = awaited(workspace)
     launch = read_launch(directory.path)
     assert launch is not None
-    assert (launch.awaited, launch.process) == (True, None)
+    assert (launch.launcher, launch.process) == ("outer", None)
     write_launch(directory.path, launch.model_copy(update={"launched_at": time.time() - 10 * UNCLAIMED_SECONDS}))
     assert refresh_run(workspace, directory.run_id).state is RunState.CREATED
     assert stop_run(workspace, directory.run_id).run_id == directory.run_id
@@ -61,7 +62,7 @@ def test_a_run_for_an_outer_launcher_waits_as_long_as_it_takes_and_can_be_withdr
     assert resume_run(workspace, directory.run_id).state is RunState.CREATED
     again = read_launch(directory.path)
     assert again is not None
-    assert again.awaited
+    assert again.launcher == "outer"
 
 
 @pytest.mark.requirement("TRAIN-6", "MCP-3")

@@ -9,18 +9,17 @@ import pytest
 from tests.tools.killed_server import call_and_die, die
 
 from trainwright.server.context import Desk
-from trainwright.tools.training_orchestrator import launch as launching
+from trainwright.tools.launchers import Launch, local, read_launch, write_launch
+from trainwright.tools.launchers.local import Local
 from trainwright.tools.training_orchestrator import put_back_all, refresh_run, resume_run, start_run
 from trainwright.tools.training_orchestrator import resume as resuming
 from trainwright.tools.verification import verify_workspace
-from trainwright.tools.workspace import Workspace, process_launch
-from trainwright.tools.workspace.process_launch import Launch, read_launch
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     Break = Callable[[pytest.MonkeyPatch, Callable[..., Any]], None]
 
@@ -60,7 +59,7 @@ def before_the_reason_goes(patch: pytest.MonkeyPatch, end: Callable[..., Any]) -
 
 
 def before_the_worker(patch: pytest.MonkeyPatch, end: Callable[..., Any]) -> None:
-    patch.setattr(resuming, "launch_worker", end)
+    patch.setattr(Local, Local.start.__name__, end)
 
 
 UNCOMMITTED = [before_the_launch, before_the_commit]
@@ -70,15 +69,15 @@ COMMITTED = [before_the_limits, before_the_reason_goes, before_the_worker]
 @pytest.fixture
 def stopped(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> RunDirectory:
     """A run that was asked to stop and did, by its record; no process works on it, now or later."""
-    seeds: list[bytes] = []
+    keys: list[RunKey] = []
 
-    def spawn(folder: Path, launch: Launch, *_: Any, told: bytes, **__: Any) -> Launch:
-        seeds.append(told)
-        return process_launch.write_launch(folder, launch)
+    def start(_: Local, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:
+        keys.append(key)
+        return write_launch(run.path, launch)
 
-    monkeypatch.setattr(launching, "spawn", spawn)
+    monkeypatch.setattr(Local, Local.start.__name__, start)
     path = workspace.run_directory("digits", start_run(workspace, "digits", RunKind.BASELINE).run_id).path
-    run, now = RunDirectory(path, RunKey.of_seed(seeds[0])), time.time()
+    run, now = RunDirectory(path, keys[0]), time.time()
     (run.path / "stop_reason").write_text("requested")
     stopped = {"state": RunState.STOPPED, "stop_reason": "requested"}
     run.write_last_status(RunStatus(attempt=1, started_at=now - 5, heartbeat_at=now, **stopped))  # type: ignore[arg-type]
@@ -153,14 +152,14 @@ def test_a_resuming_that_ends_after_its_commit_is_made_again(
             where(patch, fail)
             resume_run(workspace, stopped.run_id)
     assert told(workspace, stopped) == []
-    monkeypatch.setattr(process_launch, "UNCLAIMED_SECONDS", 0.0)
+    monkeypatch.setattr(local, "UNCLAIMED_SECONDS", 0.0)
     view = refresh_run(workspace, stopped.run_id)
     assert view.state is RunState.INTERRUPTED
     assert view.failure is not None
     assert "never began" in view.failure.message
     assert told(workspace, stopped) == []
     resume_run(workspace, stopped.run_id)
-    monkeypatch.setattr(process_launch, "UNCLAIMED_SECONDS", 30.0)
+    monkeypatch.setattr(local, "UNCLAIMED_SECONDS", 30.0)
     assert refresh_run(workspace, stopped.run_id).state is RunState.CREATED
     assert not (stopped.path / "stop_reason").exists()
     assert told(workspace, stopped) == []

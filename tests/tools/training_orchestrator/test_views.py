@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from trainwright.tools.launchers import Launch
 from trainwright.tools.training_orchestrator import refresh_run
-from trainwright.tools.workspace.process_launch import Launch
 from trainwright.trainer.run import Failure, RunKind, RunState
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch
 from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
-from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.supervision.stop import StopRequest
 
 DIGITS: dict[str, Any] = {

@@ -86,7 +86,7 @@ PATIENT: dict[str, Any] = {
 @pytest.mark.requirement("REPRO-6", "TRAIN-1")
 def test_early_stopping_counts_on_across_a_kill(tmp_path: Path, make_run: Any, work: Any) -> None:
     def kill() -> None:
-        from trainwright.trainer.engine.observers.selection import Selection
+        from trainwright.trainer.engine.observers.checkpointing import Selection
 
         real = Selection.epoch
 

@@ -18,7 +18,7 @@ from tests.function_text import body_of
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes, parse_config
-from trainwright.trainer.data.sources.arguments import DATA, WITH_TEXT
+from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.losses.arguments import LOSSES
 from trainwright.trainer.models.arguments import MODELS
 
@@ -137,21 +137,6 @@ def test_the_sections_of_the_models_are_their_builders_signatures() -> None:
 
 
 @pytest.mark.requirement("CONF-1")
-def test_the_sections_of_the_sources_are_their_readers_signatures() -> None:
-    from trainwright.trainer.data.sources import images, table_readers, tabular, text_column, text_files, toy
-
-    for name in ("csv", "jsonl", "parquet", "arrow"):
-        reading = _taken(table_readers.READERS[name])
-        path = {"path": PydanticUndefined}
-        assert _said(DATA[name]) == path | _taken(tabular.load_table) | reading, name
-        assert _said(WITH_TEXT[name]) == _taken(text_column.text_table_splits) | reading, name
-    for name in toy.NAMES:
-        assert _said(DATA[name]) == _taken(toy.load_toy), name
-    assert _said(DATA["images"]) == _taken(images.load_images)
-    assert _said(DATA["text"]) == _taken(text_files.text_splits)
-
-
-@pytest.mark.requirement("CONF-1")
 def test_the_sections_of_the_losses_are_their_makers_signatures() -> None:
     from trainwright.trainer.losses.built_in import MAKERS, built_in_loss
 
@@ -161,7 +146,7 @@ def test_the_sections_of_the_losses_are_their_makers_signatures() -> None:
         assert built_in_loss(name, {}).name == name
 
 
-DOCUMENTED = {"models.md": MODELS, "losses.md": LOSSES, "data.md": DATA}
+DOCUMENTED = {"models.md": MODELS, "losses.md": LOSSES, "data.md": SOURCES}
 
 
 @pytest.mark.requirement("CONF-1")

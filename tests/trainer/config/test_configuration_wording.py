@@ -95,7 +95,7 @@ def test_a_new_form_leaves_out_what_only_the_old_one_took_and_says_so() -> None:
 
 @pytest.mark.requirement("CONF-1")
 def test_the_one_table_names_keys_and_parts_that_exist_and_nothing_twice_in_a_section() -> None:
-    from trainwright.trainer.base.near import folded
+    from trainwright.trainer.base.errors import folded
     from trainwright.trainer.config import key_aliases
 
     everywhere = {key for key, _, _ in KEYS} | {f"{of}.args.{key}" for of in PARTS for s in PARTS[of] for key in s}

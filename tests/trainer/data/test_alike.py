@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn import datasets
+from tests.trainer.data.loading import load
 from torch import Tensor
 from torch.utils.data import IterableDataset, TensorDataset
 
@@ -20,7 +21,6 @@ from trainwright.trainer.data import fingerprint
 from trainwright.trainer.data.assemble import data_evidence, from_loaded, from_user
 from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.toy import load_toy
 
 ONCE_IN, MOST = 1e6, 3.0
 Splits = dict[str, Tensor]
@@ -219,5 +219,5 @@ def test_of_a_large_split_neighbours_are_read_too(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.requirement("REPRO-4")
 @pytest.mark.parametrize("name", ["digits", "iris", "wine", "breast_cancer", "diabetes"])
 def test_built_in_data_has_no_alarm(name: str) -> None:
-    record = data_evidence(from_loaded(load_toy(name), SplitSection(), source=name), Path())
+    record = data_evidence(from_loaded(load(name), SplitSection(), source=name), Path())
     assert beyond_chance(record["alike_samples"], ONCE_IN, MOST) == []

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pytest
 import torch
 from pyarrow import csv, ipc, parquet
+from tests.trainer.data.loading import load
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import assemble, fingerprint
 from trainwright.trainer.data.assemble import data_evidence, from_loaded
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources import tabular
-from trainwright.trainer.data.sources.arrays import load_npz
-from trainwright.trainer.data.sources.tabular import load_table
+from trainwright.trainer.data.sources import SOURCES, columns, tabular
+from trainwright.trainer.data.sources.tables import UnusualError
 from trainwright.trainer.run import RunKind
 
 ROWS = 60
@@ -45,9 +45,9 @@ def read(kind: str, path: Path, *, columns: bool, **args: Any) -> Any:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tabular, "SMALL_BYTES", -1 if columns else math.inf)
         if columns:
-            patch.setitem(tabular.READERS, kind, _never)
+            patch.setattr(SOURCES[kind], "cells", _never)
         try:
-            loaded = load_table(kind, path, **args)
+            loaded = load(kind, path, **args)
         except _CellByCell:
             loaded = None
         except DataError as error:
@@ -58,11 +58,15 @@ def read(kind: str, path: Path, *, columns: bool, **args: Any) -> Any:
     return loaded.class_names, loaded.feature_names, inputs.dtype, inputs.tolist(), targets.dtype, targets.tolist()
 
 
+def _refuse() -> None:
+    raise UnusualError
+
+
 class _CellByCell(Exception):  # noqa: N818 - a signal
     """The table is left to the other way."""
 
 
-def _never(path: Path, **reading: Any) -> Any:
+def _never(table: Any, path: Path) -> Any:
     raise _CellByCell
 
 
@@ -72,6 +76,8 @@ def write(table: pa.Table, kind: str, folder: Path) -> Path:
         csv.write_csv(table, path)
     elif kind == "parquet":
         parquet.write_table(table, path, row_group_size=25)
+    elif kind == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
     else:
         path.mkdir()
         with ipc.new_stream(str(path / "data-0.arrow"), table.schema) as writer:
@@ -81,7 +87,7 @@ def write(table: pa.Table, kind: str, folder: Path) -> Path:
 
 
 @pytest.mark.requirement("TRAIN-11", "TRAIN-1")
-@pytest.mark.parametrize("kind", ["csv", "parquet", "arrow"])
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "arrow"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_whole_columns_say_what_single_cells_say(target: str, kind: str, tmp_path: Path) -> None:
     cells, task = TARGETS[target]
@@ -122,12 +128,76 @@ ODD = {
 }
 
 
+A, B = '{"a": 1, "y": "u"}\n', '{"a": 2.5, "y": "v"}\n'
+ODD_LINES = {
+    "plain": A + B,
+    "whole after floating": B + A,
+    "a last line without its end": A + B[:-1],
+    "blank lines": f"\n{A}  \n{B}\n",
+    "line ends of Windows": (A + B).replace("\n", "\r\n"),
+    "a byte order mark": f"\ufeff{A}{B}",
+    "two objects on a line": A[:-1] + B,
+    "an object over two lines": A + B.replace(", ", ",\n"),
+    "both of these": A[:-1] + A + B.replace(", ", ",\n"),
+    "keys in another order": A + '{"y": "v", "a": 2}\n',
+    "a key twice": A + '{"a": 1, "a": 2, "y": "v"}\n',
+    "another key": A + '{"b": 1, "y": "v"}\n',
+    "one key more": A + '{"a": 1, "b": 1, "y": "v"}\n',
+    "one key less": A + '{"y": "v"}\n',
+    "zeros of all signs": A + '{"a": -0, "y": "v"}\n{"a": -0.0, "y": "v"}\n{"a": 0, "y": "v"}\n',
+    "a zero of no sign": A + '{"a": -0.0, "y": "v"}\n',
+    "a large whole number": A + '{"a": 123456789012345678901234567890, "y": "v"}\n',
+    "too large": A + '{"a": 1e400, "y": "v"}\n',
+    "not a number": A + '{"a": NaN, "y": "v"}\n',
+    "numbers in quotes": A + '{"a": "2", "y": "v"}\n',
+    "yes and no": '{"a": true, "y": "u"}\n{"a": false, "y": "v"}\n',
+    "yes and one": '{"a": true, "y": "u"}\n{"a": 1, "y": "v"}\n',
+    "nothing": A + '{"a": null, "y": "v"}\n',
+    "nothing first": '{"a": null, "y": "v"}\n' + A,
+    "an object": A + '{"a": {"b": 1}, "y": "v"}\n',
+    "targets with blanks": A + '{"a": 1, "y": " u"}\n{"a": 1, "y": "v"}\n',
+    "targets of several kinds": A + '{"a": 1, "y": 1}\n{"a": 1, "y": true}\n',
+    "whole and floating targets": '{"a": 1, "y": 1}\n{"a": 2, "y": 1.0}\n{"a": 2, "y": 2}\n',
+    "floating and whole targets": '{"a": 1, "y": 1.0}\n{"a": 2, "y": 1}\n{"a": 2, "y": 2}\n',
+    "floating targets": '{"a": 1, "y": 1.5}\n{"a": 2, "y": 1}\n{"a": 2, "y": 0.1}\n',
+    "large targets": '{"a": 1, "y": 1}\n{"a": 2, "y": 12345678901234567890}\n',
+    "half a character": A + '{"a": 1, "y": "\\ud800"}\n',
+    "a tab in a text": A + '{"a": 1, "y": "v\t"}\n',
+    "a list": A + "[1, 2]\n",
+    "no JSON": A + "{a: 1}\n",
+}
+
+
 @pytest.mark.requirement("TRAIN-11", "PIPE-2")
-@pytest.mark.parametrize("odd", ODD)
-def test_odd_tables_say_the_same_either_way(odd: str, tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    path.write_bytes(ODD[odd].encode())
-    assert read("csv", path, columns=True, target="y") == read("csv", path, columns=False, target="y")
+@pytest.mark.parametrize(("kind", "odd"), [*(("csv", odd) for odd in ODD), *(("jsonl", odd) for odd in ODD_LINES)])
+def test_odd_tables_say_the_same_either_way(kind: str, odd: str, tmp_path: Path) -> None:
+    path = tmp_path / f"t.{kind}"
+    path.write_bytes((ODD if kind == "csv" else ODD_LINES)[odd].encode())
+    for args in ({}, {"task": "regression"}, {"features": ["a"]}):
+        assert read(kind, path, columns=True, target="y", **args) == read(kind, path, columns=False, target="y", **args)
+
+
+@pytest.mark.requirement("TRAIN-11", "REPRO-4")
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_whole_columns_parse_every_number_as_python_does(kind: str, tmp_path: Path) -> None:
+    """Any bits of a double as its shortest text, as more digits than it has, and as whole numbers without bound."""
+    numbers = RNG.integers(0, 2**64, 30_000, dtype=np.uint64).view(np.float64)
+    numbers = numbers[np.isfinite(numbers)]
+    texts = [text for number in numbers.tolist() for text in (repr(number), f"{number:.25e}")]
+    texts += [str(int(number)) for number in numbers.tolist() if 1 < abs(number) < 1e60]
+    texts += ["5e-324", "2.4703282292062327e-324", "1.7976931348623157e308", "9007199254740993", "0.1E+1"]
+    lines = ["1,0.5", *(f"1,{text}" for text in texts)]
+    path = tmp_path / f"t.{kind}"
+    if kind == "csv":
+        path.write_text("\n".join(["a,y", *lines]))
+    else:
+        path.write_text("\n".join(f'{{"a": 1.0, "y": {line.partition(",")[2]}}}' for line in lines))
+    read_so: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(columns._Targets, "_many", lambda self, _: read_so.extend(self.parts) or _refuse())
+        table = SOURCES[kind].model_validate({"path": path.name, "target": "y"})
+        assert columns.read_columns(table, path) is None
+    assert np.concatenate(read_so).tolist() == [0.5, *map(float, texts)]
 
 
 @pytest.mark.requirement("TRAIN-11", "PIPE-2")
@@ -136,7 +206,7 @@ def test_a_bad_cell_far_down_is_named_by_its_line(tmp_path: Path) -> None:
     lines[70_001] = "1,oops,2"
     (tmp_path / "t.csv").write_text("\n".join(lines))
     with pytest.raises(DataError, match="t.csv line 70002, column 'b': 'oops' is not a finite number"):
-        load_table("csv", tmp_path / "t.csv", target="y")
+        load("csv", tmp_path / "t.csv", target="y")
 
 
 @pytest.mark.requirement("TRAIN-11")
@@ -146,21 +216,21 @@ def test_arrays_are_converted_as_they_are_read(kind: str, stored: Any, tmp_path:
     x = (RNG.standard_normal((300, 7)) * 50).astype(kind)
     y = RNG.integers(0, 3, 300).astype("u1")
     stored(tmp_path / "a.npz", x=x, y=y)
-    loaded = load_npz(tmp_path / "a.npz")
+    loaded = load("npz", tmp_path / "a.npz")
     wanted = x.astype(np.float32 if kind not in {"i4", "u1"} else np.int64)
     assert torch.equal(loaded.samples.tensors[0], torch.from_numpy(wanted))
     assert loaded.samples.tensors[1].tolist() == y.tolist()
     stored(tmp_path / "b.npz", x=np.asfortranarray(x), y=y)
-    assert torch.equal(load_npz(tmp_path / "b.npz").samples.tensors[0], torch.from_numpy(wanted))
+    assert torch.equal(load("npz", tmp_path / "b.npz").samples.tensors[0], torch.from_numpy(wanted))
     whole = (tmp_path / "a.npz").read_bytes()
     place = len(whole) // 3
     (tmp_path / "a.npz").write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
     with pytest.raises(DataError, match="cannot be read"):
-        load_npz(tmp_path / "a.npz")
+        load("npz", tmp_path / "a.npz")
 
 
 def look_at(path: Path) -> dict[str, Any]:
-    loaded = load_npz(path) if path.suffix == ".npz" else load_table(path.suffix[1:], path, target="y")
+    loaded = load("npz", path) if path.suffix == ".npz" else load(path.suffix[1:], path, target="y")
     return data_evidence(from_loaded(loaded, SplitSection(), source="file"), path.parent)
 
 
@@ -220,7 +290,7 @@ def large(path: Path, rows: int = 24_000) -> None:
 
 def looked(path: Path, kept: Path, *, reads: bool) -> dict[str, Any]:
     splits = from_loaded(
-        load_npz(path, standardize=True), SplitSection(), source="npz", looks=FirstLook(kept, reads=reads)
+        load("npz", path, standardize=True), SplitSection(), source="npz", looks=FirstLook(kept, reads=reads)
     )
     return data_evidence(splits, path.parent)
 

@@ -18,7 +18,7 @@ from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, 
 from trainwright.trainer.data.sections import CurriculumSection
 from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.engine.loop import take_step
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 

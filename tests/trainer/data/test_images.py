@@ -13,7 +13,7 @@ from PIL import Image
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.images import load_images
+from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.engine.evaluation import evaluate_split
 
 
@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.requirement("TRAIN-1")
 def test_pixels_and_classes_are_those_of_the_files_and_the_measure_is_the_train_splits(folder: Path) -> None:
-    loaded = load_images(folder, path="digits", channels=3)
+    loaded = load_source("images", {"path": "digits", "channels": 3}, folder, SplitSection())
     assert loaded.class_names == ["class 0", "class 1", "class 2"]
     inputs = loaded.samples.tensors[0]
     assert inputs.shape == (537, 3, 8, 8)
@@ -44,8 +44,8 @@ def test_pixels_and_classes_are_those_of_the_files_and_the_measure_is_the_train_
     assert train.std(dim=(0, 2, 3)).tolist() == pytest.approx([1, 1, 1], abs=1e-3)
     assert splits.preprocessing is not None
     assert torch.tensor(splits.preprocessing["mean"]).shape == (3, 1, 1)
-    grey = load_images(folder, path="digits", channels=1, size=[6, 4]).samples.tensors[0]
-    assert grey.shape == (537, 1, 6, 4)
+    grey = load_source("images", {"path": "digits", "channels": 1, "size": [6, 4]}, folder, SplitSection())
+    assert grey.samples.tensors[0].shape == (537, 1, 6, 4)
 
 
 @pytest.mark.slow
@@ -93,4 +93,4 @@ def test_a_bad_image_or_argument_is_told_with_its_path(
     link.unlink()
     link.symlink_to(outside)
     with pytest.raises(error, match=told):
-        load_images(folder, **args)
+        load_source("images", args, folder, SplitSection())

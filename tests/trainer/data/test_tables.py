@@ -6,32 +6,31 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import torch
+from pyarrow import parquet
+from tests.trainer.data.loading import load
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.table_readers import READERS
-from trainwright.trainer.data.sources.tabular import load_table
 
+KINDS = ("csv", "jsonl", "parquet", "arrow")
 ROWS = [{"width": 0.5 * number, "height": number % 3, "kind": "ab"[number % 2]} for number in range(24)]
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
-    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-    from pyarrow import parquet
-
-    paths = {kind: tmp_path / f"table.{kind}" for kind in READERS}
+    paths = {kind: tmp_path / f"table.{kind}" for kind in KINDS}
     lines = ["width,height,kind", *(",".join(map(str, row.values())) for row in ROWS)]
     paths["csv"].write_text("\n".join(lines))
     paths["jsonl"].write_text("\n".join(json.dumps(row) for row in ROWS) + "\n\n")
-    parquet.write_table(pyarrow.Table.from_pylist(ROWS), paths["parquet"])
+    parquet.write_table(pa.Table.from_pylist(ROWS), paths["parquet"])
     paths["arrow"].mkdir()  # as the Hugging Face library's save_to_disk writes it, in two parts
     for number, part in enumerate((ROWS[:10], ROWS[10:])):
-        table = pyarrow.Table.from_pylist(part)
-        with pyarrow.ipc.new_stream(str(paths["arrow"] / f"data-{number:05}-of-00002.arrow"), table.schema) as writer:
+        table = pa.Table.from_pylist(part)
+        with pa.ipc.new_stream(str(paths["arrow"] / f"data-{number:05}-of-00002.arrow"), table.schema) as writer:
             writer.write_table(table)
     listed = [{"filename": f"data-{number:05}-of-00002.arrow"} for number in (0, 1)]
     (paths["arrow"] / "state.json").write_text(json.dumps({"_data_files": listed, "_split": None}))
@@ -40,7 +39,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 @pytest.mark.requirement("TRAIN-1", "REPRO-4")
 def test_a_table_is_the_same_data_in_any_kind_of_file(files: dict[str, Path]) -> None:
-    loaded = {kind: load_table(kind, path, target="kind") for kind, path in files.items()}
+    loaded = {kind: load(kind, path, target="kind") for kind, path in files.items()}
     splits = {kind: from_loaded(table, SplitSection(), source=kind) for kind, table in loaded.items()}
     for kind, table in loaded.items():
         assert table.class_names == ["a", "b"]
@@ -75,10 +74,8 @@ def test_a_table_is_the_same_data_in_any_kind_of_file(files: dict[str, Path]) ->
 def test_a_bad_file_is_told_with_its_place(name: str, content: Any, told: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    if path.suffix == ".parquet":
-        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     with pytest.raises(DataError, match=told):
-        load_table(path.suffix[1:], path, target="y")
+        load(path.suffix[1:], path, target="y")
 
 
 @pytest.mark.requirement("TRAIN-1")
@@ -88,11 +85,11 @@ def test_a_folder_of_the_hugging_face_library_that_is_damaged_or_holds_several_s
     part = files["arrow"] / "data-00001-of-00002.arrow"
     part.write_bytes(part.read_bytes()[:-200])
     with pytest.raises(DataError, match="table.arrow cannot be read"):
-        load_table("arrow", files["arrow"], target="kind")
+        load("arrow", files["arrow"], target="kind")
     (files["arrow"] / "dataset_dict.json").write_text('{"splits": ["train"]}')
     (files["arrow"] / "train").mkdir()
     with pytest.raises(DataError, match="holds several splits: train") as caught:
-        load_table("arrow", files["arrow"], target="kind")
+        load("arrow", files["arrow"], target="kind")
     assert "table.arrow/train" in caught.value.remedy
 
 
@@ -101,4 +98,4 @@ def test_a_parquet_file_that_was_cut_short_is_told(files: dict[str, Path]) -> No
     path = files["parquet"]
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match="table.parquet cannot be read"):
-        load_table("parquet", path, target="kind")
+        load("parquet", path, target="kind")

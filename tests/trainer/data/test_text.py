@@ -12,12 +12,19 @@ import torch
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.assemble import data_evidence
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.text_files import text_splits
+from trainwright.trainer.data.sources import load_source
+from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, ByteTokenizer, CharacterTokenizer
-from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.engine.loop import take_step
 
 HALVES = SplitSection(validation=0.25, test=0.25)
+
+
+def text_of(root: Path, **args: Any) -> Splits:
+    splits = load_source("text", args, root, HALVES)
+    assert isinstance(splits, Splits)
+    return splits
 
 
 def targets_of(blocks: TokenBlocks) -> list[int]:
@@ -50,7 +57,7 @@ def test_characters_are_those_of_the_training_text_and_others_are_spelled_in_byt
 def test_documents_go_to_one_split_each_and_their_copies_with_them(tmp_path: Path) -> None:
     documents = [f"document {number} " * 3 for number in range(40)]
     (tmp_path / "all.txt").write_text("\n---\n".join([*documents, *documents[:10]]))
-    splits = text_splits(HALVES, tmp_path, path="all.txt", separator="\n---\n", block_size=16)
+    splits = text_of(tmp_path, path="all.txt", separator="\n---\n", block_size=16)
     assert splits.text is not None
     assert splits.text.split_by == "document"
     found = {name: bytes(targets_of(blocks)).decode() for name, blocks in splits.samples.items()}
@@ -66,7 +73,7 @@ def test_documents_go_to_one_split_each_and_their_copies_with_them(tmp_path: Pat
 def test_few_documents_are_split_by_position(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.txt").write_text("".join(f"{name} line {number}\n" for number in range(100)))
-    splits = text_splits(HALVES, tmp_path, path="*.txt", block_size=16)
+    splits = text_of(tmp_path, path="*.txt", block_size=16)
     assert splits.text is not None
     assert splits.text.split_by == "position"
     found = {name: bytes(targets_of(blocks)).decode() for name, blocks in splits.samples.items()}
@@ -80,7 +87,7 @@ def test_a_block_that_training_has_word_for_word_is_left_out_of_validation_and_t
     header = "the same header!"
     rows = [header + chr(97 + number % 26) * 10 + chr(97 + number // 26) * 6 for number in range(60)]
     (tmp_path / "all.txt").write_text("\n".join(rows))
-    splits = text_splits(HALVES, tmp_path, path="all.txt", separator="\n", block_size=16)
+    splits = text_of(tmp_path, path="all.txt", separator="\n", block_size=16)
     assert splits.text is not None
     assert splits.text.dropped_blocks == 30
     assert data_evidence(splits, tmp_path)["disjoint"]
@@ -131,4 +138,4 @@ def test_bad_text_and_bad_arguments_are_told(
     (tmp_path / "empty.txt").write_text(" \n")
     (tmp_path / "short.txt").write_text("a")
     with pytest.raises(error, match=told):
-        text_splits(HALVES, tmp_path, **args)
+        text_of(tmp_path, **args)

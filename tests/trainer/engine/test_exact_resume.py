@@ -18,9 +18,8 @@ from trainwright.trainer.checkpoints import store
 from trainwright.trainer.checkpoints.index import list_checkpoints, manifest_digest, verify_checkpoint, write_index
 from trainwright.trainer.checkpoints.store import _fsync, remove_untagged
 from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.engine.observers.checkpointing import Checkpointing
+from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.recorder import Recorder
-from trainwright.trainer.engine.observers.selection import Selection
 from trainwright.trainer.run import RunDirectory, RunState
 
 PROJECTS = Path(__file__).parent.parent / "projects"

@@ -59,7 +59,7 @@ def trained(tmp_path: Path, make_run: Any) -> Callable[..., dict[str, float]]:
     """`trained(values)` trains a session to its last epoch and returns its validation values."""
     from trainwright.trainer.assembly.assemble import assemble
     from trainwright.trainer.engine.evaluation import evaluate_split
-    from trainwright.trainer.engine.step import take_step
+    from trainwright.trainer.engine.loop import take_step
     from trainwright.trainer.supervision.stop import StopRequest
 
     root = tmp_path / "project"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 OpenSession = Callable[..., Any]
 
@@ -68,7 +67,7 @@ def quiet(values: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def take_steps() -> Callable[[Any, int], None]:
     """`take_steps(session, number)` trains on, within the present epoch."""
-    from trainwright.trainer.engine.step import take_step
+    from trainwright.trainer.engine.loop import take_step
 
     def take(session: Any, number: int) -> None:
         session.model.train()
@@ -101,39 +100,3 @@ def judge() -> Callable[[Any], dict[str, float]]:
         return evaluate_split(session, session.validation_loader)
 
     return judged
-
-
-def bits_of(session: Any) -> tuple[Any, dict[str, bytes]]:
-    """Return the whole state of a session but its clocks: plain values, and tensors as bytes."""
-    model, state, tensors = session.state()
-    state["progress"] = {name: value for name, value in state["progress"].items() if "seconds" not in name}
-    return state, {name: value.numpy().tobytes() for name, value in (model | tensors).items()}
-
-
-@pytest.fixture
-def assert_resumes_exactly(open_session: Any, take_steps: Any, judge: Any) -> Callable[[dict[str, Any]], Any]:
-    """`assert_resumes_exactly(values)` compares 9 steps in one go with 4, a checkpoint, and 5 in a new session.
-
-    Returns the session that was resumed.
-    """
-    from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
-
-    def check(values: dict[str, Any]) -> Any:
-        open_session(values)  # what a process imports the first time draws from Python's generator
-        whole = open_session(values)
-        take_steps(whole, 9)
-        expected = judge(whole), bits_of(whole)
-        first = open_session(values)
-        take_steps(first, 4)
-        model, state, kept = first.state()
-        manifest = {"step": 4, "epoch": 0, "run_id": "run", "config_digest": ""}
-        path = write_checkpoint(first.run.checkpoints, model=model, tensors=kept, state=state, manifest=manifest)
-        resumed = open_session(values)
-        torch.rand(7)  # the generators stand anywhere
-        resumed.load(load_checkpoint(path))
-        take_steps(resumed, 5)
-        assert (judge(resumed), bits_of(resumed)) == expected
-        assert resumed.progress.step == 9
-        return resumed
-
-    return check

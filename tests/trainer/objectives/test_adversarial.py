@@ -86,13 +86,6 @@ def test_validation_stays_plain_and_gains_the_robust_values(open_session: Any, j
     assert judge(robust) == ours, "the attack on validation is the same each time"
 
 
-@pytest.mark.requirement("TRAIN-5", "REPRO-6")
-@pytest.mark.parametrize("changes", [{}, {"attack": "fgsm", "clean_weight": 0.5}], ids=["pgd", "fgsm and clean"])
-def test_an_attacked_run_resumes_exactly(changes: dict[str, Any], assert_resumes_exactly: Any) -> None:
-    model = {"use": "mlp", "args": {"hidden": [16], "dropout": 0.2}}
-    assert_resumes_exactly({**DIGITS, "model": model, "objective": {**PGD, "evaluation_steps": 2, **changes}})
-
-
 @pytest.mark.requirement("TRAIN-5")
 def test_a_number_to_predict_has_a_robust_loss_only(open_session: Any, judge: Any) -> None:
     values = {

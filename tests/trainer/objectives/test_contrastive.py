@@ -89,18 +89,6 @@ def test_views_of_images_differ_from_each_other_and_without_any_change_are_the_i
 
 
 @pytest.mark.requirement("TRAIN-5", "REPRO-6")
-@pytest.mark.parametrize("averaging", [None, {"name": "ema"}], ids=["plain", "averaged"])
-@pytest.mark.parametrize("optimizer", [{"name": "adamw"}, {"name": "muon"}], ids=lambda section: section["name"])
-def test_a_contrastive_run_resumes_exactly(averaging: Any, optimizer: Any, assert_resumes_exactly: Any) -> None:
-    model = {"use": "mlp", "args": {"hidden": [32], "dropout": 0.1}}
-    values = {**ROWS, "model": model, "optimizer": optimizer, "weight_averaging": averaging}
-    session = assert_resumes_exactly({**values, "loader": {"batch_size": 16}})
-    head = session.own.modules["head"]
-    assert all(any(own is trained for trained in session.parameters) for own in head.parameters())
-    assert not any("head" in name for name in session.state()[0]), "the head is no part of the model"
-
-
-@pytest.mark.requirement("TRAIN-5", "REPRO-6")
 def test_the_number_of_loader_workers_changes_nothing(open_session: Any, take_steps: Any, root: Path) -> None:
     (root / "listed.py").write_text(
         "import torch\n"
@@ -134,7 +122,7 @@ def test_without_labels_there_is_a_loss_and_no_probe(
     session = open_session(values)
     take_steps(session, 1)
     assert judge(session).keys() == {"loss"}
-    assert session.own.modules["head"][0].in_features == 12, "the named module's width"
+    assert session.auxiliary.modules["head"][0].in_features == 12, "the named module's width"
 
 
 @pytest.mark.requirement("TRAIN-5")

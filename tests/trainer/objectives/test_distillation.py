@@ -121,23 +121,11 @@ def test_the_teacher_is_frozen_recorded_and_in_no_checkpoint(
 FEATURES = [{"student": "layers.2", "teacher": "head.0", "weight": 0.5}]
 
 
-@pytest.mark.requirement("TRAIN-5", "REPRO-6")
-@pytest.mark.parametrize("features", [[], FEATURES], ids=["outputs", "features through a learned map"])
-@pytest.mark.parametrize("averaging", [None, {"name": "ema"}], ids=["plain", "averaged"])
-def test_a_taught_run_resumes_exactly(
-    features: list[Any], averaging: Any, assert_resumes_exactly: Any, root: Path
-) -> None:
-    objective = {**a_teacher(root), "features": features}
-    model = {"use": "mlp", "args": {"hidden": [24], "dropout": 0.2}}
-    session = assert_resumes_exactly({**DIGITS, "model": model, "objective": objective, "weight_averaging": averaging})
-    maps = [tuple(value.shape) for value in session.own.modules.state_dict().values()]
-    assert maps == ([(32, 24), (32,)] if features else [])
-
-
 @pytest.mark.requirement("TRAIN-5")
 def test_a_learned_map_is_trained(open_session: Any, take_steps: Any, root: Path) -> None:
     session = open_session({**DIGITS, "objective": {**a_teacher(root), "features": FEATURES}})
-    (weight, _) = session.own.modules.parameters()
+    (weight, _) = session.auxiliary.modules.parameters()
+    assert weight.shape == (32, 24), "from the student's width to the teacher's"
     before = weight.detach().clone()
     take_steps(session, 2)
     assert not torch.equal(weight, before)
@@ -148,12 +136,12 @@ def test_a_learned_map_is_trained(open_session: Any, take_steps: Any, root: Path
 def test_a_run_is_not_resumed_with_another_teacher(open_session: Any, root: Path) -> None:
     values = {**DIGITS, "objective": a_teacher(root)}
     session = open_session(values)
-    state = session.own.state_dict()
+    state = session.auxiliary.state_dict()
     file = root / "teacher.safetensors"
     network = session.objective.teacher
     save_file({name: value + 1 for name, value in network.state_dict().items()}, file)
     with pytest.raises(ReproducibilityError, match="The teacher changed since the run began"):
-        open_session(values).own.load_state_dict(state)
+        open_session(values).auxiliary.load_state_dict(state)
 
 
 @pytest.mark.requirement("TRAIN-5")
@@ -165,7 +153,7 @@ def test_the_folder_of_an_export_is_enough_to_name_a_teacher(open_session: Any, 
     (folder / "config.yaml").write_text(dump_yaml(parse_config({**DIGITS, "model": NETWORK}).model_dump(mode="json")))
     objective = {"name": "distillation", "teacher": {"weights": "exports/final_model"}}
     session = open_session({**DIGITS, "objective": objective})
-    assert session.own.record["teacher"]["weights"] == "exports/final_model/model.safetensors"
+    assert session.auxiliary.record["teacher"]["weights"] == "exports/final_model/model.safetensors"
 
 
 @pytest.mark.requirement("TRAIN-5")

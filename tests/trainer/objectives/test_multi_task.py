@@ -110,27 +110,11 @@ def test_the_weights_are_the_papers() -> None:
     assert at_rest.log_variances.grad.abs().max() < 1e-6, "it begins where it would come to rest"
 
 
-@pytest.mark.requirement("TRAIN-5", "REPRO-6")
-@pytest.mark.parametrize("optimizer", [{"name": "adamw"}, {"name": "sgd"}, {"name": "schedule_free_adamw"}])
-def test_learned_weights_resume_exactly(
-    optimizer: dict[str, Any], assert_resumes_exactly: Any, open_session: Any
-) -> None:
-    schedule = {"name": "constant"}
-    model = {"use": "mlp", "args": {"hidden": [16], "dropout": 0.1}}
-    rate = {"learning_rate": 1e-4}
-    session = assert_resumes_exactly(
-        {**DIGITS, "model": model, "optimizer": {**optimizer, **rate}, "schedule": schedule}
-    )
-    (weights,) = session.own.modules.parameters()
-    assert bool((weights != 0).all()), "they are trained"
-    assert "log_variances" not in " ".join(session.state()[0])
-
-
 @pytest.mark.requirement("TRAIN-5")
 def test_the_learned_weights_have_a_rate_of_their_own_and_no_decay(open_session: Any) -> None:
     session = open_session(DIGITS)
     groups = [group for optimizer in session.optimizers.values() for group in optimizer.param_groups]
-    (weights,) = session.own.modules.parameters()
+    (weights,) = session.auxiliary.modules.parameters()
     (own,) = [group for group in groups if any(parameter is weights for parameter in group["params"])]
     assert own["weight_decay"] == 0.0
     assert session.base_rates["optimizer"][groups.index(own)] == pytest.approx(0.03)

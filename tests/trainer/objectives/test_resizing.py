@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.data.sections import ProgressiveResizingSection
 from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.objectives.mixing import Resizing, resized
+from trainwright.trainer.objectives.mixing_sections import ProgressiveResizingSection
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
 

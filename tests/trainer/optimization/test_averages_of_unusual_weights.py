@@ -13,8 +13,8 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError, DivergenceError
 from trainwright.trainer.engine.evaluation import average_epoch
+from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.checkpointing import require_finite
-from trainwright.trainer.engine.step import take_step
 
 pytestmark = pytest.mark.requirement("TRAIN-5")
 

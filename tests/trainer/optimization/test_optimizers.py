@@ -14,8 +14,8 @@ from torch import nn
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.loop import train
+from trainwright.trainer.engine.observers.checkpointing import Selection
 from trainwright.trainer.engine.observers.observer import Observers
-from trainwright.trainer.engine.observers.selection import Selection
 from trainwright.trainer.optimization.builders import BUILDERS
 from trainwright.trainer.optimization.optimizers import build_optimizers
 

@@ -12,7 +12,7 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError, UserCodeError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.engine.loop import take_step
 
 OWN = """
 import torch

@@ -9,7 +9,7 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.engine.step import take_step
+from trainwright.trainer.engine.loop import take_step
 
 
 def one_step(session: Any) -> tuple[Any, torch.Tensor]:

@@ -17,8 +17,8 @@ from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.evaluation import average_epoch, evaluate_split
+from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.checkpointing import require_finite
-from trainwright.trainer.engine.step import take_step
 from trainwright.trainer.optimization.averaging_sections import EmaSection
 from trainwright.trainer.optimization.weight_averaging import Ema
 

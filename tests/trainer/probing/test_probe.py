@@ -80,7 +80,7 @@ def test_the_suggested_rate_trains_better_than_one_far_below_and_far_above(open_
 @pytest.fixture
 def take() -> Any:
     from trainwright.trainer.engine.evaluation import evaluate_split
-    from trainwright.trainer.engine.step import take_step
+    from trainwright.trainer.engine.loop import take_step
     from trainwright.trainer.jobs.probe.rates import endless
 
     def one_epoch(session: Any) -> float:

@@ -53,7 +53,7 @@ def engine() -> None:
     """Skip without DeepSpeed; else import it once for all forks."""
     if importlib.util.find_spec("deepspeed") is None:
         pytest.skip("the package deepspeed is not installed")
-    from trainwright.trainer.strategies.library import load_deepspeed
+    from trainwright.trainer.strategies.group import load_deepspeed
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

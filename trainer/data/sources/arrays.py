@@ -1,52 +1,73 @@
-"""Arrays in the user's own files, under the code root."""
+"""Arrays in the user's files, under the code root."""
 
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-import torch
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.sources.table_readers import unreadable
-from trainwright.trainer.data.splits import Loaded
-from trainwright.trainer.data.tensors import TensorSamples
+from trainwright.trainer.base.paths import confine
+from trainwright.trainer.data.sources.source import PATH, Name, Source, unreadable
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from trainwright.trainer.data.sections import SplitSection
+    from trainwright.trainer.data.splits import Loaded
 
 READ_BYTES = 1 << 20
 MOST_CLASSES = 100_000
 """Whole numbers as targets that go further are not named as classes."""
 
 
-def load_npz(path: Path, *, inputs: str = "x", targets: str = "y", standardize: bool = False) -> Loaded:
-    """Read two arrays of a NumPy archive: inputs (samples, ...) and targets (samples, ...). No pickle is read.
+class Npz(Source):
+    """Two arrays of a NumPy archive."""
 
-    Raises:
-        DataError: unreadable, empty, a missing array, or arrays of different lengths.
-    """
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            missing = [name for name in (inputs, targets) if name not in archive.files]
-            if missing:
-                raise DataError(
-                    f"{path.name} has no array {missing[0]!r}; it has {', '.join(archive.files) or 'none'}.",
-                    remedy="Name the arrays with data.args.inputs and data.args.targets.",
-                )
-            x, y = (_read(archive, name, whole) for name, whole in ((inputs, "iu"), (targets, "iub")))
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, TypeError, AttributeError) as error:
-        raise unreadable(path, error) from error
-    if x.dtype.kind not in "fiub" or y.dtype.kind not in "fiub" or not x.size or not y.ndim or len(x) != len(y):
-        raise DataError(
-            f"{path.name}: inputs {x.dtype}{x.shape} and targets {y.dtype}{y.shape} must be numbers, equally many, "
-            "at least one.",
-            remedy="Write the archive again with numpy.savez(path, x=..., y=...).",
-        )
-    classification = y.dtype.kind in "iub"
-    named = classification and y.ndim == 1 and y.max() < MOST_CLASSES
-    names = [str(label) for label in range(int(y.max()) + 1)] if named else None
-    samples = TensorSamples(torch.from_numpy(x), torch.from_numpy(y))
-    return Loaded(samples, names, standardize=standardize, files=[path])
+    name: ClassVar[str] = "npz"
+    endings: ClassVar[tuple[str, ...]] = ("npz",)
+
+    path: Name
+    inputs: Name = "x"
+    targets: Name = "y"
+    standardize: bool = False
+
+    def load(self, code_root: Path, split: SplitSection) -> Loaded:  # noqa: ARG002 - of the protocol
+        """Return two arrays: inputs (samples, ...) and targets (samples, ...). No pickle is read.
+
+        Raises:
+            DataError: unreadable, empty, a missing array, or arrays of different lengths.
+        """
+        import numpy as np
+        import torch
+
+        from trainwright.trainer.data.splits import Loaded
+        from trainwright.trainer.data.tensors import TensorSamples
+
+        path = confine(self.path, code_root, key=PATH)
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                missing = [name for name in (self.inputs, self.targets) if name not in archive.files]
+                if missing:
+                    raise DataError(
+                        f"{path.name} has no array {missing[0]!r}; it has {', '.join(archive.files) or 'none'}.",
+                        remedy="Name the arrays with data.args.inputs and data.args.targets.",
+                    )
+                x, y = (_read(archive, name, whole) for name, whole in ((self.inputs, "iu"), (self.targets, "iub")))
+        except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, TypeError, AttributeError) as error:
+            raise unreadable(path, error) from error
+        if x.dtype.kind not in "fiub" or y.dtype.kind not in "fiub" or not x.size or not y.ndim or len(x) != len(y):
+            raise DataError(
+                f"{path.name}: inputs {x.dtype}{x.shape} and targets {y.dtype}{y.shape} must be numbers, equally many, "
+                "at least one.",
+                remedy="Write the archive again with numpy.savez(path, x=..., y=...).",
+            )
+        classification = y.dtype.kind in "iub"
+        named = classification and y.ndim == 1 and y.max() < MOST_CLASSES
+        names = [str(label) for label in range(int(y.max()) + 1)] if named else None
+        samples = TensorSamples(torch.from_numpy(x), torch.from_numpy(y))
+        return Loaded(samples, names, standardize=self.standardize, files=[path])
 
 
 def _read(archive: Any, name: str, whole: str) -> Any:
@@ -54,6 +75,8 @@ def _read(archive: Any, name: str, whole: str) -> Any:
 
     Read some numbers at a time: float64 is never held beside the float32 that becomes of it.
     """
+    import numpy as np
+
     with archive.zip.open(f"{name}.npy" if f"{name}.npy" in archive.zip.namelist() else name) as file:
         version = np.lib.format.read_magic(file)
         headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -76,4 +99,6 @@ def _read(archive: Any, name: str, whole: str) -> Any:
 
 
 def _type_for(kind: Any, whole: str) -> type[np.generic]:
+    import numpy as np
+
     return np.int64 if kind.kind in whole else np.float32

@@ -7,29 +7,22 @@ to read cell by cell, which decides and says where it stands; so a cell means th
 from __future__ import annotations
 
 import csv
-import json
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from trainwright.trainer.data.sources.tables import Batches, Numbers, UnusualError
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
-BLOCK_BYTES = 1 << 20
-"""Of a csv file that are parsed together: what a core's cache holds."""
-ROWS_AT_ONCE = 1 << 14
 FEW = 20
 """Different whole numbers up to which a target is taken for classes."""
 MAX_CLASSES = 1000
 
 Array = np.ndarray[Any, Any]
-
-
-class _Unusual(Exception):  # noqa: N818 - no error: the other way of reading decides
-    """The table is none that can be read as whole columns."""
 
 
 @dataclass(frozen=True)
@@ -44,43 +37,36 @@ class Columns:
     class_names: list[str] | None
 
 
-def read_columns(
-    kind: str, path: Path, *, target: str, features: Sequence[str] | None, task: str | None, delimiter: str = ","
-) -> Columns | None:
+def read_columns(table: Numbers, path: Path) -> Columns | None:
     """Read a table of numbers, or return None where it has to be read cell by cell.
 
     Args:
-        kind: csv, parquet or arrow; others are read cell by cell.
+        table: which columns are read, and how the file is.
         path: the file, or the folder of an arrow data set.
-        target: the column to predict.
-        features: columns to predict from; None: all others.
-        task: classification or regression; None: as the target looks.
-        delimiter: between the cells of a csv file.
     """
+    import pyarrow as pa
+
+    target = table.target
     try:
-        import pyarrow as pa
-    except ImportError:
-        return None
-    try:
-        table = _open(kind, path, delimiter)
-        chosen = [name for name in table.header if name != target] if features is None else list(features)
-        if len(set(table.header)) < len(table.header) or not {target, *chosen} <= set(table.header):
+        rows = table.batches(path)
+        chosen = [name for name in rows.header if name != target] if table.features is None else table.features
+        if len(set(rows.header)) < len(rows.header) or not {target, *chosen} <= set(rows.header):
             return None
-        if not chosen or target in chosen or len(set(chosen)) < len(chosen):
+        if not chosen or len(set(chosen)) < len(chosen):
             return None
-        return _read(table, target, chosen, task)
-    except (_Unusual, OSError, ValueError, KeyError, TypeError, csv.Error, pa.ArrowException):
+        return _read(rows, target, chosen, table.task)
+    except (UnusualError, OSError, ValueError, KeyError, TypeError, csv.Error, pa.ArrowException):
         return None
     finally:
         pa.default_memory_pool().release_unused()
 
 
-def _read(table: _Open, target: str, chosen: list[str], task: str | None) -> Columns:
-    inputs, targets = _Inputs(len(chosen)), _Targets()
+def _read(table: Batches, target: str, chosen: list[str], task: str | None) -> Columns:
+    inputs, targets = _Inputs(len(chosen)), _Targets(table.rounds)
     names = [target, *chosen]
     for first in range(0, len(names), table.columns_at_once):
         row = 0
-        for batch in table.batches(names[first : first + table.columns_at_once]):
+        for batch in table.read(names[first : first + table.columns_at_once]):
             inputs.make_room(row + batch.num_rows, grows=first == 0)
             for place, column in enumerate(batch.columns, start=first):
                 if place == 0:
@@ -89,7 +75,7 @@ def _read(table: _Open, target: str, chosen: list[str], task: str | None) -> Col
                     inputs.put(row, place - 1, column)
             row += batch.num_rows
     if not inputs.count:
-        raise _Unusual
+        raise UnusualError
     with np.errstate(over="ignore"):
         return Columns(chosen, inputs.whole(), *targets.whole(task))
 
@@ -103,7 +89,7 @@ class _Inputs:
 
     def make_room(self, count: int, *, grows: bool) -> None:
         if not grows and count > self.count:
-            raise _Unusual
+            raise UnusualError
         if count > len(self.rows):  # the memory is moved by its addresses; a sixteenth more is all that it takes
             self.rows.resize((count + count // 16, self.rows.shape[1]), refcheck=False)
         self.count = max(count, self.count)
@@ -121,6 +107,7 @@ class _Inputs:
 class _Targets:
     """A target read as classes as long as few are met, and as numbers from then on."""
 
+    rounds: bool
     names: dict[str, int] | None = field(default_factory=dict)
     """Number of each different cell; None: too many."""
     parts: list[Array] = field(default_factory=list)
@@ -131,9 +118,10 @@ class _Targets:
 
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
-        if column.null_count or (pa.types.is_floating(column.type) and _has_negative_zero(column.to_numpy())):
-            raise _Unusual
-        if self.names is not None and not self._add_names(self.names, column):
+        floating = pa.types.is_floating(column.type)
+        if column.null_count or (floating and _has_negative_zero(column.to_numpy())):
+            raise UnusualError
+        if self.names is not None and ((floating and self.rounds) or not self._add_names(self.names, column)):
             values = np.array([float(cell) for cell in self.names])
             self.names, self.parts = None, [values[codes] for codes in self.parts]
         if self.names is None:
@@ -152,7 +140,7 @@ class _Targets:
         return True
 
     def whole(self, task: str | None) -> tuple[Array, list[str] | None]:
-        """Return the targets and the names of classes, as `numbers.read_targets` does cell by cell."""
+        """Return the targets and the names of classes, as `tabular.read_targets` does cell by cell."""
         if self.names is None:
             return self._many(task)
         cells = list(self.names)
@@ -164,10 +152,10 @@ class _Targets:
         codes = np.concatenate(self.parts)
         if (task or ("classification" if few else "regression")) == "regression":
             if numbers is None or not np.isfinite(numbers).all():
-                raise _Unusual
+                raise UnusualError
             return numbers.astype(np.float32)[codes], None
         if "" in self.names or len(cells) < 2:
-            raise _Unusual
+            raise UnusualError
         ordered = sorted(cells, key=(lambda name: (float(name), name)) if numbers is not None else str)
         labels = {name: label for label, name in enumerate(ordered)}
         return np.array([labels[cell] for cell in cells], dtype=np.int64)[codes], ordered
@@ -175,7 +163,7 @@ class _Targets:
     def _many(self, task: str | None) -> tuple[Array, list[str] | None]:
         numbers = np.concatenate(self.parts)
         if task == "classification" or (_are_whole(numbers) and len(np.unique(numbers)) <= FEW):
-            raise _Unusual
+            raise UnusualError
         return numbers.astype(np.float32), None
 
 
@@ -202,96 +190,16 @@ def _numbers(column: pa.Array) -> Array:
     """Return a column's finite numbers, as wide as Python's own; whole ones become floating first, as float() makes it.
 
     Raises:
-        _Unusual: anything else is in it.
+        UnusualError: anything else is in it.
     """
     from pyarrow import types
 
     kind = column.type
     plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
     if not plain or column.null_count:
-        raise _Unusual
+        raise UnusualError
     values: Array = column.to_numpy(zero_copy_only=False)
     values = values if values.dtype.kind == "f" else values.astype(np.float64)
     if not np.isfinite(values).all():
-        raise _Unusual
+        raise UnusualError
     return values
-
-
-class _Open:
-    """A table of which a reader hands over some rows at a time."""
-
-    header: list[str]
-    columns_at_once: int = 1 << 30
-    """Columns that are best read together, where a reader keeps much for each."""
-
-    def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in order, with these columns."""
-        raise NotImplementedError
-
-
-class _Csv(_Open):
-    def __init__(self, path: Path, delimiter: str) -> None:
-        self.path, self.delimiter = path, delimiter
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, delimiter=delimiter)
-            self.header = [cell.strip() for cell in next(reader, [])]
-            if reader.line_num != 1 or not any(self.header):
-                raise _Unusual
-
-    def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        from pyarrow import csv as arrow
-
-        kinds = {names[0]: pa.string(), **{name: pa.float64() for name in names[1:]}}
-        return iter(
-            arrow.open_csv(
-                self.path,
-                read_options=arrow.ReadOptions(block_size=BLOCK_BYTES, skip_rows=1, column_names=self.header),
-                parse_options=arrow.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-                convert_options=arrow.ConvertOptions(column_types=kinds, include_columns=names, null_values=[]),
-            )
-        )
-
-
-class _Parquet(_Open):
-    columns_at_once = 4
-
-    def __init__(self, path: Path) -> None:
-        from pyarrow import parquet
-
-        self.file = parquet.ParquetFile(path, buffer_size=1 << 16)
-        self.header = list(self.file.schema_arrow.names)
-
-    def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        for batch in self.file.iter_batches(batch_size=ROWS_AT_ONCE, columns=names):
-            yield batch.select(names)
-
-
-class _Arrow(_Open):
-    def __init__(self, folder: Path) -> None:
-        from pyarrow import ipc
-
-        if (folder / "dataset_dict.json").is_file():
-            raise _Unusual
-        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
-        self.paths = [folder / Path(file["filename"]).name for file in state["_data_files"]]
-        with ipc.open_stream(str(self.paths[0])) as reader:
-            self.header = list(reader.schema.names)
-
-    def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        from pyarrow import ipc
-
-        for path in self.paths:
-            with ipc.open_stream(str(path)) as reader:
-                for batch in reader:
-                    yield batch.select(names)
-
-
-def _open(kind: str, path: Path, delimiter: str) -> _Open:
-    if kind == "csv":
-        return _Csv(path, delimiter)
-    if kind == "parquet":
-        return _Parquet(path)
-    if kind == "arrow":
-        return _Arrow(path)
-    raise _Unusual

@@ -1,9 +1,8 @@
-"""Tables of numbers as samples."""
+"""Tables of numbers as samples: large ones as whole columns, others cell by cell, which says where one is wrong."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sources.columns import FEW, MAX_CLASSES, read_columns
-from trainwright.trainer.data.sources.table_readers import READERS, Table, files_of
+from trainwright.trainer.data.sources.tables import Cells, Numbers, files_of
 from trainwright.trainer.data.splits import Loaded
 from trainwright.trainer.data.tensors import TensorSamples
 
@@ -20,54 +19,36 @@ SMALL_BYTES = 1 << 20
 """Files up to this size are read cell by cell at once, which takes no longer than loading the library for columns."""
 
 
-def load_table(
-    kind: str,
-    path: Path,
-    *,
-    target: str,
-    features: Sequence[str] | None = None,
-    task: str | None = None,
-    standardize: bool = True,
-    **reading: Any,
-) -> Loaded:
-    """Read a table of numbers with named columns.
-
-    Args:
-        kind: csv, jsonl or parquet.
-        path: the file, already confined to the code root.
-        target: the column to predict. Text, or few distinct whole numbers, are classes; else it is a number.
-        features: columns to predict from; all others by default.
-        task: "classification" or "regression" where the guess from the target would be wrong.
-        reading: what the file's reader takes (csv: delimiter).
+def load_numbers(table: Numbers, path: Path) -> Loaded:
+    """Read a table of numbers with named columns: inputs (rows, features) of float32, and targets (rows,).
 
     Raises:
         DataError: unreadable, empty, a missing column, or a cell that is no finite number; it names row and column.
     """
-    if sum(file.stat().st_size for file in files_of(path)) > SMALL_BYTES:
-        found = read_columns(kind, path, target=target, features=features, task=task, **reading)
-        if found is not None:
-            samples = TensorSamples(torch.from_numpy(found.inputs), torch.from_numpy(found.targets))
-            return Loaded(samples, found.class_names, found.features, standardize=standardize, files=files_of(path))
-    table = READERS[kind](path, **reading)
-    chosen = list(features) if features is not None else [name for name in table.header if name != target]
-    columns = [table.column(name) for name in [target, *chosen]]
-    if target in chosen or not chosen:
+    files = files_of(path)
+    if sum(file.stat().st_size for file in files) > SMALL_BYTES and (found := read_columns(table, path)) is not None:
+        samples = TensorSamples(torch.from_numpy(found.inputs), torch.from_numpy(found.targets))
+        return Loaded(samples, found.class_names, found.features, standardize=table.standardize, files=files)
+    cells = table.cells(path)
+    chosen = table.features if table.features is not None else [name for name in cells.header if name != table.target]
+    columns = [cells.column(name) for name in [table.target, *chosen]]
+    if not chosen:
         raise DataError(
-            f"data.args.features must name at least one column and not the target {target!r}.",
-            remedy="Correct data.args.features, or leave it out to use every other column.",
+            f"{path.name} has no column but the target {table.target!r}.",
+            remedy="Point data.args.path at a table with columns to predict from.",
         )
     numbers = [
-        [_number(cell, table, row, name) for row, cell in enumerate(column)]
+        [_number(cell, cells, row, name) for row, cell in enumerate(column)]
         for name, column in zip(chosen, columns[1:], strict=True)
     ]
     with np.errstate(over="ignore"):  # infinite then, which the check of the samples says
         inputs = np.array(list(zip(*numbers, strict=True)), dtype=np.float32)
-    targets, names = read_targets(table, target, task)
+    targets, names = read_targets(cells, table.target, table.task)
     samples = TensorSamples(torch.from_numpy(inputs), targets)
-    return Loaded(samples, names, chosen, standardize=standardize, files=files_of(path))
+    return Loaded(samples, names, chosen, standardize=table.standardize, files=files)
 
 
-def read_targets(table: Table, target: str, task: str | None) -> tuple[torch.Tensor, list[str] | None]:
+def read_targets(table: Cells, target: str, task: str | None) -> tuple[torch.Tensor, list[str] | None]:
     """Return the targets and, for classification, the class names in order.
 
     Raises:
@@ -98,7 +79,7 @@ def read_targets(table: Table, target: str, task: str | None) -> tuple[torch.Ten
     return torch.tensor([code[value] for value in values]), names
 
 
-def _number(cell: Any, table: Table, row: int, column: str) -> float:
+def _number(cell: Any, table: Cells, row: int, column: str) -> float:
     try:
         value = float(cell)
     except (TypeError, ValueError, OverflowError):

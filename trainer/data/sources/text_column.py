@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.data.fingerprint import record_split, sample_digest
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.table_readers import READERS, Table, files_of
+from trainwright.trainer.data.sources.tables import Cells, Texts, files_of
 from trainwright.trainer.data.sources.tabular import read_targets
 from trainwright.trainer.data.sources.text_files import find_tokenizer
 from trainwright.trainer.data.splits import Splits, split_indices
@@ -24,43 +22,29 @@ from trainwright.trainer.data.text.language import TextRecord, language_splits
 from trainwright.trainer.data.text.tokenizers import build_tokenizer
 
 
-def text_table_splits(
-    kind: str,
-    section: SplitSection,
-    code_root: Path,
-    *,
-    path: str,
-    text: str,
-    target: str | None = None,
-    task: str | None = None,
-    tokenizer: str = "bytes",
-    max_length: int = 128,
-    block_size: int = 128,
-    split_by: str | None = None,
-    **reading: Any,
-) -> Splits:
-    """Read a table with a column of texts.
-
-    Args:
-        text: the column of texts.
-        target: the column to predict from them; left out: the texts themselves are modelled, each row a document.
-        max_length: tokens to which a text is cut; for classification.
-        block_size, split_by: as of the source `text`; for language modelling.
+def text_splits(table: Texts, code_root: Path, split: SplitSection) -> Splits:
+    """Return the splits of a table with a column of texts.
 
     Raises:
         ConfigurationError, DataError: as what is wrong deserves.
     """
-    file = (confine_folder if kind == "arrow" else confine)(path, code_root, key="data.args.path")
-    table = READERS[kind](file, **reading)
-    texts = _texts(table, text)
-    found = find_tokenizer(tokenizer, code_root)
-    if target is None:
+    file = table.find(code_root)
+    cells = table.cells(file)
+    texts = _texts(cells, table.text)
+    tokenizer = find_tokenizer(table.tokenizer, code_root)
+    if table.target is None:
         return language_splits(
-            texts, section, source=kind, tokenizer=found, block_size=block_size, split_by=split_by, files=files_of(file)
+            texts,
+            split,
+            source=table.name,
+            tokenizer=tokenizer,
+            block_size=table.block_size,
+            split_by=table.split_by,
+            files=files_of(file),
         )
-    targets, names = read_targets(table, target, task)
+    targets, names = read_targets(cells, table.target, table.task)
     rows = _Rows(file, texts, targets, names)
-    return _classified(rows, section, source=kind, tokenizer=found, max_length=max_length)
+    return _classified(rows, split, source=table.name, tokenizer=tokenizer, max_length=table.max_length)
 
 
 @dataclass(frozen=True)
@@ -71,7 +55,7 @@ class _Rows:
     class_names: list[str] | None
 
 
-def _texts(table: Table, name: str) -> list[str]:
+def _texts(table: Cells, name: str) -> list[str]:
     texts = table.column(name)
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():

@@ -4,51 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.base.near import near_matches
+from pydantic import Field
+
+from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.paths import confine, confine_folder
-from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.data.text.language import language_splits, read_documents
+from trainwright.trainer.base.section import Section
+from trainwright.trainer.data.sources.source import PATH, Name, Source
 
+if TYPE_CHECKING:
+    from trainwright.trainer.data.sections import SplitSection
+    from trainwright.trainer.data.splits import Splits
+
+Tokens = Annotated[int, Field(ge=1, le=2**20)]
 BUILT_IN_TOKENIZERS = ("bytes", "characters")
 
 
-def text_splits(
-    section: SplitSection,
-    code_root: Path,
-    *,
-    path: str | Sequence[str],
-    tokenizer: str = "bytes",
-    block_size: int = 128,
-    split_by: str | None = None,
-    separator: str | None = None,
-) -> Splits:
-    """Read text files into splits of token blocks.
+class Modelling(Section):
+    """How text becomes tokens."""
 
-    Args:
-        path: a file, several, or a pattern (`docs/*.md`), under the code root.
-        tokenizer: bytes, characters, or a folder with a tokenizer of the Transformers library.
-        block_size: tokens that a model sees at once.
-        split_by: document (each goes to one split) or position (each document's beginning is for training, its end
-            for the test); found from the number of documents where it is left out.
-        separator: what stands between two documents of one file; a file is one document without it.
+    tokenizer: Name = "bytes"
+    """bytes, characters, or a folder with a tokenizer of the Transformers library."""
+    block_size: Tokens = 128
+    """Tokens that a model sees at once; for language modelling."""
+    split_by: Literal["document", "position"] | None = None
+    """document: each goes to one split. position: each document's beginning is for training, its end for the test.
+    Left out: as the number of documents has it. For language modelling."""
 
-    Raises:
-        ConfigurationError: a path or a tokenizer that is not there.
-        DataError: no readable text, or too little for the split.
-    """
-    files = _files(path, code_root)
-    return language_splits(
-        read_documents(files, separator),
-        section,
-        source="text",
-        tokenizer=find_tokenizer(tokenizer, code_root),
-        block_size=block_size,
-        split_by=split_by,
-        files=files,
-    )
+
+class Text(Modelling, Source):
+    """Text files for language modelling."""
+
+    name: ClassVar[str] = "text"
+    endings: ClassVar[tuple[str, ...]] = ("txt",)
+
+    path: Name | Annotated[list[Name], Field(min_length=1)]
+    """A file, several, or patterns (`docs/*.md`)."""
+    separator: Name | None = None
+    """What stands between two documents of one file; a file is one document without it."""
+
+    def load(self, code_root: Path, split: SplitSection) -> Splits:
+        """Return splits of token blocks. Raises DataError also where the text is too little for the split."""
+        from trainwright.trainer.data.text.language import language_splits, read_documents
+
+        files = _files(self.path, code_root)
+        return language_splits(
+            read_documents(files, self.separator),
+            split,
+            source=self.name,
+            tokenizer=find_tokenizer(self.tokenizer, code_root),
+            block_size=self.block_size,
+            split_by=self.split_by,
+            files=files,
+        )
 
 
 def find_tokenizer(tokenizer: str, code_root: Path) -> str | Path:
@@ -76,5 +85,5 @@ def _files(path: str | Sequence[str], code_root: Path) -> list[Path]:
                     f"`data.args.path` = {given!r}: the pattern matches no file under {code_root}.",
                     remedy="Patterns are relative to code_root; `**/` stands for any folders.",
                 )
-        found += [confine(name, code_root, key="data.args.path") for name in names]
+        found += [confine(name, code_root, key=PATH) for name in names]
     return list(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""Best, last and periodic checkpoints, written after the epoch has been judged."""
+"""Selection of the best epoch, early stopping, and the best, last and periodic checkpoints."""
 
 from __future__ import annotations
 
@@ -8,13 +8,53 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainwright.trainer.base.errors import DivergenceError
+from trainwright.trainer.base.errors import ConfigurationError, DivergenceError, near_matches
 from trainwright.trainer.checkpoints.index import INDEX, checkpoint_name, write_index
 from trainwright.trainer.checkpoints.store import remove_leftovers, remove_untagged, write_checkpoint
-from trainwright.trainer.engine.divergence import lower_rate
-from trainwright.trainer.engine.observers.observer import EpochResult, Observer
+from trainwright.trainer.engine.loop import lower_rate
+from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
+from trainwright.trainer.engine.progress import Best
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.step import StepResult
+
+
+class Selection(Observer):
+    """Compares each validated epoch with the best so far, by the selection metric."""
+
+    def epoch(self, session: Session, result: EpochResult) -> None:
+        """Update the best and the count of epochs without improvement; end training when patience is over."""
+        judged = result.validation
+        if judged is None:
+            return
+        progress, config = session.progress, session.config
+        value = _selected(config.selection.metric, judged)
+        sign = 1.0 if config.selection.direction == "minimize" else -1.0
+        best = progress.best
+        better = math.isfinite(value) and (best is None or sign * value < sign * best.value)
+        enough = math.isfinite(value) and (
+            best is None or sign * value < sign * best.value - config.early_stopping.min_delta
+        )
+        if better:
+            result.improved = True
+            progress.best = Best(result.epoch, result.step, value, dict(judged))
+        waited = result.epoch - (progress.history[-1]["epoch"] if progress.history else 0)
+        session.schedule.judge(value, result.epoch, minimize=sign > 0)
+        progress.epochs_without_improvement = 0 if enough else progress.epochs_without_improvement + waited
+        progress.history.append(
+            {"epoch": result.epoch, "step": result.step, "train": result.train, "validation": result.validation}
+        )
+        patience = config.early_stopping.patience_epochs
+        over = config.early_stopping.enabled and progress.epochs_without_improvement >= patience
+        if over and progress.stop_reason is None:
+            progress.stop_reason = "early_stopping"
+
+
+def _selected(name: str, values: dict[str, float]) -> float:
+    if name not in values:
+        raise ConfigurationError(
+            f"`selection.metric` = {name!r} is not measured.{near_matches(name, values)}",
+            remedy=f"Choose one of {', '.join(values)}, or add it to `metrics`.",
+        )
+    return values[name]
 
 
 class Checkpointing(Observer):

@@ -1,12 +1,31 @@
-"""The moments at which the loop tells its observers what happened."""
+"""Observers of a run: the moments at which the loop calls them, and the results that it hands over."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from torch import Tensor
 
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.step import StepResult
+
+
+@dataclass
+class StepResult:
+    """What one step gave. Tensors stay on the device until the recorder reads them."""
+
+    step: int
+    """Number of the step, from 1."""
+    epoch: int
+    batch: int
+    """Number of its first micro-batch in the epoch."""
+    micro_batches: int
+    loss: Tensor
+    gradient_norm: Tensor | None
+    """None where the user's train_step has cleared the gradients before they could be measured."""
+    learning_rate: float
+    samples: int
+    values: dict[str, Tensor | float] = field(default_factory=dict)
 
 
 @dataclass

@@ -12,10 +12,9 @@ from torch import Tensor
 
 from trainwright.trainer.acceleration.precision import MINIMUM_SCALE
 from trainwright.trainer.base.errors import DivergenceError
-from trainwright.trainer.engine.divergence import divergence
-from trainwright.trainer.engine.observers.observer import EpochResult, Observer
+from trainwright.trainer.engine.loop import divergence
+from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.step import StepResult
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.supervision.sampling import SystemSampler
 

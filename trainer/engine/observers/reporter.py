@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trainwright.trainer.engine.observers.observer import EpochResult, Observer
+from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.step import StepResult
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 

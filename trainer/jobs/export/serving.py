@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.objectives.supervised import plain_output, split_batch
-from trainwright.trainer.objectives.target_scaling import TargetScaling
+from trainwright.trainer.objectives.supervised import TargetScaling, plain_output, split_batch
 
 ROWS = 64
 

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import DivergenceError
+from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.step import take_step
-from trainwright.trainer.objectives.outcome import Objective, Outcome
+from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.optimization.schedules import Schedule
 from trainwright.trainer.supervision.sampling import allowed_cores
 

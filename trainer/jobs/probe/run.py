@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from trainwright.trainer.engine.components import snapshot
+from trainwright.trainer.engine.components import snapshot, untouched
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.progress import Progress
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.snapshot import untouched
 from trainwright.trainer.jobs.probe import rates
 from trainwright.trainer.jobs.probe.rates import profile
 from trainwright.trainer.jobs.probe.sizes import find_batch_size

@@ -21,9 +21,9 @@ import torch
 
 from trainwright.trainer.base.errors import OutOfMemoryError, TrainwrightError
 from trainwright.trainer.base.failures import known_failure
+from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.memory import free_bytes
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.step import take_step
 from trainwright.trainer.jobs.probe.rates import endless
 from trainwright.trainer.user_code.guard import exit_now
 

@@ -1,21 +1,71 @@
-"""Outcome, objective, and what an objective brings along beside the model."""
+"""Objective of a run: the work it is built from, the outcome of a batch, and what it has beside the model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ReproducibilityError
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.losses.loss import Loss
+from trainwright.trainer.metrics import Metric
 from trainwright.trainer.optimization.optimizer_sections import OptimizerBase, OwnSection
 from trainwright.trainer.optimization.parameters import Setting, settings_of
 
 if TYPE_CHECKING:
+    from trainwright.trainer.base.section import Entry
     from trainwright.trainer.data.loader import BatchLoader
+    from trainwright.trainer.objectives.supervised import TargetScaling
+    from trainwright.trainer.user_code.context import Arguments, Context
+
+
+@dataclass
+class Work:
+    """Model, data and objective of a run."""
+
+    model: nn.Module
+    splits: Splits
+    loss: Loss | None
+    metrics: list[Metric]
+    batch_size: int | None
+    shuffle: bool = True
+    collate: Callable[[list[Any]], Any] | None = None
+    returns: str | None = None
+    step: Callable[..., Any] | None = None
+    train_step: Callable[..., Any] | None = None
+    validation_step: Callable[..., Any] | None = None
+    """Measures validation (and test) instead of what is trained; has the form of `step`."""
+    optimizers: Mapping[str, Any] | None = None
+    model_files: list[Path] = field(default_factory=list)
+    """Files that the model's first weights come from."""
+    param_groups: list[dict[str, Any]] | None = None
+    example_input: Any = None
+    """A tensor, a tuple of tensors, or tensors by name; batch first."""
+    found: str | None = None
+    """What the first batch's output was, in words."""
+    vocabulary_goes: str | None = None
+    """Where the size of a text source's vocabulary is passed, in words."""
+    target_scaling: TargetScaling | None = None
+    """Between the targets' units and what the model puts out, where the configuration scales them."""
+    arguments: Arguments | None = None
+    """What a task was given, which knows what it has read."""
+
+    @property
+    def gathers(self) -> bool:
+        """Whether outputs and targets are kept for metrics; those that follow from the mean loss need none."""
+        return any(metric.of_loss is None for metric in self.metrics)
+
+    @property
+    def task(self) -> str | None:
+        """classification, binary, regression, language_model; None where only the user's code knows."""
+        own = self.loss is None or self.step is not None or self.train_step is not None
+        return None if own or self.returns not in {None, "output"} else self.loss.task  # type: ignore[union-attr]
 
 
 @dataclass
@@ -121,8 +171,8 @@ class Measure(Protocol):
 
 
 @dataclass
-class Own:
-    """Empty for an objective that has nothing of its own."""
+class Auxiliary:
+    """What an objective has beside the model; empty for most."""
 
     modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
     """Trained with the model, checkpointed beside it, never part of it."""
@@ -152,7 +202,7 @@ class Own:
         """Resume from what a checkpoint kept.
 
         Raises:
-            ReproducibilityError: what the objective rests on is not what the run began with.
+            ReproducibilityError: what the objective depends on is not what the run began with.
         """
         changed = [name for name, digest in self.fixed.items() if state["fixed"].get(name) != digest]
         if changed:
@@ -163,3 +213,46 @@ class Own:
             )
         if len(self.modules):  # an export of a student has no teacher, and no maps to it
             self.modules.load_state_dict(state["modules"])
+
+
+@dataclass(frozen=True)
+class Built:
+    """Training and validation objective, and what comes with them."""
+
+    training: Objective
+    validation: Objective
+    auxiliary: Auxiliary = field(default_factory=Auxiliary)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What an objective may need to be built."""
+
+    work: Work
+    context: Context
+    device: torch.device
+    untouched: Callable[[], AbstractContextManager[None]]
+    """Keeps the user's state as it is while the model is called."""
+    batch: Callable[[], Any]
+    """A real batch on the device."""
+    make_model: Callable[[Entry], nn.Module]
+    exporting: bool
+    """Whether the run only measures and exports: then nothing is trained, and no teacher is needed."""
+
+    @contextmanager
+    def without_trace(self) -> Iterator[None]:
+        """Call the model without a trace: no gradients, batch statistics and the user's state as they were."""
+        with evaluation_mode(self.work.model), torch.no_grad(), self.untouched():
+            yield
+
+
+@contextmanager
+def evaluation_mode(model: nn.Module) -> Iterator[None]:
+    """Hold dropout and batch statistics still inside, and give each module its own mode back after it."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module in training:
+            module.training = True

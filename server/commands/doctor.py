@@ -60,7 +60,7 @@ def _sqlite() -> Finding:
 
 def _packages() -> list[Finding]:
     """Import everything together in one process, as a worker would, and report versions and devices."""
-    command = [sys.executable, "-P", "-m", "trainwright.server.doctor_probe"]
+    command = [sys.executable, "-P", "-m", "trainwright.server.commands.doctor_probe"]
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=PROBE_SECONDS, check=True, stdin=subprocess.DEVNULL

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.server.commands.terminal import Terminal, bar
 from trainwright.server.format import counted, next_line, number
-from trainwright.server.terminal import Terminal, bar
 from trainwright.tools.projects import ProjectStatus, newest_first, overview, project_status
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError

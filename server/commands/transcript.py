@@ -6,8 +6,8 @@ import sys
 import textwrap
 from typing import TYPE_CHECKING, Any
 
+from trainwright.server.commands.terminal import Terminal, bar
 from trainwright.server.format import call_text
-from trainwright.server.terminal import Terminal, bar
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult

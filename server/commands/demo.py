@@ -17,7 +17,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.types import CallToolResult
 
-from trainwright.server.transcript import Transcript
+from trainwright.server.commands.transcript import Transcript
 
 WANTED_TEST_ACCURACY = 0.97
 MOST_CALLS = 80

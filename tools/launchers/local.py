@@ -1,69 +1,31 @@
-"""Processes that outlive the server: how they are started, and the record of each start (`launch.json`)."""
+"""Local launcher: a process of this machine that outlives the server."""
 
 from __future__ import annotations
 
+import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
+from trainwright.tools.launchers.environment import worker_environment
+from trainwright.tools.launchers.launcher import Launch, write_launch
 from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.run import ProcessIdentity, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
-LAUNCH = "launch.json"
+    from trainwright.trainer.run import RunDirectory, RunKey
+
+WORKER = "trainwright.trainer.worker"
+WITH_KEY = "--signed"
+"""Tells the worker that its key comes by standard input."""
 UNCLAIMED_SECONDS = 30.0
 """After this long a start whose process is not known counts as lost: the server died before it got that far."""
-
-
-class Launch(BaseModel):
-    """The latest attempt to start a process on a folder."""
-
-    model_config = ConfigDict(frozen=True)
-
-    attempt: int = 1
-    """What the process will write as its own attempt once it begins; one that never began leaves it to the next."""
-    launched_at: float = Field(default_factory=time.time)
-    """Unix seconds."""
-    process: ProcessIdentity | None = None
-    """None until the process exists: written in the transaction that orders the start, completed after it."""
-    awaited: bool = False
-    """An outer launcher (torchrun, a cluster's scheduler) will start the processes; nobody here knows when."""
-    error: str | None = None
-    """Why the process could not be started."""
-    former: Launch | None = None
-    """What stood here before a resuming that has not told the worker anything yet: put back if it comes to nothing."""
-
-    def may_still_begin(self) -> bool:
-        """Return whether a process that has not taken its lock yet may still do so."""
-        if self.error is not None:
-            return False
-        if self.awaited:
-            return True
-        if self.process is not None:
-            return self.process.is_alive()
-        note_fleeting()
-        return time.time() - self.launched_at < UNCLAIMED_SECONDS
-
-
-def read_launch(folder: Path) -> Launch | None:
-    """Return the latest launch on a folder, or None when there is no readable record of one."""
-    try:
-        return Launch.model_validate_json((folder / LAUNCH).read_bytes())
-    except (OSError, ValidationError):
-        return None
-
-
-def write_launch(folder: Path, launch: Launch) -> Launch:
-    """Record a launch. Raises StorageError."""
-    write_atomically(folder / LAUNCH, launch.model_dump_json().encode())
-    return launch
 
 
 def spawn(
@@ -102,3 +64,43 @@ def spawn(
             pipe.write(told)
     threading.Thread(target=child.wait, name=f"reaper-{child.pid}", daemon=True).start()
     return write_launch(folder, launch.model_copy(update={"process": identity}))
+
+
+class Local:
+    """Starts the worker as a detached process, and hands it its key through a pipe."""
+
+    name = "own"
+    gives_key = True
+    is_here = True
+    spawn = staticmethod(spawn)
+
+    def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:
+        """Start the worker in the project's code root. Raises StorageError."""
+        specification = run.specification()
+        return self.spawn(
+            run.path,
+            launch,
+            [sys.executable, "-P", "-m", WORKER, str(run.path), WITH_KEY],
+            cwd=Path(specification.code_root),
+            env=worker_environment(specification.config),
+            log=run.log.name,
+            told=key.seed,
+        )
+
+    def may_begin(self, launch: Launch) -> bool:
+        """Return whether the process lives; one that is not known yet is waited for half a minute."""
+        if launch.process is not None:
+            return launch.process.is_alive()
+        note_fleeting()
+        return time.time() - launch.launched_at < UNCLAIMED_SECONDS
+
+    def signal(self, run: RunDirectory, launch: Launch, number: signal.Signals, *, reason: str) -> bool:
+        """Signal the process, if it is still the very same one; SIGKILL goes to all that descend from it."""
+        process = launch.process
+        if process is None or not process.is_alive():
+            return False
+        write_atomically(run.stop_reason, reason.encode())
+        if number is not signal.SIGKILL:
+            return process.send_signal(number)
+        process.kill_tree()
+        return True

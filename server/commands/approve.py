@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.server.terminal import Terminal
+from trainwright.server.commands.terminal import Terminal
 from trainwright.tools.owner import Grantor, Request, decide, meaning, requests_of
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConflictError

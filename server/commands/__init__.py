@@ -1,0 +1,1 @@
+"""Commands of the terminal: what a person, not an agent, asks of a workspace."""
