@@ -36,7 +36,7 @@ class Desk:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
         from trainwright.tools.checkpoint_manager import finish_pruning
         from trainwright.tools.ledger import copy_all_forward
-        from trainwright.tools.owner import taken_up
+        from trainwright.tools.owner import record_settings_grants
         from trainwright.tools.projects import finish_deletions, finish_provenance
         from trainwright.tools.training_orchestrator import put_back_all, remove_abandoned
         from trainwright.tools.workspace import Workspace
@@ -54,7 +54,7 @@ class Desk:
                 finish_deletions(self._workspace)
                 finish_pruning(self._workspace)
             workspace = self._workspace.refreshed()
-            return workspace if workspace.is_archived else taken_up(workspace)
+            return workspace if workspace.is_archived else record_settings_grants(workspace)
 
     def with_handles(self, value: Any) -> Any:
         """Return JSON values with every long id of a run or study replaced by its handle."""

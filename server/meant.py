@@ -12,10 +12,10 @@ from pydantic import BaseModel, ValidationError
 
 from trainwright.trainer.base.errors import folded, near, same
 from trainwright.trainer.config.goal import KEYS as GOAL_KEYS
-from trainwright.trainer.config.goal import goal_as_meant, nearest_goal
+from trainwright.trainer.config.goal import corrected_goal, nearest_goal
 from trainwright.trainer.config.key_aliases import known_elsewhere
-from trainwright.trainer.config.meant_values import as_meant, fits, fixed_values, from_text, number_in
-from trainwright.trainer.config.overlay import equal, shown
+from trainwright.trainer.config.plain_values import equal, shown
+from trainwright.trainer.config.value_coercion import coerced, fits, fixed_values, from_text, number_in
 
 OTHER_NAMES = {
     "project": ("project_name", "project_id", "name"),
@@ -142,14 +142,14 @@ def _value(name: str, given: Any, rule: Any) -> tuple[Any, list[str]]:
         return given, []
     sections = list(_sections(rule))
     if name == "goal" and sections:
-        return goal_as_meant(given)
+        return corrected_goal(given)
     value = from_text(given) if isinstance(given, str) and (sections or fits(rule, {})) else given
     if sections and isinstance(value, dict):
         value = _section(sections[0], value)
     elif isinstance(value, str) and not sections:
         value = _text(name, value, rule)
     elif not fits(rule, value):
-        value = as_meant(rule, value)
+        value = coerced(rule, value)
     if name == "wait_seconds":
         value = _clamped(value)
     if name == "limits" and isinstance(value, dict):
@@ -169,7 +169,7 @@ def _text(name: str, given: str, rule: Any) -> Any:
     if fits(rule, value):
         return value
     other = next((kind for kind, names in KINDS.items() if folded(value) in map(folded, names)), None)
-    return other if name == "kind" and other is not None else as_meant(rule, value)
+    return other if name == "kind" and other is not None else coerced(rule, value)
 
 
 def _clamped(value: Any) -> Any:
@@ -182,7 +182,7 @@ def _section(model: type[BaseModel], given: dict[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         ours = same(key, model.model_fields) or key
         rule = _rule(model.model_fields[ours]) if ours in model.model_fields else None
-        meant = value if rule is None else as_meant(rule, from_text(value) if isinstance(value, str) else value)
+        meant = value if rule is None else coerced(rule, from_text(value) if isinstance(value, str) else value)
         if ours == "limits" and isinstance(meant, dict):
             meant = _limits(meant)
         if ours == "goal" and not isinstance(meant, dict):

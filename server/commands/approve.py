@@ -53,8 +53,8 @@ def _ask(workspace: Workspace, terminal: Terminal) -> None:
 
 def _show(terminal: Terminal, request: Request) -> None:
     terminal.line()
-    terminal.line(f"{request.id}  project {request.project}: {request.wish}", "bold")
-    terminal.line(f"  {meaning(request.wish)}")
+    terminal.line(f"{request.id}  project {request.project}: {request.grant}", "bold")
+    terminal.line(f"  {meaning(request.grant)}")
     terminal.line(f"  Asked {request.asked_at[:19]} UTC. The agent's reason: {_plain(request.reason) or 'none'}")
 
 

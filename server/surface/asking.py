@@ -24,7 +24,7 @@ def question(
 ) -> Elicit[OwnersAnswer] | OwnersAnswer:
     """Return the question on what this call asks of the owner; nobody is asked where the owner accepts no such answer.
 
-    Raises TrainwrightError for wishes that make no sense.
+    Raises TrainwrightError for invalid requests.
     """
     workspace = workspace_of(context)
     capabilities = context.client_capabilities
@@ -38,7 +38,7 @@ def question(
     pending = [request for request in requests if request.state == "pending"]
     if not pending:
         return OwnersAnswer()
-    lines = [f"{request.id}: {request.wish}. {meaning(request.wish)}" for request in pending]
+    lines = [f"{request.id}: {request.grant}. {meaning(request.grant)}" for request in pending]
     asked = f"The agent asks for project {project}: " + " | ".join(lines)
     return Elicit(f"{asked} Its reason: {pending[0].reason or 'none'}.", OwnersAnswer)
 

@@ -85,7 +85,7 @@ def configure(
     or the project's deletion, and says how the owner grants it."""
     from trainwright.tools import projects
 
-    wishes = ask_owner.model_dump(exclude_none=True) if ask_owner else None
+    asked = ask_owner.model_dump(exclude_none=True) if ask_owner else None
     workspace = workspace_of(context)
     if ask_owner is not None:
         take_answer(context, project, ask_owner, reason, said)
@@ -98,7 +98,7 @@ def configure(
         changes=changes,
         reason=reason,
         template=template,
-        ask_owner=wishes,
+        ask_owner=asked,
         begin_release=begin_release,
     )
     kept = f"is kept as version {answer.version}" if answer.changed else f"stays at version {answer.version}"

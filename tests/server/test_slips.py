@@ -1,7 +1,7 @@
 """Several hundred plausible slips: each is taken as meant, or refused with a call that keeps everything that was meant.
 
 The tables beside this file hold what an agent wrote and what it meant. A refused call is repaired by its own remedy
-alone, word for word as the text has it; the wish must hold afterwards, and no call may be refused twice.
+alone, word for word as the text has it; the intent must hold afterwards, and no call may be refused twice.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.tools.workspace.tables import RegisteredModel, Run
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.evidence import Code, Data, Environment
+from trainwright.trainer.run.results import Export
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -62,14 +64,14 @@ def register_model(session: Session, workspace: Workspace, export_run: str) -> R
     source = get_run(session, run.source_run)
     for part in (run, source):
         _check_unchanged(session, workspace, part)
-    evidence = workspace.run_directory(run.project, run.id).evidence("export") or {}
+    evidence = workspace.run_directory(run.project, run.id).part(Export)
     newest = session.scalar(select(func.max(RegisteredModel.version)).where(RegisteredModel.project == run.project))
     model = RegisteredModel(
         project=run.project,
         version=(newest or 0) + 1,
         run=run.id,
-        checkpoint_digest=str(evidence.get("checkpoint_digest", "")),
-        metrics={name: (evidence.get(name) or {}).get("metrics", {}) for name in ("test", "validation")},
+        checkpoint_digest=evidence.checkpoint_digest or "",
+        metrics={"test": evidence.test.metrics, "validation": evidence.validation.metrics},
         lineage=_lineage(workspace, source, evidence),
     )
     session.add(model)
@@ -90,11 +92,9 @@ def list_models(workspace: Workspace, project: str) -> ModelRegistry:
     return ModelRegistry(project=project, models=models, next=call)
 
 
-def _lineage(workspace: Workspace, source: Run, export: dict[str, Any]) -> dict[str, Any]:
+def _lineage(workspace: Workspace, source: Run, export: Export) -> dict[str, Any]:
     """What the model descends from: every part by its digest."""
     directory = workspace.run_directory(source.project, source.id)
-    parts = {"data": "fingerprint", "code": "digest", "environment": "packages_digest"}
-    digests = {name: (directory.evidence(name) or {}).get(key) for name, key in parts.items()}
     return {
         "run": source.id,
         "kind": source.kind,
@@ -102,9 +102,11 @@ def _lineage(workspace: Workspace, source: Run, export: dict[str, Any]) -> dict[
         "study": source.study,
         "seed": source.seed,
         "configuration": source.config_digest,
-        "checkpoint": export.get("checkpoint"),
-        "files": {name: file.get("digest") for name, file in (export.get("files") or {}).items()},
-        **digests,
+        "checkpoint": export.checkpoint,
+        "files": {name: file["digest"] for name, file in export.files.items()},
+        "data": directory.part(Data).fingerprint,
+        "code": directory.part(Code).digest,
+        "environment": directory.part(Environment).packages_digest,
     }
 
 

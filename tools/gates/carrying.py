@@ -53,7 +53,7 @@ def carry_over_call(evidence: Evidence) -> NextCall | None:
 
 def steps_of(source: RunEvidence) -> int:
     """Return how many of a run's steps a short replay repeats."""
-    return min(STEPS, int(source.summary.get("steps") or STEPS))
+    return min(STEPS, source.summary.steps or STEPS)
 
 
 def record_carry_over(evidence: Evidence, replay: RunEvidence) -> bool:
@@ -83,11 +83,11 @@ def shortcomings(evidence: Evidence, smoke: RunEvidence, source: RunEvidence, re
         found.append(f"run {replay.id} repeats no baseline")
     if other_than_planned(evidence, source):
         found.append(f"run {source.id} was not made under the plan")
-    if replay.part("data").get("fingerprint") != smoke.part("data").get("fingerprint"):
+    if replay.data.fingerprint != smoke.data.fingerprint:
         found.append("the data is another")
     if _all_meanings(replay) != _all_meanings(smoke):
         found.append("the code means something else")
-    if replay.part("reproducibility").get("settings") != source.part("reproducibility").get("settings"):
+    if replay.reproducibility.settings != source.reproducibility.settings:
         found.append("the deterministic settings differ")
     return found + _different_series(source, replay)
 
@@ -124,5 +124,4 @@ def _may_not_matter(change: str) -> bool:
 
 
 def _all_meanings(run: RunEvidence) -> list[Any]:
-    code = run.part("code")
-    return sorted(code.get("meanings", code.get("files", {})).values())
+    return sorted((run.code.meanings or run.code.files).values())

@@ -148,8 +148,8 @@ def _request(evidence: Evidence, alert: str) -> str | None:
     """Return whether the owner was asked to accept an alert: pending, answered (not granted, or lapsed), or None."""
 
     def named(body: dict[str, Any]) -> bool:
-        wish = body.get("wish") or {}
-        return wish.get("kind") == "alert" and wish.get("name") == alert
+        grant = body.get("wish") or {}
+        return grant.get("kind") == "alert" and grant.get("name") == alert
 
     if any(named(body) for _, body in evidence.entries(DECISION)):
         return "answered"

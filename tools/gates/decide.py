@@ -173,9 +173,9 @@ def rests_on(evidence: Evidence, phase: Phase) -> dict[str, Any]:
         "values": whole_values(evidence),
         "version": evidence.version.number,
         "smoke_run": smoke.id if smoke else "",
-        "data": smoke.part("data").get("fingerprint") if smoke else None,
-        "code": smoke.part("code").get("digest") if smoke else None,
-        "environment": smoke.part("environment").get("packages_digest") if smoke else None,
+        "data": smoke.data.fingerprint if smoke else None,
+        "code": smoke.code.digest if smoke else None,
+        "environment": smoke.environment.packages_digest if smoke else None,
         "runs": [run.id for run in _foundations(evidence, phase) if run is not None],
         "study": evidence.study.id if phase is Phase.OPTIMIZATION and evidence.study else None,
     }

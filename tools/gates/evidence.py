@@ -27,6 +27,18 @@ from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import remembered_digest
+from trainwright.trainer.run.evidence import (
+    Code,
+    Data,
+    Environment,
+    Imported,
+    P,
+    PartOf,
+    Reproducibility,
+    Resolved,
+    Summary,
+)
+from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +48,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.phase_status import Standing
     from trainwright.tools.gates.phases import Phase
-    from trainwright.tools.owner import Wish
+    from trainwright.tools.owner import Grant
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.settings import ProjectLimits
     from trainwright.trainer.config import TrainingConfig
@@ -79,19 +91,24 @@ class RunEvidence:
         sealed_as_completed = self._seal is not None and self._seal["state"] == RunState.COMPLETED
         return sealed_as_completed and self.status.state is RunState.COMPLETED
 
+    environment = PartOf(Environment)
+    reproducibility = PartOf(Reproducibility)
+    data = PartOf(Data)
+    code = PartOf(Code)
+    resolved = PartOf(Resolved)
+    summary = PartOf(Summary)
+    comparison = PartOf(Comparison)
+    exported = PartOf(Export)
+    test_access = PartOf(TestSetAccess)
+
+    def part(self, kind: type[P]) -> P:
+        """Return one part of the evidence; empty when the worker has not written it. Raises IntegrityError."""
+        return self.directory.part(kind)
+
     @cached_property
-    def summary(self) -> dict[str, Any]:
-        """The worker's summary; empty when there is none."""
-        return self.part("summary")
-
-    def part(self, name: str) -> dict[str, Any]:
-        """Return one evidence file as a mapping; empty when the worker has not written it."""
-        return self.directory.evidence(name) or {}
-
-    @property
     def imported(self) -> list[str]:
         """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
-        return list(self.part("imported").get("packages", []))
+        return self.part(Imported).packages
 
     @cached_property
     def differences(self) -> list[str]:
@@ -115,8 +132,7 @@ class RunEvidence:
 
     def best_value(self, metric: str) -> float | None:
         """Return a validation metric at the run's best epoch."""
-        value = (self.summary.get("best") or {}).get("metrics", {}).get(metric)
-        return float(value) if isinstance(value, int | float) else None
+        return self.summary.best_metrics.get(metric)
 
     @property
     def is_sealed(self) -> bool:
@@ -175,7 +191,7 @@ class Evidence:
         return load_checklist(phase).checks
 
     @cached_property
-    def grants(self) -> list[Wish]:
+    def grants(self) -> list[Grant]:
         """What the owner has granted to the project and holds."""
         return standing_grants(self.answers, self.settings)
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from trainwright.tools.ledger import Inspection
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunStatus
+    from trainwright.trainer.run.evidence import P
 
 
 class MovedOnError(Exception):
@@ -51,10 +52,10 @@ class PastRun(RunEvidence):
         self._check_still_there()
         return super().differences
 
-    def part(self, name: str) -> dict[str, Any]:
-        """Return one evidence file. Raises MovedOnError."""
+    def part(self, kind: type[P]) -> P:
+        """Return one part of the evidence. Raises MovedOnError."""
         self._check_still_there()
-        return super().part(name)
+        return super().part(kind)
 
     def _check_still_there(self) -> None:
         if self.moved_on:

@@ -20,7 +20,7 @@ from trainwright.tools.owner.grants import operations
 from trainwright.tools.workspace.tables import Study
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import note_fleeting
-from trainwright.trainer.config import SearchSection, config_digest, parse_config, settle
+from trainwright.trainer.config import SearchSection, config_digest, merge_changes, parse_config
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
     """Whether the code, data and packages are those that a run met; one that failed early may not have listed them."""
     if evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants)):
         return False
-    listed = [run.part("code").get("files"), run.part("data").get("splits")]
+    listed = [run.code.files, run.data.splits]
     note_fleeting()  # files' times are looked at, and none is opened
     return all(listed) or not _touched_since(Path(evidence.project.code_root), run.row.created_at.timestamp())
 
@@ -87,8 +87,7 @@ def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
 def ignored(evidence: Evidence, keys: Mapping[str, Any] | list[str]) -> list[str]:
     """Return those of the keys that the newest run of the configuration reported as ones it makes no use of."""
     run = evidence.baseline or evidence.smoke
-    resolved = run.part("resolved") if run is not None else {}
-    unused = resolved.get("keys_without_effect") or resolved.get("ignored_keys") or []
+    unused = (run.resolved.keys_without_effect or run.resolved.ignored_keys or []) if run is not None else []
     return [key for key in keys if any(key == name or key.startswith(f"{name}.") for name in unused)]
 
 
@@ -130,7 +129,7 @@ def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
         return ""
     if unused := ignored(evidence, list(changes)):
         return f"the run makes no use of {', '.join(unused)}" if len(unused) == len(changes) else ""
-    digest = config_digest(settle(changes, evidence.version.values, argument="changes").config)
+    digest = config_digest(merge_changes(changes, evidence.version.values, argument="changes").config)
     if digest == evidence.config_digest:
         return "the configuration has these values already"
     held = [number for number, body in evidence.facts.configurations.items() if body["digest"] == digest]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.memory import ignored
 from trainwright.trainer.config import SearchSection
-from trainwright.trainer.optimization.optimizer_sections import rate_of
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ def seconds_a_trial(evidence: Evidence) -> float | None:
         if body["kind"] == RunKind.TRIAL and body["study"] in studies and run_id in evidence.facts.seals
     ]
     runs = [evidence.run(run_id) for run_id in ids[-MOST_TIMED:]] or [evidence.baseline]
-    times = [float(run.summary.get("train_seconds", 0.0)) for run in runs if run is not None]
+    times = [run.summary.train_seconds for run in runs if run is not None]
     return statistics.fmean(times) if any(times) else None
 
 
@@ -170,7 +169,7 @@ def _proposed(evidence: Evidence) -> dict[str, Any]:
 
 def _usual_space(evidence: Evidence) -> dict[str, Any]:
     """Search around the learning rate; around the batch size where only the user's own optimizer knows the rate."""
-    held, batch = rate_of(evidence.config.optimizer), evidence.config.loader.batch_size
+    held, batch = evidence.config.optimizer.rate(), evidence.config.loader.batch_size
     if held is None:
         return {"loader.batch_size": {"type": "categorical", "choices": [(batch + 1) // 2, 2 * batch]}}
     low, high = (float(f"{end:.3g}") for end in (held[1] / 10, held[1] * 10))

@@ -15,6 +15,8 @@ from trainwright.tools.workspace.kept import note_whole_workspace
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.run.results import TestSetAccess
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -44,7 +46,7 @@ def own_looks(evidence: Evidence) -> list[Look]:
     return _looks(evidence.workspace, evidence.name, evidence.facts)
 
 
-def looks_of_others(evidence: Evidence, split: dict[str, Any]) -> list[Look]:
+def looks_of_others(evidence: Evidence, split: TestSetAccess) -> list[Look]:
     """Return the looks of the workspace's other projects, deleted ones too, at samples of this test split.
 
     A project made anew with another `data.split.seed` tests on part of the same samples.
@@ -61,7 +63,7 @@ def looks_of_others(evidence: Evidence, split: dict[str, Any]) -> list[Look]:
     ]
     deleted = [body for _, body in entries(evidence.session, None, DELETED, before=evidence.before)]
     found += [
-        Look(told["run"], told["of"], told["project"], _shared(split, told))
+        Look(told["run"], told["of"], told["project"], _shared(split, TestSetAccess.model_validate(told)))
         for body in deleted
         for told in body.get("test_looks", [])
     ]
@@ -71,14 +73,16 @@ def looks_of_others(evidence: Evidence, split: dict[str, Any]) -> list[Look]:
 def looks_to_keep(session: Session, workspace: Workspace, project: str) -> list[dict[str, Any]]:
     """Return the project's looks with what they saw, for the ledger: its files are to be deleted."""
     looks = _looks(workspace, project, ProjectFacts(session, project))
-    return [{"run": look.run, "of": look.of, "project": project, **_split_of(workspace, look)} for look in looks]
+    return [
+        {"run": look.run, "of": look.of, "project": project, **_split_of(workspace, look).as_dict()} for look in looks
+    ]
 
 
-def _shared(split: dict[str, Any], other: dict[str, Any]) -> int:
+def _shared(split: TestSetAccess, other: TestSetAccess) -> int:
     """Return how many samples two splits have in common: all, if they are the same."""
-    if split.get("fingerprint") is not None and split["fingerprint"] == other.get("fingerprint"):
-        return int(split.get("size") or 1)
-    return len(set(split.get("samples", [])) & set(other.get("samples", [])))
+    if split.fingerprint is not None and split.fingerprint == other.fingerprint:
+        return split.size or 1
+    return len(set(split.samples) & set(other.samples))
 
 
 def _looks(workspace: Workspace, project: str, facts: ProjectFacts) -> list[Look]:
@@ -98,11 +102,10 @@ def _has_looked(workspace: Workspace, project: str, run_id: str, seal: dict[str,
     return seal is not None or any((folder / trace).exists() for trace in TRACES)
 
 
-def _split_of(workspace: Workspace, look: Look) -> dict[str, Any]:
+def _split_of(workspace: Workspace, look: Look) -> TestSetAccess:
     """Return what the look's export recorded of its test split; the fingerprint alone where `test_look` is gone."""
     directory = workspace.run_directory(look.project, look.run)
     try:
-        data = directory.evidence("data") or {}
-        return directory.evidence("test_look") or dict(data.get("splits", {}).get("test", {}))
+        return directory.part(TestSetAccess) or TestSetAccess(**directory.part(Data).test.as_dict())
     except TrainwrightError:  # a damaged record; `verify` names it
-        return {}
+        return TestSetAccess()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, RUNNING, TrialRecord
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.config.search import Choices, FloatRange
+from trainwright.trainer.config.schema import Choices, FloatRange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord
-from trainwright.trainer.config.search import Choices
+from trainwright.trainer.config.schema import Choices
 
 if TYPE_CHECKING:
     from pathlib import Path

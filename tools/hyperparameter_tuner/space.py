@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, parse_config, settle
-from trainwright.trainer.config.meant import SPACE, meant_by
-from trainwright.trainer.config.search import Choices, Range
+from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, merge_changes, parse_config
+from trainwright.trainer.config.key_correction import SPACE, correct_changes
+from trainwright.trainer.config.schema import Choices, Range
 from trainwright.trainer.objectives.sections import MEASURING
 
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
@@ -42,12 +42,12 @@ def with_search(
     if search is None:
         return values, parse_config(values), []
     base = {name: value for name, value in values.items() if name != "search"}
-    leaves = meant_by({"search": search}, base).leaves
+    leaves = correct_changes({"search": search}, base).leaves
     asked = {"search": search}
     if not any(path[: len(SPACE)] == SPACE for path in leaves) and "search" in values:
         base = values
     try:
-        settled = settle(asked, base, argument="search", nested=True)
+        settled = merge_changes(asked, base, argument="search", nested=True)
     except ConfigurationError as error:
         _amend(error, asked, base)
         raise
@@ -143,7 +143,7 @@ def _amend(error: ConfigurationError, asked: dict[str, Any], base: dict[str, Any
     if amend is not None:
         error.details["amend"] = {"search": amend["search"].get("search")}
         return
-    leaves = meant_by(asked, base).leaves
+    leaves = correct_changes(asked, base).leaves
     has_space = any(path[: len(SPACE)] == SPACE for path in leaves)
     rest = {
         path[1]: value for path, value in leaves.items() if path[:1] == ("search",) and len(path) == 2 and path != SPACE

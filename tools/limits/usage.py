@@ -24,6 +24,7 @@ from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import Trace, note_fleeting
+from trainwright.trainer.run.evidence import Environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -267,7 +268,7 @@ def _recorded_seconds(directory: RunDirectory) -> float | None:
 def _recorded_gpus(directory: RunDirectory) -> int | None:
     """Return the devices that the worker found; None when it has not recorded them."""
     try:
-        basis = (directory.evidence("environment") or {}).get("fingerprint_basis", {})
+        basis = directory.part(Environment).fingerprint_basis
         return 0 if basis["device"] == "cpu" else int(basis["world_size"])
     except (TrainwrightError, KeyError, TypeError, ValueError):
         return None

@@ -14,14 +14,14 @@ from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import standing
 from trainwright.tools.ledger import append, as_told
 from trainwright.tools.owner import (
+    Grant,
     Request,
     RequestView,
-    Wish,
     ask,
-    checked_wishes,
-    ending_wishes,
-    exemption_wish,
-    limit_wishes,
+    checked_limits,
+    ending_grants,
+    exemption_grant,
+    limit_grants,
     view,
 )
 from trainwright.tools.projects.code_roots import KEY, code_folder, move_code_root
@@ -32,8 +32,8 @@ from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import config_digest, flatten, load_yaml, parse_config, settle
-from trainwright.trainer.config.meant_values import number_in
+from trainwright.trainer.config import config_digest, flatten, load_yaml, merge_changes, parse_config
+from trainwright.trainer.config.value_coercion import number_in
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.phase_status import Standing
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
-    from trainwright.trainer.config.settling import Settled
+    from trainwright.trainer.config.merging import MergedConfig
 
 TEMPLATES = ("baseline", "tuning", "production")
 KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "returns", "code_root", "selection", "seed")
@@ -86,7 +86,7 @@ def configure(
 
     Raises:
         NotFoundError: no such project.
-        ConfigurationError: the result breaks the schema, or the wish makes no sense; nothing was changed.
+        ConfigurationError: the result breaks the schema, or the request is invalid; nothing was changed.
         ConflictError: the project is finished, and the call would change it without beginning a release; or too many
             requests wait for the owner.
     """
@@ -108,14 +108,14 @@ def configure(
             for key in sorted(before.keys() | after.keys())
             if key not in before or key not in after or before[key] != after[key]
         }
-        wishes = _wishes(workspace, row, ask_owner or {})
+        grants = _grants(workspace, row, ask_owner or {})
         where = standing(Evidence(session, workspace, project))
         if where.release is not None and changed and not begin_release:
             refuse_to_change(project, where, asked)
         begun = begin(session, project, where, reason) if begin_release else None
         if changed:
             keep_version(session, row.name, new, reason)
-        requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
+        requests = [ask(session, workspace, project, grant, reason) for grant in grants]
         evidence = Evidence(session, workspace, project)
         before_it, where = where, standing(evidence)
         return ConfigurationAnswer(
@@ -134,12 +134,12 @@ def configure(
 
 def _settled(
     session: Session, row: Project, changes: dict[str, Any], asked: dict[str, Any], code_root: Path
-) -> tuple[dict[str, Any], Settled]:  # fmt: skip
+) -> tuple[dict[str, Any], MergedConfig]:  # fmt: skip
     """Return the values that hold and what the changes make of them. Raises ConfigurationError."""
     old = latest_config(session, row.name).values
     _refuse_goal(row.goal, changes, asked["ask_owner"] or {})
     template = asked["template"]
-    settled = settle(changes, _from_template(old, template) if template else old, argument="changes")
+    settled = merge_changes(changes, _from_template(old, template) if template else old, argument="changes")
     require_files(settled.changes, settled.config, code_root)
     return old, settled
 
@@ -159,18 +159,18 @@ def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reaso
     """Ask the owner, or find what was asked before. Raises as `configure` does."""
     with workspace.session() as session:
         row = get_project(session, project)
-        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, row, ask_owner)]
+        return [ask(session, workspace, project, grant, reason) for grant in _grants(workspace, row, ask_owner)]
 
 
-def _wishes(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Wish]:
+def _grants(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Grant]:
     """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
-    limits = checked_wishes(workspace, asked.get("limits") or {}, within=("ask_owner", asked))
-    wishes = limit_wishes(limits)
+    limits = checked_limits(workspace, asked.get("limits") or {}, within=("ask_owner", asked))
+    grants = limit_grants(limits)
     if asked.get("exemption"):
-        wishes.append(exemption_wish(asked["exemption"]))
+        grants.append(exemption_grant(asked["exemption"]))
     if asked.get("delete_project"):
-        wishes.append(Wish(kind="deletion", name=project.name))
-    return wishes + ending_wishes(project.goal, asked, [document.id for document in load_diagnostics()])
+        grants.append(Grant(kind="deletion", name=project.name))
+    return grants + ending_grants(project.goal, asked, [document.id for document in load_diagnostics()])
 
 
 def keep_version(session: Session, project: str, values: dict[str, Any], reason: str) -> ConfigVersion:

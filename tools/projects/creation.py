@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.ledger import append, as_told, entries
-from trainwright.tools.owner import checked_wishes, limit_wishes, require_granted, root_wishes
+from trainwright.tools.owner import checked_limits, limit_grants, require_granted, root_grants
 from trainwright.tools.projects.code_roots import code_folder
 from trainwright.tools.projects.configuration import keep_version, template_values
 from trainwright.tools.projects.named_files import require_files
@@ -19,8 +19,8 @@ from trainwright.tools.workspace.tables import Project
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near, near_matches
 from trainwright.trainer.catalog.names import BUILT_IN
-from trainwright.trainer.config import Settled, settle
-from trainwright.trainer.config.goal import EXAMPLE, goal_as_meant, nearest_goal, why_not_meant
+from trainwright.trainer.config import MergedConfig, merge_changes
+from trainwright.trainer.config.goal import EXAMPLE, corrected_goal, goal_problem, nearest_goal
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -52,7 +52,7 @@ def create_project(
         goal: {metric, direction: minimize|maximize, target}; fixed for ever.
         template: baseline, tuning or production.
         config: sections laid over the template; must name `model` and `data`, or a `task`.
-        limits: wishes, where they differ from the owner's limits.
+        limits: the project's limits, where they differ from the owner's.
 
     Raises:
         ConflictError: the name is taken.
@@ -61,21 +61,21 @@ def create_project(
     """
     checked_name(name)
     _check_intent(intent)
-    goal, notes = goal_as_meant(goal)
+    goal, notes = corrected_goal(goal)
     _check_goal(goal)
     with workspace.session() as session:
         _require_new(session, name)
-    wishes = checked_wishes(workspace, limits or {})
+    requested = checked_limits(workspace, limits or {})
     settled = _settled(config or {}, template_values(template), goal)
     values = settled.values
     root = code_folder(workspace, settled.config.code_root)
-    beyond = {limit: wishes[limit] for limit in workspace.settings.limits.exceeded_by(wishes)}
-    needed = limit_wishes(beyond) + root_wishes(workspace, root)
+    beyond = {limit: requested[limit] for limit in workspace.settings.limits.exceeded_by(requested)}
+    needed = limit_grants(beyond) + root_grants(workspace, root)
     require_granted(workspace, name, needed, again=f"create_project(name={name!r}, …)", reason=intent)
     require_files(settled.changes, settled.config, root)  # not before: what lies outside the roots is not looked at
     with workspace.session() as session:
         _require_new(session, name)
-        project = Project(name=name, intent=intent, goal=goal, limits=wishes, code_root=str(root))
+        project = Project(name=name, intent=intent, goal=goal, limits=requested, code_root=str(root))
         session.add(project)
         session.flush()
         body = {"intent": intent, "goal": goal, "limits": project.limits, "code_root": str(root),
@@ -115,7 +115,7 @@ def _check_goal(goal: dict[str, Any]) -> None:
             f"goal.metric {metric[:80]!r} is not the name of a metric.",
             remedy="Use 1 to 64 of A-Z, a-z, 0-9, '_', '.', '-' and '/'.",
         )
-    reason = why_not_meant(goal)
+    reason = goal_problem(goal)
     if reason is not None:
         meant = nearest_goal(goal)
         raise ConfigurationError(
@@ -135,13 +135,13 @@ def _check_intent(intent: str) -> None:
         )
 
 
-def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, Any]) -> Settled:
+def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, Any]) -> MergedConfig:
     """Return the configuration that selects by the goal's metric, and computes it where it is not the loss.
 
     Raises:
         ConfigurationError: the configuration is broken, measures no such metric, or selects by another one.
     """
-    settled = settle(config, template, argument="config", nested=True)
+    settled = merge_changes(config, template, argument="config", nested=True)
     selection = {"metric": goal["metric"], "direction": goal["direction"]}
     asked = {key: value for key, value in settled.changes.items() if key.startswith("selection.")}
     if any(value != selection[key.partition(".")[2]] for key, value in asked.items() if value is not None):
@@ -158,7 +158,7 @@ def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, A
     if not given and goal["metric"] not in named:
         _require_built_in(goal, named)
         values["metrics"] = [goal["metric"], *metrics]
-    again = settle({}, values, argument="config", nested=True)
+    again = merge_changes({}, values, argument="config", nested=True)
     return replace(again, changes=settled.changes, notes=settled.notes)
 
 

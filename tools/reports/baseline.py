@@ -19,8 +19,7 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
     """Return the baseline's numbers as its worker recorded them."""
     run = evidence.baseline
     assert run is not None  # noqa: S101 - the gate's checks have shown it
-    value, resolved = run.best_value(evidence.goal_metric), run.part("resolved")
-    best, final = run.summary.get("best") or {}, run.summary.get("final") or {}
+    value, summary = run.best_value(evidence.goal_metric), run.summary
     return render(
         "reports/baseline_results.md.j2",
         **shared_values(evidence, report),
@@ -28,10 +27,10 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
         value=value,
         verdict="reached" if evidence.reaches_goal(value) else "not reached",
         reference=reference_line(evidence, value),
-        label=partial(metric_label, resolved=resolved),
-        best=best,
-        summary=run.summary,
-        metrics=sorted(set(best.get("metrics", {})) | set(final)),
-        ignored=resolved.get("ignored_keys") or [],
+        label=partial(metric_label, resolved=run.resolved.as_dict()),
+        best=summary.best,
+        summary=summary,
+        metrics=sorted(summary.best_metrics.keys() | summary.final.keys()),
+        ignored=run.resolved.ignored_keys or [],
         checkpoints=list_checkpoints(run.directory),
     )

@@ -53,4 +53,4 @@ def written_at() -> str:
 def granted(session: Session, workspace: Workspace, project: str) -> list[tuple[str, str, str]]:
     """Return the owner's grants as (what, its meaning, when in UTC), lapsed ones included."""
     found = [each for each in requests_of(session, workspace, project) if each.state in {"granted", "lapsed"}]
-    return [(str(each), meaning(each.wish), (each.decided_at or "")[:19]) for each in found]
+    return [(str(each), meaning(each.grant), (each.decided_at or "")[:19]) for each in found]

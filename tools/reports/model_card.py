@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.test_set_access import Look
+    from trainwright.trainer.run.evidence import Data
+    from trainwright.trainer.run.results import Export
 
 MOST_ROWS = 30
 INPUTS = {"csv": "tabular", "jsonl": "tabular", "parquet": "tabular", "arrow": "tabular", "images": "image"}
@@ -37,11 +39,10 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
-    final, found = evidence.final, evidence.export.part("export")
-    resolved, served = final.part("resolved"), evidence.export.directory.artifacts / "final_model" / "resolved.json"
-    test, validation = found.get("test") or {}, found.get("validation") or {}
-    names = {**validation.get("metrics", {}), **test.get("metrics", {})}
-    metrics = {name: metric_label(name, resolved) for name in names}
+    final, found = evidence.final, evidence.export.exported
+    served = evidence.export.directory.artifacts / "final_model" / "resolved.json"
+    names = (found.validation.metrics or {}) | (found.test.metrics or {})
+    metrics = {name: metric_label(name, final.resolved.as_dict()) for name in names}
     text = render(
         "reports/model_card.md.j2",
         **shared_values(evidence, report),
@@ -50,52 +51,51 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
         intent=evidence.project.intent or "No intent was given.",
         reference=reference_line(evidence, reached(evidence, Phase.FINALIZATION)),
         looks=looks,
-        test=test,
-        validation=validation,
+        test=found.test,
+        validation=found.validation,
         metrics=metrics,
-        resolved=resolved,
-        data=final.part("data"),
+        resolved=final.resolved,
+        data=final.data,
         final=final,
         overlay=flatten(overlay_of_run(evidence, final)),
         gain=evidence.improvement[0],
         replay=_replayed(evidence, report),
         tried=_tried(evidence),
         files=files,
-        onnx=found.get("onnx"),
+        onnx=found.onnx,
         served=json.loads(served.read_text(encoding="utf-8")),
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
-    return f"---\n{_head(evidence, found, metrics)}\n---\n\n{text}"
+    return f"---\n{_head(final.data, found, metrics, evidence.name)}\n---\n\n{text}"
 
 
-def _head(evidence: Evidence, found: dict[str, Any], metrics: dict[str, str]) -> str:
+def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
     """Return what the Hub reads of a card, as YAML: library, task, and the measured results."""
     from huggingface_hub import EvalResult, ModelCardData
 
-    data = evidence.final.part("data") if evidence.final else {}
-    kind = "text" if data.get("text") else INPUTS.get(str(data.get("source")))
-    task = f"{kind}-{'classification' if data.get('class_names') else 'regression'}"
-    task = "text-generation" if data.get("source") == "text" else task if task in TASKS else "other"
+    kind = "text" if data.text else INPUTS.get(str(data.source))
+    task = f"{kind}-{'classification' if data.class_names else 'regression'}"
+    task = "text-generation" if data.source == "text" else task if task in TASKS else "other"
     results = [
         EvalResult(
             task_type=task,
-            dataset_type=str(data.get("source")),
-            dataset_name=evidence.name,
+            dataset_type=str(data.source),
+            dataset_name=name,
             dataset_split=split,
-            dataset_args={"fingerprint": (found.get(split) or {}).get("fingerprint")},
+            dataset_args={"fingerprint": evaluated.fingerprint},
             metric_type=metric,
-            metric_name=metrics[metric],
+            metric_name=labels[metric],
             metric_value=value,
         )
-        for split in ("test", "validation")
-        for metric, value in (found.get(split) or {}).get("metrics", {}).items()
+        for split, evaluated in (("test", found.test), ("validation", found.validation))
+        for metric, value in (evaluated.metrics or {}).items()
         if math.isfinite(value)
     ]
     card = ModelCardData(
-        model_name=evidence.name,
-        library_name="transformers" if found.get("library") else "pytorch",
+        model_name=name,
+        library_name="transformers" if found.library else "pytorch",
         pipeline_tag=None if task == "other" else task,
-        tags=["trainwright", *(["onnx"] if found.get("onnx") else [])],
+        tags=["trainwright", *(["onnx"] if found.onnx else [])],
         eval_results=results or None,
     )
     return str(card.to_yaml())

@@ -29,14 +29,13 @@ def reproducibility_manifest(evidence: Evidence, report: GateReport) -> str:
 
 def manifest_of(run: RunEvidence, **values: Any) -> str:
     """Return the manifest of any run; `values` are those of the gate that it is written for, if there is one."""
-    environment = run.part("environment")
     return render(
         "reports/reproducibility_manifest.md.j2",
         **{"written": written_at(), **values},
         run=run,
-        randomness=run.part("reproducibility"),
-        environment=environment,
-        requirements=requirement_lines(environment),
-        data=run.part("data"),
-        code=run.part("code"),
+        randomness=run.reproducibility,
+        environment=run.environment,
+        requirements=requirement_lines(run.environment.as_dict()),
+        data=run.data,
+        code=run.code,
     )

@@ -55,7 +55,7 @@ def diagnostic_report(
         kind=record.specification.kind,
         state=record.status.state,
         project=record.specification.project,
-        ignored=record.evidence("resolved").get("ignored_keys") or [],
+        ignored=record.resolved.ignored_keys or [],
         a=assessment,
         fit=FIT_IN_WORDS[assessment.fit],
         plots=[(_title(plot), _link(plot, folder)) for plot in plots],

@@ -218,9 +218,9 @@ def _write(evidence: Evidence, run: Run, *, what: Order, permit: dict[str, Any])
 
 
 def _check_root(session: Session, workspace: Workspace, project: Project, root: Path) -> None:
-    granted = [request.wish for request in owner.granted(session, workspace, project.name)]
-    needed = owner.root_wishes(workspace, root.resolve())
-    if not root.is_dir() or any(wish not in granted for wish in needed):
+    granted = [request.grant for request in owner.granted(session, workspace, project.name)]
+    needed = owner.root_grants(workspace, root.resolve())
+    if not root.is_dir() or any(grant not in granted for grant in needed):
         raise ConfigurationError(
             f"The project's code_root {root.name!r} is not a folder inside the allowed code roots any more.",
             remedy=f"Bring the folder back, or name where it is now: configure(project={project.name!r}, "

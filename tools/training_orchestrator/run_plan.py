@@ -15,8 +15,8 @@ from trainwright.trainer.config import (
     TrainingConfig,
     apply_changes,
     config_digest,
+    merge_changes,
     parse_config,
-    settle,
 )
 from trainwright.trainer.run import RunKind, RunState
 
@@ -78,7 +78,7 @@ def order(
         values = base if base is not None else permits.base_values(evidence, kind)
         notes: list[str] = []
         if base is None:
-            settled = settle(changes, values, argument="changes")
+            settled = merge_changes(changes, values, argument="changes")
             trained, changes, notes = settled.values, settled.changes, settled.notes
         else:  # a study's, whose parameters are kept as they are
             trained = apply_changes(values, changes)

@@ -59,9 +59,9 @@ def deleted_projects(entries: list[tuple[LedgerEntry, dict[str, Any]]]) -> set[s
     granted: set[tuple[str | None, str]] = set()
     deleted: set[str] = set()
     for entry, body in entries:
-        wish = body.get("wish") or {}
-        if entry.kind == "owner_decision" and body.get("granted") is True and wish.get("kind") == "deletion":
-            granted.add((wish.get("name"), str(body.get("request"))))
+        grant = body.get("wish") or {}
+        if entry.kind == "owner_decision" and body.get("granted") is True and grant.get("kind") == "deletion":
+            granted.add((grant.get("name"), str(body.get("request"))))
         elif entry.kind == "project_deleted" and (entry.project, str(body.get("request"))) in granted:
             deleted.add(str(entry.project))
     return deleted

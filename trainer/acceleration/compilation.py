@@ -20,7 +20,7 @@ import torch
 from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.techniques import CompileSection
+from trainwright.trainer.config.schema import CompileSection
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from trainwright.trainer.acceleration.compilation import compile_model
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.techniques import GradientCheckpointingSection
+from trainwright.trainer.config.schema import GradientCheckpointingSection
 from trainwright.trainer.optimization.parameters import matching
 from trainwright.trainer.run import RunKind, RunSpecification
 

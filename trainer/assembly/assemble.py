@@ -19,7 +19,7 @@ from trainwright.trainer.assembly.objective import (
     evaluation_objective,
     with_batch_changes,
 )
-from trainwright.trainer.assembly.own_optimizer import build_own_optimizers, choose_update, try_optimizer
+from trainwright.trainer.assembly.own_optimizer import choose_update, try_optimizer
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.catalog.names import BUILT_IN
@@ -33,12 +33,10 @@ from trainwright.trainer.engine.loop import Standard, UserTrainStep
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.objective import Auxiliary, Objective, Work
-from trainwright.trainer.optimization.optimizer_sections import OwnSection
-from trainwright.trainer.optimization.optimizers import build_optimizers
+from trainwright.trainer.optimization.optimizers.own import Own
+from trainwright.trainer.optimization.optimizers.schedule_free import TrainingPoints
 from trainwright.trainer.optimization.parameters import Freezing, trained_parameters
-from trainwright.trainer.optimization.schedule_free_points import ScheduleFree
 from trainwright.trainer.optimization.update import InTurn
-from trainwright.trainer.optimization.weight_averaging import build_averaging
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.strategies.choice import divide_model
 from trainwright.trainer.supervision.stop import StopRequest
@@ -77,7 +75,8 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     _require_kept(parameters, work.model, built.auxiliary)
     ordered = list(optimizers.values())
     update = InTurn(ordered) if work.train_step is not None else choose_update(config, ordered, parameters)
-    averaging = build_averaging(config.weight_averaging, config.training.epochs, work.model, parameters)
+    average = config.weight_averaging
+    averaging = [average.build(config.training.epochs, work.model, parameters)] if average is not None else []
     session = Session(
         specification=specification,
         config=config,
@@ -96,7 +95,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         base_rates={name: [group["lr"] for group in o.param_groups] for name, o in optimizers.items()},
         schedule=make_schedule(config, train_loader),
         weight_observers=[
-            observer for observer in (freezing, ScheduleFree(optimizers), *averaging) if observer.is_needed
+            observer for observer in (freezing, TrainingPoints(optimizers), *averaging) if observer.is_needed
         ],
         train_loader=train_loader,
         validation_loader=make_loader(config, work, "validation"),
@@ -121,12 +120,14 @@ def _first_looks(specification: RunSpecification) -> FirstLook | None:
 def _optimizers(
     config: TrainingConfig, work: Work, freezing: Freezing, auxiliary: Auxiliary, *, device: torch.device, root: Path
 ) -> dict[str, Optimizer]:
-    section, beside = config.optimizer, auxiliary.settings(config.optimizer)
-    groups, later = work.param_groups, freezing.thawing
-    if isinstance(section, OwnSection):
-        return build_own_optimizers(work.model, section, root, groups, thawing=later, own=beside)
-    fused = device.type == "cuda"
-    return build_optimizers(work.model, section, groups, thawing=later, fused=fused, own=beside)
+    return config.optimizer.for_model(
+        work.model,
+        work.param_groups,
+        code_root=root,
+        thawing=freezing.thawing,
+        auxiliary=auxiliary.settings(config.optimizer),
+        fused=device.type == "cuda",
+    )
 
 
 def _require_kept(parameters: list[nn.Parameter], model: nn.Module, auxiliary: Auxiliary) -> None:
@@ -167,7 +168,7 @@ def _try(session: Session, plain: Objective, root: Path) -> None:
         trial = user_code("The first forward and backward pass", root)
         with explained_shortage(session), trial, untouched(session):
             try_batch(session, plain)
-            if isinstance(session.config.optimizer, OwnSection):
+            if isinstance(session.config.optimizer, Own):
                 try_optimizer(session, next(session.train_loader.batches(0)))
     if session.work.validation_step is not None:
         with user_code("The first validation_step", root), untouched(session):

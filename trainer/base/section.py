@@ -1,11 +1,11 @@
-"""Sections: what every part of the configuration is made of; parameters, their rates and decays."""
+"""Sections: what every part of the configuration is made of."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any, Self, Union
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Union
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 Probability = Annotated[float, Field(ge=0.0, lt=1.0)]
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -54,63 +54,13 @@ def form_of(section: type[Section]) -> str:
     return str(section.model_fields["name"].default)
 
 
-def union_of(forms: Iterable[type[Section]], default: str) -> Any:
-    """Return the union of a registry's forms, each chosen by its `name`; left out, it is `default`."""
+def union_of(forms: Iterable[type[Section]], chosen: str | Callable[[Any], str | None]) -> Any:
+    """Return the union of a registry's forms, each chosen by its `name`.
+
+    Args:
+        forms: in the order in which an error lists their names.
+        chosen: the name that holds where none is given, or a function that reads the name from the values.
+    """
     tagged = tuple(Annotated[form, Tag(form_of(form))] for form in forms)
-    return Annotated[Union[tagged], Discriminator(lambda value: name_of(value, default))]  # noqa: UP007
-
-
-class GroupSection(Section):
-    """Parameters with a rate or a decay of their own. Of several groups that match a name, the first holds."""
-
-    patterns: Patterns
-    learning_rate: LearningRate | None = None
-    learning_rate_factor: PositiveFloat | None = None
-    """Share of optimizer.learning_rate."""
-    weight_decay: NonNegativeFloat | None = None
-    """Of the group's weights; norms and biases stay without decay."""
-
-    @model_validator(mode="after")
-    def _one_rate_and_something_of_its_own(self) -> Self:
-        if self.learning_rate is not None and self.learning_rate_factor is not None:
-            raise ValueError("give learning_rate or learning_rate_factor, not both")
-        if self.learning_rate is None and self.learning_rate_factor is None and self.weight_decay is None:
-            raise ValueError("a group needs learning_rate, learning_rate_factor or weight_decay of its own")
-        return self
-
-
-class DivisionSection(Section):
-    """How the parameters are divided among rates and decays."""
-
-    decay_norms_and_biases: bool = False
-    """Apply weight decay to one-dimensional parameters too (normalisation weights and biases)."""
-    groups: list[GroupSection] = Field(default_factory=list)
-    layer_decay: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
-    """Each layer's rate is that of the layer above it times this; the last layer's is the full rate."""
-    layers: Patterns | None = None
-    """The layers for layer_decay from input to output; found from the parameters' names where it is left out."""
-
-    @model_validator(mode="after")
-    def _layers_are_for_layer_decay(self) -> Self:
-        if self.layers is not None and self.layer_decay is None:
-            raise ImpossibleError(
-                "optimizer.layers has a meaning only with optimizer.layer_decay",
-                {"optimizer.layer_decay": 0.9},
-                {"optimizer.layers": None},
-            )
-        return self
-
-
-class UnfreezeSection(Section):
-    """Parameters that are trained from some epoch on."""
-
-    after_epochs: PositiveInt
-    """Epochs that are over when it happens."""
-    patterns: Patterns
-
-
-class FreezingSection(Section):
-    """Parameters that are held as they are, for good or until an epoch."""
-
-    patterns: Patterns
-    unfreeze: list[UnfreezeSection] = Field(default_factory=list)
+    read = chosen if callable(chosen) else lambda value: name_of(value, chosen)
+    return Annotated[Union[tagged], Discriminator(read)]  # noqa: UP007

@@ -1,16 +1,16 @@
 """The training configuration: schema, reading, changing. Free of torch, so that the server may import it."""
 
 from trainwright.trainer.base.section import Entry, Section
-from trainwright.trainer.config.overlay import flatten, split_key
-from trainwright.trainer.config.reading import (
+from trainwright.trainer.config.merging import MergedConfig, merge_changes, parse_config
+from trainwright.trainer.config.plain_values import (
     apply_changes,
     config_digest,
     dump_yaml,
+    flatten,
     load_yaml,
+    split_key,
 )
-from trainwright.trainer.config.schema import DataSection, SelectionSection, TrainingConfig
-from trainwright.trainer.config.search import Range, SearchSection
-from trainwright.trainer.config.settling import Settled, parse_config, settle
+from trainwright.trainer.config.schema import DataSection, Range, SearchSection, SelectionSection, TrainingConfig
 
 __all__ = [
     "apply_changes",
@@ -19,7 +19,7 @@ __all__ = [
     "flatten",
     "load_yaml",
     "parse_config",
-    "settle",
+    "merge_changes",
     "split_key",
     "DataSection",
     "Entry",
@@ -27,6 +27,6 @@ __all__ = [
     "SearchSection",
     "Section",
     "SelectionSection",
-    "Settled",
+    "MergedConfig",
     "TrainingConfig",
 ]

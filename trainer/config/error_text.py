@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
@@ -10,11 +12,133 @@ from pydantic import BaseModel
 from trainwright.trainer.base.errors import near
 from trainwright.trainer.base.section import ImpossibleError
 from trainwright.trainer.catalog.names import UnknownNameError, from_library
-from trainwright.trainer.config.explained_ranges import broken_range
 from trainwright.trainer.config.key_aliases import is_section, known_elsewhere, schema_keys
-from trainwright.trainer.config.meant_values import as_meant, fits, fixed_values
-from trainwright.trainer.config.problem import Problem, as_yaml, plain_yaml
 from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout
+from trainwright.trainer.config.value_coercion import coerced, fits, fixed_values
+
+OVERVIEW = "configs/README.md"
+"""The keys that no other document explains, and where the others are."""
+EXPLAINED_IN = {
+    "model": "configs/models.md",
+    "adapter": "configs/models.md",
+    "data": "configs/data.md",
+    "loss": "configs/losses.md",
+    "metrics": "configs/losses.md",
+    "mixing": "configs/losses.md",
+    "task": "configs/your_code.md",
+    "returns": "configs/your_code.md",
+    "objective": "configs/objective_keys.md",
+    "optimizer": "configs/optimizers.md",
+    "freezing": "configs/optimizers.md",
+    "schedule": "configs/schedules.md",
+    "weight_averaging": "configs/averaging.md",
+    "curriculum": "configs/curriculum.md",
+    "progressive_resizing": "configs/curriculum.md",
+    "distributed": "configs/distributed.md",
+    "loader.prefetch_factor": "configs/performance.md",
+    "loader.persistent_workers": "configs/performance.md",
+    "training.precision": "configs/performance.md",
+    "training.initial_loss_scale": "configs/performance.md",
+    "training.loss_scale_growth_steps": "configs/performance.md",
+    "training.gradient_checkpointing": "configs/performance.md",
+    "training.compile": "configs/performance.md",
+    "training.channels_last": "configs/performance.md",
+    "data.split": OVERVIEW,
+}
+"""Beginning of a dotted key to the document; the longest one that fits holds, and OVERVIEW where none does."""
+
+
+def document_for(keys: Sequence[str]) -> str:
+    """Return the document that explains the first of these dotted keys."""
+    parts = keys[0].split(".") if keys else []
+    beginnings = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((EXPLAINED_IN[one] for one in beginnings if one in EXPLAINED_IN), OVERVIEW)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One broken key."""
+
+    key: str
+    """Dotted; empty for a rule between sections."""
+    text: str
+    """Key, value, rule, and the nearest valid key."""
+    changes: dict[str, Any] = field(default_factory=dict)
+    """Dotted changes that would mend it, where some are at hand; None takes a key out."""
+    others: tuple[dict[str, Any], ...] = ()
+    """Other changes that would do so instead."""
+
+
+def as_yaml(value: Any) -> str:
+    """Return a value as it is written in YAML, cut to 60 characters."""
+    text = plain_yaml(value) if value is None or isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def plain_yaml(value: Any) -> str:
+    """Return a flag or null as YAML has it, and anything else as text."""
+    is_word = value is None or isinstance(value, bool)
+    return {True: "true", False: "false", None: "null"}[value] if is_word else str(value)
+
+
+KEYS = ("type", "low", "high", "log", "choices")
+FORMS = "{type: float, low: …, high: …, log: true}, {type: int, low: …, high: …} or {type: categorical, choices: […]}"
+LOG_FROM = 100
+"""Ratio of the ends from which a range is searched on a logarithmic scale, where nothing is said."""
+
+
+def broken_range(problem: Any, location: list[str], given: Any, layout: Layout) -> Problem:
+    """Say how a range of a search is written, with the one that was probably meant.
+
+    Args:
+        location: `search`, `space`, the key that is searched over, and a key of the range where one is broken.
+    """
+    name = location[2]
+    key, whole = f"search.space.{name}", layout.value_at(["search", "space", name])
+    broken = ".".join([key, *location[3:]])
+    reason = str(problem["msg"]).removeprefix("Value error, ")
+    if isinstance(whole, list):
+        return _of_list(key, whole)
+    if not isinstance(whole, dict):
+        return Problem(key, f"`{key}` = {as_yaml(whole)}: a range is {FORMS}", {key: None})
+    if problem["type"] == "extra_forbidden":
+        return _unknown(key, location[-1], whole)
+    if problem["type"] == "value_error":
+        return Problem(key, f"`{key}` = {as_yaml(given)}: {reason}", _ordered(key, whole))
+    if problem["type"].startswith("union_tag") or problem["type"] == "missing":
+        text = f"`{broken}` is required, and missing" if problem["type"] == "missing" else f"`{key}` = {as_yaml(given)}"
+        return Problem(broken, f"{text}: a range is {FORMS}", {key: None})
+    return Problem(broken, f"`{broken}` = {as_yaml(given)}: {reason}", {key: None})
+
+
+def _of_list(key: str, whole: list[Any]) -> Problem:
+    """Read two numbers as the ends of a range, or as two choices."""
+    text = f"`{key}` = {as_yaml(whole)}: a range is {FORMS}"
+    if len(whole) != 2 or not all(isinstance(one, int | float) and not isinstance(one, bool) for one in whole):
+        return Problem(key, text, {key: None})
+    low, high = sorted(whole)
+    kind = "int" if isinstance(low, int) and isinstance(high, int) else "float"
+    log = {"log": True} if low > 0 and high / low >= LOG_FROM else {}
+    either = {"type": "categorical", "choices": whole}
+    return Problem(key, text, {key: {"type": kind, "low": low, "high": high, **log}}, ({key: either},))
+
+
+def _unknown(key: str, last: str, whole: dict[str, Any]) -> Problem:
+    free = [name for name in KEYS if name not in whole]
+    meant = near(last, free, cutoff=0.6)
+    hint = f"did you mean `{key}.{meant[0]}`?" if meant else f"known: {', '.join(KEYS)}"
+    mended = {
+        meant[0] if name == last and meant else name: value for name, value in whole.items() if name != last or meant
+    }
+    return Problem(f"{key}.{last}", f"unknown key `{key}.{last}`; {hint}", {key: mended})
+
+
+def _ordered(key: str, whole: dict[str, Any]) -> dict[str, Any]:
+    """Put the ends in their order, and take the logarithmic scale from a range that reaches 0."""
+    low, high = sorted([whole["low"], whole["high"]])
+    log = {"log": False} if whole.get("log") and low <= 0 else {}
+    return {key: {**whole, "low": low, "high": high, **log} if low < high else None}
+
 
 _SECTION_NEEDED = {"model_type", "model_attributes_type", "dict_type", "union_tag_not_found"}
 UNTOLD = "…"
@@ -118,7 +242,7 @@ def _unknown_key(location: list[str], given: Any, layout: Layout, tags: list[str
 
 def _fits(key: str, given: Any, layout: Layout) -> bool:
     rule = layout.rule_at(key.split("."))
-    return rule is None or fits(rule, as_meant(rule, given))
+    return rule is None or fits(rule, coerced(rule, given))
 
 
 def _alike_elsewhere(name: str) -> list[str]:

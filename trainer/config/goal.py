@@ -8,8 +8,8 @@ from typing import Any
 
 from trainwright.trainer.base.errors import folded, near
 from trainwright.trainer.config.key_aliases import OF_VALIDATION, our_name
-from trainwright.trainer.config.meant_values import from_text, number_in
-from trainwright.trainer.config.overlay import equal, shown
+from trainwright.trainer.config.plain_values import equal, shown
+from trainwright.trainer.config.value_coercion import from_text, number_in
 
 MAXIMIZE, MINIMIZE = "maximize", "minimize"
 DIRECTIONS = (MAXIMIZE, MINIMIZE)
@@ -33,14 +33,14 @@ EXAMPLE = {"metric": "accuracy", "direction": MAXIMIZE, "target": 0.95}
 IN_WORDS = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\s*%?)")
 
 
-def goal_as_meant(given: Any) -> tuple[Any, list[str]]:
+def corrected_goal(given: Any) -> tuple[Any, list[str]]:
     """Return the goal that is meant, and a sentence for each thing taken in another form; what is unclear stays."""
     read = from_text(given) if isinstance(given, str) else given
     if not isinstance(read, dict):
         return given, []
     goal = _our_keys(read)
     if isinstance(goal.get("metric"), str):
-        goal["metric"] = metric_as_meant(goal["metric"])
+        goal["metric"] = corrected_metric(goal["metric"])
     if isinstance(goal.get("direction"), str):
         goal["direction"] = our_name(goal["direction"], DIRECTIONS) or goal["direction"]
     if isinstance(goal.get("target"), str):
@@ -53,7 +53,7 @@ def goal_as_meant(given: Any) -> tuple[Any, list[str]]:
     return goal, [] if equal(goal, _sorted(read)) else [f"goal {shown(given)} taken as {shown(goal)}"]
 
 
-def metric_as_meant(given: str) -> str:
+def corrected_metric(given: str) -> str:
     """Return our name of a metric, without the prefix that says that it is measured on validation."""
     bare = given.strip()
     stripped = next((bare[len(prefix) :] for prefix in OF_VALIDATION if bare.lower().startswith(prefix)), bare)
@@ -65,9 +65,9 @@ def nearest_goal(given: Any) -> dict[str, Any] | None:
     read = _from_words(given) if isinstance(given, str) else given
     if not isinstance(read, dict):
         return None
-    goal, _ = goal_as_meant(read)
+    goal, _ = corrected_goal(read)
     goal = {next(iter(near(key, KEYS)), key) if key not in KEYS else key: value for key, value in goal.items()}
-    goal, _ = goal_as_meant(goal)
+    goal, _ = corrected_goal(goal)
     metric = goal.get("metric")
     if not isinstance(metric, str) or not metric:
         return None
@@ -79,7 +79,7 @@ def nearest_goal(given: Any) -> dict[str, Any] | None:
     return {"metric": metric, "direction": direction, "target": _reachable(target, known)}
 
 
-def why_not_meant(goal: dict[str, Any]) -> str | None:
+def goal_problem(goal: dict[str, Any]) -> str | None:
     """Return why a whole goal cannot be meant; None where it can."""
     known, target = MEASURED.get(goal["metric"]), goal["target"]
     if not math.isfinite(target):
@@ -107,7 +107,7 @@ def _from_words(given: str) -> Any:
     """Read `97 % accuracy` and `loss below 0.1`."""
     number = IN_WORDS.search(given)
     words = re.findall(r"[A-Za-z][A-Za-z0-9_/]*", given)
-    named = [metric for word in words if (metric := metric_as_meant(word)) in MEASURED]
+    named = [metric for word in words if (metric := corrected_metric(word)) in MEASURED]
     if number is None or not named:
         return from_text(given)
     return {"metric": named[0], "target": number["number"].replace(" ", "")}
@@ -116,7 +116,7 @@ def _from_words(given: str) -> Any:
 def _our_keys(given: dict[str, Any]) -> dict[str, Any]:
     if len(given) == 1:
         (name, value), *_ = given.items()
-        if metric_as_meant(name) in MEASURED:
+        if corrected_metric(name) in MEASURED:
             return {"metric": name, "target": value}
     goal: dict[str, Any] = {}
     for key, value in given.items():

@@ -6,33 +6,110 @@ Sections stand beside what they configure in meaning; units are in the names.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
 from trainwright.trainer.base.section import (
     Entry,
-    FreezingSection,
     ImpossibleError,
     NonNegativeFloat,
+    NonNegativeInt,
+    Patterns,
     PositiveFloat,
     PositiveInt,
     Section,
     Seed,
 )
-from trainwright.trainer.catalog.arguments import with_arguments
-from trainwright.trainer.catalog.names import require_known
+from trainwright.trainer.catalog.names import require_known, with_arguments
 from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
-from trainwright.trainer.config.search import SearchSection
-from trainwright.trainer.config.techniques import CompileSection, GradientCheckpointingSection, Precision
 from trainwright.trainer.data.sections import CurriculumSection, SplitSection
 from trainwright.trainer.models.arguments import AdapterSection
 from trainwright.trainer.objectives.mixing_sections import MixingSection, ProgressiveResizingSection
 from trainwright.trainer.objectives.sections import ObjectiveSection, SupervisedSection
-from trainwright.trainer.optimization.averaging_sections import WeightAveragingSection
-from trainwright.trainer.optimization.optimizer_sections import AdamwSection, OptimizerSection
-from trainwright.trainer.optimization.schedule_sections import CosineSection, ScheduleSection
+from trainwright.trainer.optimization.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, AnyOptimizer
+from trainwright.trainer.optimization.parameters import FreezingSection
+from trainwright.trainer.optimization.schedules import DEFAULT_SCHEDULE, SCHEDULES, AnySchedule
+from trainwright.trainer.optimization.weight_averaging import WeightAveragingSection
+
+
+class FloatRange(Section):
+    """A float to search over, uniformly or on a logarithmic scale."""
+
+    type: Literal["float"]
+    low: float
+    high: float
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low < self.high or (self.log and self.low <= 0):
+            raise ValueError(f"`low < high` must hold, and `low > 0` with log; got low={self.low}, high={self.high}")
+        return self
+
+
+class IntRange(Section):
+    """An integer to search over, both ends included."""
+
+    type: Literal["int"]
+    low: int
+    high: int
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if not self.low < self.high or (self.log and self.low < 1):
+            raise ValueError(f"`low < high` must hold, and `low >= 1` with log; got low={self.low}, high={self.high}")
+        return self
+
+
+class Choices(Section):
+    """One of a list of values."""
+
+    type: Literal["categorical"]
+    choices: Annotated[list[Any], Field(min_length=2)]
+
+
+Range = Annotated[FloatRange | IntRange | Choices, Field(discriminator="type")]
+
+
+class PruningSection(Section):
+    """Stop trials early that do worse than the others did at the same epoch."""
+
+    name: Literal["none", "median", "hyperband", "successive_halving"] = "median"
+    startup_trials: NonNegativeInt = 4
+    warmup_epochs: NonNegativeInt = 3
+
+
+class SearchSection(Section):
+    """A hyperparameter search (TUNE-1): dotted configuration keys to ranges."""
+
+    method: Literal["tpe", "random"] = "tpe"
+    trials: Annotated[int, Field(ge=1, le=100_000)] = 20
+    seed: Seed = 42
+    space: Annotated[dict[str, Range], Field(min_length=1)]
+    pruning: PruningSection = Field(default_factory=PruningSection)
+    confirmation_repeats: Annotated[int, Field(ge=3, le=20)] = 3
+    """Seeds, drawn by the server, on which best trial and baseline are repeated before an improvement counts."""
+
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16"]
+
+
+class GradientCheckpointingSection(Section):
+    """Forget activations and compute them again in the backward pass: less memory, the same gradients."""
+
+    modules: Patterns | None = None
+    """Patterns of module names (`layers.*`); None: the model's own gradient_checkpointing_enable."""
+
+
+class CompileSection(Section):
+    """torch.compile of the model."""
+
+    mode: Literal["default", "reduce-overhead", "max-autotune"] = "default"
+    dynamic: bool = False
+    """One kernel for every size of batch, instead of one for each."""
 
 
 class DataSection(Entry):
@@ -187,8 +264,8 @@ class TrainingConfig(Section):
     """How to read the model's output; settled by the smoke run on a real batch when it is left out."""
     loader: LoaderSection = Field(default_factory=LoaderSection)
     objective: ObjectiveSection = Field(default_factory=SupervisedSection)
-    optimizer: OptimizerSection = Field(default_factory=AdamwSection)
-    schedule: ScheduleSection = Field(default_factory=CosineSection)
+    optimizer: AnyOptimizer = Field(default_factory=OPTIMIZERS[DEFAULT_OPTIMIZER])
+    schedule: AnySchedule = Field(default_factory=SCHEDULES[DEFAULT_SCHEDULE])
     freezing: FreezingSection | None = None
     weight_averaging: WeightAveragingSection | None = None
     mixing: MixingSection | None = None

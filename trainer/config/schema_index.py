@@ -12,9 +12,9 @@ from trainwright.trainer.catalog.names import BUILT_IN, arguments_of
 from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.objectives.mixing_sections import DEFAULT_MIXING
 from trainwright.trainer.objectives.sections import DEFAULT_OBJECTIVE
-from trainwright.trainer.optimization.averaging_sections import DEFAULT_AVERAGING
-from trainwright.trainer.optimization.optimizer_sections import DEFAULT_OPTIMIZER
-from trainwright.trainer.optimization.schedule_sections import DEFAULT_SCHEDULE
+from trainwright.trainer.optimization.optimizers import DEFAULT_OPTIMIZER
+from trainwright.trainer.optimization.schedules import DEFAULT_SCHEDULE
+from trainwright.trainer.optimization.weight_averaging import DEFAULT_AVERAGING
 
 DEFAULT_FORMS = {
     "objective": DEFAULT_OBJECTIVE,

@@ -16,7 +16,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import rows
-from trainwright.trainer.data.sketches import KNOWN_TO_NUMPY, Sketches
+from trainwright.trainer.data.near_duplicates import KNOWN_TO_NUMPY, Sketches
 from trainwright.trainer.data.tensors import InMemory, TensorSamples
 from trainwright.trainer.user_code.clock import clock
 
@@ -59,14 +59,6 @@ class SplitRecord:
             self.labels[label] += 1
         if len(self.non_finite) < MAX_NAMED and not _is_finite(sample):
             self.non_finite.append(index)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what goes into the evidence; `different`: samples that differ, among those read."""
-        different = len(set(self.digests))
-        record: dict[str, Any] = {"size": self.size, "different": different, "fingerprint": self.fingerprint}
-        if self.labels and len(self.labels) <= MAX_CLASSES_COUNTED:
-            record["classes"] = {str(label): self.labels[label] for label in sorted(self.labels)}
-        return record
 
 
 EMPTY = SplitRecord(size=0, digests=[], sampled=False)

@@ -1,19 +1,24 @@
-"""Samples of two splits that are almost equal: a copy with altered last digits is another sample by its bytes.
+"""Near-duplicates: samples of two splits that are almost equal, as a copy with altered last digits is.
 
-Sketches are compared in units of each number's spread over the first split, so every feature counts. Natural data
-holds almost equal samples too, so those of the first split are counted as well; the gate judges what chance explains.
+A sample's inputs have a sketch: small, and close to that of inputs that are almost equal. The label is left out: a copy
+under another label is still a copy. So are types and shapes. Sketches are compared in units of each number's spread
+over the first split, so every feature counts. Natural data holds almost equal samples too, so those of the first split
+are counted as well; the gate decides what chance explains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from math import gcd
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
+from blake3 import blake3
 
-from trainwright.trainer.data.sketches import Array, Numbers, Sketches
+from trainwright.trainer.data.tensors import TensorSamples
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.fingerprint import SplitRecord
@@ -29,6 +34,20 @@ LARGEST = 1e100
 ROWS_OF_SPREAD = 2000
 """Of the split, by which spreads are measured."""
 EXAMPLES = 5
+SKETCH_SIZE = 64
+"""Numbers at most that stand for a sample's floating-point values."""
+VALUES_READ = 1024
+"""Of one sample, for its sketch: enough to tell samples apart, and a bound on what it costs."""
+SIZE_BYTES = 8
+ROWS_AT_ONCE = 256
+"""Rows that are folded together: what a core's cache holds."""
+KNOWN_TO_NUMPY = frozenset({torch.float16, torch.float32, torch.float64})
+LABELS = frozenset({"labels", "label", "target", "y"})
+
+Array = np.ndarray[Any, Any]
+Numbers = np.ndarray[Any, np.dtype[np.float64]]
+
+SIGNS = np.random.default_rng(0).choice([-1, 1], VALUES_READ)
 
 
 @dataclass
@@ -138,3 +157,147 @@ def _finite(values: Numbers) -> Numbers:
     """Return the values, in their own memory, without those that no square is a number of."""
     np.nan_to_num(values, copy=False)
     return np.clip(values, -LARGEST, LARGEST, out=values)
+
+
+@dataclass(frozen=True)
+class Sketches:
+    """The sketches of a split's samples, in order."""
+
+    indices: list[int] = field(default_factory=list)
+    exact: list[bytes] = field(default_factory=list)
+    """How many floating-point values each has, and the digest of all that must be equal."""
+    numbers: list[Array] = field(default_factory=list)
+    """As wide as the sample's own, where those are not folded."""
+
+    def note(self, index: int, sample: Any) -> None:
+        """Keep the sketch of a sample."""
+        exact: list[bytes] = []
+        floating: list[Array] = []
+        _collect(_inputs_of(sample), exact, floating)
+        flat = floating[0] if len(floating) == 1 else np.concatenate([np.empty(0), *floating])
+        self.indices.append(index)
+        self.numbers.append(_folded(flat))
+        self.exact.append(flat.size.to_bytes(SIZE_BYTES) + (blake3(b"".join(exact)).digest(16) if exact else b""))
+
+    @classmethod
+    def of_rows(cls, samples: TensorSamples, rows: Array) -> Sketches:
+        """Return the sketches of the samples at `rows`, made as whole arrays; those that `note` makes one by one."""
+        exact: list[Array] = []
+        floating: list[Array] = []
+        tensors = samples.gather(torch.from_numpy(rows))
+        for tensor in tensors[:-1] or tensors:
+            values = _to_numpy(tensor).reshape(len(rows), -1)
+            if values.dtype.kind == "c":
+                floating += [values.real, values.imag]
+            elif _is_floating(values):
+                floating.append(values)
+            else:
+                held = np.ascontiguousarray(_widened(values)).view(np.uint8)
+                size = np.frombuffer(held.shape[1].to_bytes(SIZE_BYTES), dtype=np.uint8)
+                exact += [np.tile(size, (len(rows), 1)), held]
+        flat = floating[0] if len(floating) == 1 else np.hstack([np.empty((len(rows), 0)), *floating])
+        begin = flat.shape[1].to_bytes(SIZE_BYTES)
+        marks = [begin + blake3(row).digest(16) for row in np.hstack(exact)] if exact else [begin] * len(rows)
+        return cls(rows.tolist(), marks, list(_folded(flat)))
+
+    def by_width(self, rows: Array) -> dict[int, Array]:
+        """Return rows of samples grouped by how many numbers stand for them."""
+        widths = np.array([len(numbers) for numbers in self.numbers], dtype=np.int64)[rows]
+        return {int(width): rows[widths == width] for width in np.unique(widths)}
+
+    def stacked(self, rows: Array) -> Numbers:
+        """Return the numbers of samples of one width: (rows, width)."""
+        return np.concatenate([self.numbers[row] for row in rows.tolist()], dtype=np.float64).reshape(len(rows), -1)
+
+
+def _folded(flat: Array) -> Array:
+    """Return at most SKETCH_SIZE numbers: the values themselves, or sums of some of them under random signs.
+
+    Args:
+        flat: the values of one sample, (values,), or of several, (samples, values).
+    """
+    size = flat.shape[-1]
+    if size <= SKETCH_SIZE:
+        return flat.copy()  # the sample's own memory may change
+    places, signs = _fold(size)
+    if flat.ndim > 1 and len(flat) > ROWS_AT_ONCE:
+        return np.concatenate([_folded(flat[n : n + ROWS_AT_ONCE]) for n in range(0, len(flat), ROWS_AT_ONCE)])
+    sums: Numbers = (flat.take(places, axis=-1) * signs).reshape(*flat.shape[:-1], SKETCH_SIZE, -1).sum(axis=-1)
+    return sums
+
+
+@lru_cache(maxsize=64)
+def _fold(size: int) -> tuple[Array, Numbers]:
+    """Return which values of a sample are read, all different and all over it, and under which signs.
+
+    Zeros fill up to whole rows. Cheap, since recordings may each have a length of their own.
+    """
+    step = int(0.618 * size)
+    while gcd(step, size) > 1:
+        step += 1
+    read = min(size, VALUES_READ)
+    places, signs = np.zeros((2, read + -read % SKETCH_SIZE), dtype=np.int64)
+    places[:read] = np.arange(read) * step % size
+    signs[:read] = SIGNS[:read]
+    return places, signs.astype(np.float64)
+
+
+def _inputs_of(sample: Any) -> Any:
+    if isinstance(sample, tuple | list) and len(sample) > 1:
+        return sample[0] if len(sample) == 2 else sample[:-1]
+    named = sample.to_dict() if hasattr(sample, "to_dict") else sample
+    if isinstance(named, Mapping):
+        return {key: value for key, value in named.items() if key not in LABELS} or named
+    return sample
+
+
+def _collect(value: Any, exact: list[bytes], floating: list[Array]) -> None:
+    """Append a value's floating-point numbers and 8-bit pixels to `floating`, and the bytes of all else to `exact`."""
+    if isinstance(value, torch.Tensor):
+        value = _to_numpy(value)
+    if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        _collect_array(value, exact, floating)
+    elif isinstance(value, float):
+        floating.append(np.array([value]))
+    elif (parts := _parts(value)) is not None:
+        for part in parts:
+            _collect(part, exact, floating)
+    else:
+        _keep(value if isinstance(value, bytes) else repr(value).encode(), exact)
+
+
+def _to_numpy(tensor: torch.Tensor) -> Array:
+    known = tensor.dtype in KNOWN_TO_NUMPY or not tensor.is_floating_point()
+    return (tensor if known else tensor.float()).numpy(force=True)
+
+
+def _collect_array(value: Array | np.generic, exact: list[bytes], floating: list[Array]) -> None:
+    if _is_floating(value):
+        floating.append(value.ravel())
+    elif value.dtype.kind == "c":
+        floating.extend((value.real.ravel(), value.imag.ravel()))
+    else:
+        _keep(_widened(value).tobytes(), exact)
+
+
+def _is_floating(value: Array | np.generic) -> bool:
+    return value.dtype.kind == "f" or value.dtype == np.uint8
+
+
+def _widened(value: Array | np.generic) -> Array | np.generic:
+    """Return whole numbers as int64, so that the same ones of two widths are equal."""
+    return value.astype(np.int64, copy=False) if value.dtype.kind in "iub" else value
+
+
+def _parts(value: Any) -> Iterable[Any] | None:
+    if isinstance(value, np.ndarray):
+        return value.ravel().tolist()
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()  # a graph of torch_geometric, for example
+    if isinstance(value, Mapping):
+        return [value[key] for key in sorted(value, key=str)]
+    return value if isinstance(value, Sequence) and not isinstance(value, str | bytes) else None
+
+
+def _keep(part: bytes, exact: list[bytes]) -> None:
+    exact += [len(part).to_bytes(SIZE_BYTES), part]

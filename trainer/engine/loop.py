@@ -18,7 +18,6 @@ from trainwright.trainer.engine.observers.observer import EpochResult, Observers
 from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.metrics import require_unmeasured
-from trainwright.trainer.optimization.optimizer_sections import rate_of
 from trainwright.trainer.optimization.update import total_norm
 
 
@@ -277,7 +276,7 @@ def lower_rate(session: Session) -> dict[str, Any]:
     """Return a tenth of the learning rate as `changes`; nothing where only the user's code knows it."""
     if session.rule.is_users:
         return {}
-    found = rate_of(session.config.optimizer)
+    found = session.config.optimizer.rate()
     return {"changes": {found[0]: float(f"{found[1] / 10:.3g}")}} if found is not None else {}
 
 

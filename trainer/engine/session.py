@@ -30,7 +30,7 @@ from trainwright.trainer.engine.components import (
 from trainwright.trainer.engine.progress import EpochTotals, Progress
 from trainwright.trainer.engine.strategy import Strategy
 from trainwright.trainer.objectives.objective import Auxiliary, Objective, Work
-from trainwright.trainer.optimization.schedules import Schedule
+from trainwright.trainer.optimization.schedules.schedule import Schedule
 from trainwright.trainer.optimization.update import Update
 from trainwright.trainer.optimization.weight_averaging import WeightObserver
 from trainwright.trainer.run import RunDirectory, RunSpecification

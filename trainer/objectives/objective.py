@@ -15,8 +15,7 @@ from trainwright.trainer.base.errors import ReproducibilityError
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import Metric
-from trainwright.trainer.optimization.optimizer_sections import OptimizerBase, OwnSection
-from trainwright.trainer.optimization.parameters import Setting, settings_of
+from trainwright.trainer.optimization.parameters import DivisionSection, Setting, settings_of
 
 if TYPE_CHECKING:
     from trainwright.trainer.base.section import Entry
@@ -188,7 +187,7 @@ class Auxiliary:
         """Names of the added validation values."""
         return [name for measure in self.measures for name in measure.names]
 
-    def settings(self, section: OptimizerBase | OwnSection) -> list[Setting]:
+    def settings(self, section: DivisionSection) -> list[Setting]:
         """Return its parameters with their rates and decays: the configuration's groups and layers are the model's."""
         plain: dict[str, Any] = {"groups": [], "layer_decay": None, "layers": None}
         rate = section.learning_rate and section.learning_rate * self.learning_rate_factor

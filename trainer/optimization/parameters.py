@@ -6,15 +6,89 @@ import fnmatch
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from torch import nn
-from torch.optim import Optimizer
+from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
-from trainwright.trainer.base.section import DivisionSection, FreezingSection, GroupSection
-from trainwright.trainer.optimization.optimizer_sections import OptimizerBase, OwnSection
+from trainwright.trainer.base.section import (
+    ImpossibleError,
+    LearningRate,
+    NonNegativeFloat,
+    Patterns,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+)
 from trainwright.trainer.optimization.weight_averaging import WeightObserver
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+
+class GroupSection(Section):
+    """Parameters with a rate or a decay of their own. Of several groups that match a name, the first holds."""
+
+    patterns: Patterns
+    learning_rate: LearningRate | None = None
+    learning_rate_factor: PositiveFloat | None = None
+    """Share of optimizer.learning_rate."""
+    weight_decay: NonNegativeFloat | None = None
+    """Of the group's weights; norms and biases stay without decay."""
+
+    @model_validator(mode="after")
+    def _one_rate_and_something_of_its_own(self) -> Self:
+        if self.learning_rate is not None and self.learning_rate_factor is not None:
+            raise ValueError("give learning_rate or learning_rate_factor, not both")
+        if self.learning_rate is None and self.learning_rate_factor is None and self.weight_decay is None:
+            raise ValueError("a group needs learning_rate, learning_rate_factor or weight_decay of its own")
+        return self
+
+
+class DivisionSection(Section):
+    """The rate and the decay, and how the parameters are divided among others."""
+
+    learning_rate: LearningRate | None = None
+    """null: what the user's own optimizer says; the decay too."""
+    weight_decay: NonNegativeFloat | None = None
+    decay_norms_and_biases: bool = False
+    """Apply weight decay to one-dimensional parameters too (normalisation weights and biases)."""
+    groups: list[GroupSection] = Field(default_factory=list)
+    layer_decay: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
+    """Each layer's rate is that of the layer above it times this; the last layer's is the full rate."""
+    layers: Patterns | None = None
+    """The layers for layer_decay from input to output; found from the parameters' names where it is left out."""
+    name: str
+
+    def rate(self) -> tuple[str, float] | None:
+        """Return the dotted key that holds the peak rate, with its value; None where only the user's code knows it."""
+        return None if self.learning_rate is None else ("optimizer.learning_rate", self.learning_rate)
+
+    @model_validator(mode="after")
+    def _layers_are_for_layer_decay(self) -> Self:
+        if self.layers is not None and self.layer_decay is None:
+            raise ImpossibleError(
+                "optimizer.layers has a meaning only with optimizer.layer_decay",
+                {"optimizer.layer_decay": 0.9},
+                {"optimizer.layers": None},
+            )
+        return self
+
+
+class UnfreezeSection(Section):
+    """Parameters that are trained from some epoch on."""
+
+    after_epochs: PositiveInt
+    """Epochs that are over when it happens."""
+    patterns: Patterns
+
+
+class FreezingSection(Section):
+    """Parameters that are held as they are, for good or until an epoch."""
+
+    patterns: Patterns
+    unfreeze: list[UnfreezeSection] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -28,7 +102,7 @@ class Setting:
     weight_decay: float | None
 
 
-def settings_of(model: nn.Module, section: OptimizerBase | OwnSection, spared: Iterable[str] = ()) -> list[Setting]:
+def settings_of(model: nn.Module, section: DivisionSection, spared: Iterable[str] = ()) -> list[Setting]:
     """Return the parameters to train in the model's order, with the rates and decays of the configuration.
 
     Args:
@@ -85,7 +159,7 @@ def trained_parameters(model: nn.Module, optimizers: Iterable[Optimizer]) -> lis
 
 
 def _setting(
-    name: str, parameter: nn.Parameter, section: OptimizerBase | OwnSection, group: GroupSection | None, share: float
+    name: str, parameter: nn.Parameter, section: DivisionSection, group: GroupSection | None, share: float
 ) -> Setting:
     rate, decay = section.learning_rate, section.weight_decay
     if group is not None:

@@ -7,15 +7,17 @@ mean over the ends of the last epochs (Izmailov et al. 2018, arXiv:1803.05407). 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import torch
-from torch import Tensor, nn
-from torch.optim.swa_utils import get_ema_multi_avg_fn, get_swa_multi_avg_fn
+from pydantic import Field
 
-from trainwright.trainer.optimization.averaging_sections import EmaSection, SwaSection, WeightAveragingSection
+from trainwright.trainer.base.section import NonNegativeInt, PositiveFloat, Probability, Section, union_of
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
 
 
 class WeightObserver:
@@ -79,9 +81,7 @@ class WeightAveraging(WeightObserver):
             (module._buffers, name)
             for module in model.modules()
             for name, buffer in module.named_buffers(recurse=False)
-            if name not in module._non_persistent_buffers_set
-            and _has_mean(buffer)
-            and not bool(torch.isinf(buffer).any())
+            if name not in module._non_persistent_buffers_set and _has_mean(buffer) and not bool(buffer.isinf().any())
         ]
         self.averages: list[Tensor] = []
         """Empty before the first update; at least float32, for a small share of a short number is nothing."""
@@ -152,6 +152,8 @@ class Ema(WeightAveraging):
 
     def after_step(self) -> None:
         """Move the average towards the weights."""
+        from torch.optim.swa_utils import get_ema_multi_avg_fn
+
         decay = self.section.decay
         if self.section.decay_warmup:
             decay = min(decay, (1 + self.updates) / (10 + self.updates))
@@ -163,24 +165,65 @@ class Swa(WeightAveraging):
 
     def __init__(self, start: int, model: nn.Module, parameters: list[nn.Parameter]) -> None:
         super().__init__(model, parameters)
+        from torch import nn
+
         self.start = start
         self.has_batch_norm = any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in model.modules())
 
     def after_epoch(self, finished_epochs: int) -> bool:
         """Take the weights into the mean."""
+        from torch.optim.swa_utils import get_swa_multi_avg_fn
+
         if finished_epochs <= self.start:
             return False
         self._update(get_swa_multi_avg_fn())  # type: ignore[no-untyped-call]
         return self.has_batch_norm
 
 
-def build_averaging(
-    section: WeightAveragingSection | None, epochs: int, model: nn.Module, parameters: list[nn.Parameter]
-) -> list[WeightAveraging]:
-    """Return the averaging that the configuration asks for, if any."""
-    if isinstance(section, SwaSection):
-        return [Swa(section.start(epochs), model, parameters)]
-    return [Ema(section, model, parameters)] if section is not None else []
+class EmaSection(Section):
+    """An exponential moving average, updated after each optimizer step."""
+
+    name: Literal["ema"] = "ema"
+    decay: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.999
+    """Share of the average that each step keeps."""
+    decay_warmup: bool = True
+    """Begin with (1 + updates) / (10 + updates), until that reaches decay, so that the first weights are forgotten."""
+
+    def build(self, epochs: int, model: nn.Module, parameters: list[nn.Parameter]) -> WeightAveraging:  # noqa: ARG002
+        """Return the average of what the optimizers update."""
+        return Ema(self, model, parameters)
+
+
+class SwaSection(Section):
+    """The plain mean of the weights at the end of each of the last epochs."""
+
+    name: Literal["swa"] = "swa"
+    after_fraction: Probability = 0.75
+    """Share of the epochs that are over when averaging begins."""
+    after_epochs: NonNegativeInt | None = None
+    """Epochs that are over when averaging begins; replaces after_fraction."""
+    learning_rate_factor: PositiveFloat = 0.5
+    """Constant rate from then on, as a share of the peak."""
+    anneal_epochs: NonNegativeInt = 1
+    """Epochs in which the rate goes over to it."""
+
+    def start(self, epochs: int) -> int:
+        """Return the epochs that are over when averaging begins; the last one is always averaged."""
+        wanted = self.after_epochs if self.after_epochs is not None else math.ceil(self.after_fraction * epochs)
+        return min(wanted, epochs - 1)
+
+    def build(self, epochs: int, model: nn.Module, parameters: list[nn.Parameter]) -> WeightAveraging:
+        """Return the mean over the ends of the last of `epochs` epochs."""
+        return Swa(self.start(epochs), model, parameters)
+
+
+DEFAULT_AVERAGING = "ema"
+
+if TYPE_CHECKING:
+    WeightAveragingSection = EmaSection | SwaSection
+else:
+    WeightAveragingSection = union_of((EmaSection, SwaSection), DEFAULT_AVERAGING)
+"""The average, chosen by `name`."""
 
 
 def _has_mean(value: Tensor) -> bool:
@@ -188,10 +231,14 @@ def _has_mean(value: Tensor) -> bool:
 
 
 def _wide(value: Tensor) -> Tensor:
+    import torch
+
     return value.detach().to(torch.promote_types(value.dtype, torch.float32), copy=True)
 
 
 def _copy(values: list[Tensor], into: list[Tensor]) -> None:
+    import torch
+
     if values:
         with torch.no_grad():
             torch._foreach_copy_(into, values)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config.deepspeed import deepspeed_configuration
+from trainwright.trainer.config.distributed import deepspeed_configuration
 from trainwright.trainer.config.schema import TrainingSection
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.optimization.update import Again

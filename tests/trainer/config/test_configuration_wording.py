@@ -16,8 +16,8 @@ from pydantic import BaseModel
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.catalog.names import BUILT_IN
-from trainwright.trainer.config import TrainingConfig, apply_changes, parse_config, settle
-from trainwright.trainer.config.problem import EXPLAINED_IN, OVERVIEW, document_for
+from trainwright.trainer.config import TrainingConfig, apply_changes, merge_changes, parse_config
+from trainwright.trainer.config.error_text import EXPLAINED_IN, OVERVIEW, document_for
 
 BASE: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
 SKILL = Path(__file__).parents[3] / "skills" / "ml-trainer"
@@ -48,7 +48,7 @@ def test_a_broken_key_is_answered_with_the_changes_that_mend_it(fault: str) -> N
     given, told, mended = MENDED[fault]
     base = apply_changes(BASE, {"training.epochs": 20})
     with pytest.raises(ConfigurationError) as caught:
-        settle(given, base, argument="changes")
+        merge_changes(given, base, argument="changes")
     assert told in caught.value.message
     amend = caught.value.details.get("amend")
     assert amend == (None if mended is None else {"changes": mended})
@@ -56,7 +56,7 @@ def test_a_broken_key_is_answered_with_the_changes_that_mend_it(fault: str) -> N
         assert caught.value.remedy == "Follow that rule: configure(project='…', changes={…})."
     else:
         assert caught.value.remedy == f"The same call with changes={json.dumps(mended)}."
-        settle(mended, base, argument="changes")
+        merge_changes(mended, base, argument="changes")
 
 
 TAKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -74,21 +74,21 @@ TAKEN: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 @pytest.mark.parametrize("note", TAKEN)
 def test_what_has_one_reading_is_taken_as_meant_and_said_so(note: str) -> None:
     given, changes = TAKEN[note]
-    settled = settle(given, BASE, argument="changes")
+    settled = merge_changes(given, BASE, argument="changes")
     assert (settled.notes, settled.changes) == ([note], changes)
 
 
 @pytest.mark.requirement("CONF-1")
 def test_what_is_written_in_the_schemas_own_words_is_kept_as_it_is() -> None:
     own = {"optimizer.name": "sgd", "optimizer.momentum": 0.5, "model.args.hidden": [8], "training.compile": None}
-    settled = settle(own, BASE, argument="changes")
+    settled = merge_changes(own, BASE, argument="changes")
     assert (settled.notes, settled.changes) == ([], own)
 
 
 @pytest.mark.requirement("CONF-1")
 def test_a_new_form_leaves_out_what_only_the_old_one_took_and_says_so() -> None:
     base = apply_changes(BASE, {"optimizer.name": "adamw", "optimizer.betas": [0.9, 0.95], "optimizer.eps": 1e-6})
-    settled = settle({"optimizer.name": "lion"}, base, argument="changes")
+    settled = merge_changes({"optimizer.name": "lion"}, base, argument="changes")
     assert settled.values["optimizer"] == {"name": "lion", "betas": [0.9, 0.95]}
     assert settled.notes == ["optimizer.eps 1e-06 of before left out: lion does not take it"]
 

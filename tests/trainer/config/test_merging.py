@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.config import parse_config, settle
+from trainwright.trainer.config import merge_changes, parse_config
 
 VALUES: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8], "dropout": 0.1}},
@@ -18,7 +18,7 @@ VALUES: dict[str, Any] = {
 
 
 def laid(changes: dict[str, Any]) -> dict[str, Any]:
-    return settle(changes, VALUES, argument="changes").values
+    return merge_changes(changes, VALUES, argument="changes").values
 
 
 @pytest.mark.requirement("CONF-5")

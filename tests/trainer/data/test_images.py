@@ -70,7 +70,6 @@ def test_a_small_resnet_learns_them(folder: Path, open_session: Any, take_steps:
 @pytest.mark.parametrize(
     ("args", "error", "told"),
     [
-        ({"path": "digts"}, ConfigurationError, "no folder at .* Near: digits"),
         ({"path": "digits/class 0"}, DataError, "has 0 folder"),
         ({"path": "torn"}, DataError, "The image a/1.png cannot be read"),
         ({"path": "uneven"}, DataError, "b/1.png is 4 x 5 pixels high and wide, the first image 3 x 3"),

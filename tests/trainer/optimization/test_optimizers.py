@@ -1,4 +1,4 @@
-"""Each optimizer's first steps against its paper, written out in NumPy; and what it makes of digits."""
+"""Each optimizer's first steps against its paper, written out in NumPy."""
 
 from __future__ import annotations
 
@@ -13,11 +13,6 @@ from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.engine.loop import train
-from trainwright.trainer.engine.observers.checkpointing import Selection
-from trainwright.trainer.engine.observers.observer import Observers
-from trainwright.trainer.optimization.builders import BUILDERS
-from trainwright.trainer.optimization.optimizers import build_optimizers
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 STEPS, RATE, DECAY = 4, 0.05, 0.1
@@ -152,7 +147,7 @@ def gradients_of(model: nn.Module) -> dict[str, list[Array]]:
 
 def steps_of(model: nn.Module, section: Any) -> Any:
     """Take the steps, and yield the model's parameters after each, with the optimizers."""
-    gradients, optimizers = gradients_of(model), build_optimizers(model, section)
+    gradients, optimizers = gradients_of(model), section.for_model(model)
     for number in range(STEPS):
         for name, parameter in model.named_parameters():
             parameter.grad = torch.from_numpy(gradients[name][number].copy())
@@ -211,7 +206,7 @@ class Tower(nn.Module):
 
 def muon_names(model: nn.Module, **options: Any) -> dict[str, list[str]]:
     names = {id(p): name for name, p in model.named_parameters()}
-    optimizers = build_optimizers(model, section_of("muon", **options))
+    optimizers = section_of("muon", **options).for_model(model)
     return {
         key: [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
         for key, optimizer in optimizers.items()
@@ -224,11 +219,11 @@ def test_muon_spares_embeddings_norms_biases_and_the_output_layer() -> None:
     assert muon_names(Tower(), adamw_patterns=["words"])["muon"] == ["hidden.weight", "head.weight"]
     with pytest.raises(ConfigurationError, match="no matrix for it"):
         muon_names(nn.Sequential(nn.Linear(3, 2)))
-    optimizers = build_optimizers(Tower(), section_of("muon", learning_rate=0.02, adamw_learning_rate=0.001))
+    optimizers = section_of("muon", learning_rate=0.02, adamw_learning_rate=0.001).for_model(Tower())
     assert {group["lr"] for group in optimizers["muon"].param_groups} == {0.02}
     assert {group["lr"] for group in optimizers["adamw"].param_groups} == {0.001}
     with pytest.raises(ConfigurationError, match="param_groups"):
-        build_optimizers(Tower(), section_of("muon"), [{"params": list(Tower().parameters())}])
+        section_of("muon").for_model(Tower(), [{"params": list(Tower().parameters())}])
 
 
 @pytest.mark.requirement("TRAIN-3", "CONF-1")
@@ -238,42 +233,5 @@ def test_adam_in_8_bits_is_refused_with_a_remedy_where_bitsandbytes_is_missing(
     for module in ("bitsandbytes", "bitsandbytes.optim"):
         monkeypatch.setitem(sys.modules, module, None)  # as if it were not installed, whether it is or not
     with pytest.raises(ConfigurationError, match="needs the package bitsandbytes") as caught:
-        build_optimizers(model_of(), section_of("adam8bit"))
+        section_of("adam8bit").for_model(model_of())
     assert "pip install bitsandbytes" in caught.value.remedy
-
-
-@pytest.mark.requirement("TRAIN-3")
-def test_a_model_without_parameters_is_refused_by_every_optimizer() -> None:
-    for name in (*(name for name in BUILDERS if name != "adam8bit"), "muon"):
-        with pytest.raises(ConfigurationError):
-            build_optimizers(nn.ReLU(), section_of(name))
-
-
-RATES: dict[str, dict[str, Any]] = {
-    "sgd": {"learning_rate": 0.1},
-    "adam": {},
-    "adamw": {},
-    "lamb": {"learning_rate": 0.02},
-    "lars": {"learning_rate": 10.0},
-    "lion": {"learning_rate": 1e-3},
-    "muon": {"learning_rate": 5e-3},
-    "adafactor": {},
-    "schedule_free_adamw": {},
-    "schedule_free_sgd": {},
-}
-
-
-@pytest.mark.requirement("TRAIN-3")
-@pytest.mark.parametrize("name", RATES)
-def test_every_optimizer_learns_digits(name: str, digits: dict[str, Any], open_session: Any) -> None:
-    free = name.startswith("schedule_free")
-    session = open_session(
-        {
-            **digits,
-            "training": {"epochs": 2},
-            "optimizer": {"name": name, **RATES[name]},
-            "schedule": {"name": "constant" if free else "linear"},
-        }
-    )
-    assert train(session, Observers([Selection()], lambda stage: None)) == "completed"
-    assert session.progress.best.value > 0.3, "chance is 0.1"

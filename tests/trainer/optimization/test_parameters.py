@@ -10,7 +10,6 @@ from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.optimization.optimizers import build_optimizers
 from trainwright.trainer.optimization.parameters import Freezing
 
 WORK: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
@@ -30,7 +29,7 @@ def settled(model: nn.Module, **options: Any) -> dict[str, tuple[float, float]]:
     """Return (learning rate, weight decay) by parameter as the optimizer holds them."""
     names = {id(p): name for name, p in model.named_parameters()}
     section = parse_config({**WORK, "optimizer": {"learning_rate": 1.0, "weight_decay": 0.5, **options}}).optimizer
-    (optimizer,) = build_optimizers(model, section).values()
+    (optimizer,) = section.for_model(model).values()
     return {
         names[id(p)]: (group["lr"], group["weight_decay"]) for group in optimizer.param_groups for p in group["params"]
     }
@@ -117,7 +116,7 @@ def test_freezing_and_unfreezing_follow_the_epochs() -> None:
     assert trained[4] == trained[8] == {"head", "encoder.layer.0", "encoder.layer.1"}
     freezing.before_epoch(0)
     section = parse_config(WORK).optimizer
-    (optimizer,) = build_optimizers(model, section, thawing=freezing.thawing).values()
+    (optimizer,) = section.for_model(model, thawing=freezing.thawing).values()
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     assert {name.split(".")[0] for name, p in model.named_parameters() if id(p) in held} == {"encoder", "head"}
 
@@ -157,7 +156,7 @@ def test_a_tasks_own_groups_and_the_configurations_do_not_mix() -> None:
     model = Encoder()
     section = parse_config({**WORK, "optimizer": {"layer_decay": 0.5}}).optimizer
     with pytest.raises(ConfigurationError, match="divides the parameters too"):
-        build_optimizers(model, section, [{"params": list(model.parameters())}])
+        section.for_model(model, [{"params": list(model.parameters())}])
     groups = [{"params": list(model.head.parameters()), "lr": 0.7}]
-    (optimizer,) = build_optimizers(model, parse_config(WORK).optimizer, groups).values()
+    (optimizer,) = parse_config(WORK).optimizer.for_model(model, groups).values()
     assert [group["lr"] for group in optimizer.param_groups] == [0.7]

@@ -11,40 +11,15 @@ import torch
 from torch.optim.lr_scheduler import CosineAnnealingWarmRestarts, OneCycleLR, ReduceLROnPlateau
 
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.optimization.schedules import Schedule, build_schedule, planned_schedule, plot_schedule
+from trainwright.trainer.optimization.schedules import planned_schedule, plot_schedule
+from trainwright.trainer.optimization.schedules.schedule import Schedule
 
 pytestmark = pytest.mark.requirement("TRAIN-4")
 
 
 def schedule_of(total: int, **options: Any) -> Schedule:
     values = {"model": {"use": "mlp"}, "data": {"use": "digits"}, "schedule": options}
-    return build_schedule(parse_config(values).schedule, total)
-
-
-# name: options, first step after a warmup of 10, last of 100 steps
-CORNERS: dict[str, tuple[dict[str, Any], float, float]] = {
-    "constant": ({}, 1.0, 1.0),
-    "cosine": ({"final_fraction": 0.2}, 1.0, 0.2),
-    "linear": ({"final_fraction": 0.1}, 1.0, 0.1),
-    "polynomial": ({"power": 3.0}, 1.0, 0.0),
-    "inverse_square_root": ({}, math.sqrt(10 / 11), math.sqrt(10 / 100)),
-    "warmup_stable_decay": ({"final_fraction": 0.05}, 1.0, 0.05),
-    "cosine_restarts": ({"cycles": 3}, 1.0, (1 + math.cos(math.pi * 29 / 30)) / 2),
-    "plateau": ({}, 1.0, 1.0),
-}
-
-
-@pytest.mark.parametrize("name", CORNERS)
-def test_warmup_and_corners(name: str) -> None:
-    options, first, last = CORNERS[name]
-    schedule = schedule_of(100, name=name, warmup_steps=10, **options)
-    assert [schedule.factor(step) for step in range(10)] == [(step + 1) / 10 for step in range(10)]
-    assert schedule.factor(10) == pytest.approx(first, rel=1e-12)
-    assert schedule.factor(99) == pytest.approx(last, abs=1e-12)
-    if name != "inverse_square_root":  # which falls for ever
-        assert schedule.factor(500) == pytest.approx(last, abs=1e-12)
-    assert schedule_of(100, name=name, warmup_fraction=0.1).warmup_steps == 10
-    assert schedule_of(1, name=name).factor(0) == pytest.approx(1.0)
+    return parse_config(values).schedule.build(total)
 
 
 MIDDLES: dict[str, tuple[dict[str, Any], Any]] = {

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.config.deepspeed import deepspeed_configuration
+from trainwright.trainer.config.distributed import deepspeed_configuration
 from trainwright.trainer.run import RunDirectory, RunState
 
 pytestmark = pytest.mark.slow
@@ -145,7 +145,7 @@ def test_a_key_that_contradicts_ours_or_breaks_a_promise_is_refused(given: Any, 
         ({"training": {"clip_value": 1.0}}, "set training.clip_norm"),
         ({"training": {"precision": "fp16"}}, "set training.precision bf16"),
         ({"training": {"channels_last": True}}, "set training.channels_last false"),
-        ({"optimizer": {"name": "muon"}}, "set optimizer.name adamw, adam, sgd, lion"),
+        ({"optimizer": {"name": "muon"}}, "set optimizer.name adamw, sgd, adam, lion"),
         ({"freezing": {"patterns": ["a"], "unfreeze": [{"after_epochs": 1, "patterns": ["a"]}]}}, "strategy ddp"),
     ],
 )

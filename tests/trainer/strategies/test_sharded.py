@@ -73,7 +73,7 @@ def test_a_killed_process_of_a_divided_model_restarts_the_group_which_ends_with_
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"optimizer": {"name": "muon"}}, "set optimizer.name adamw, adam, sgd, lion"),
+        ({"optimizer": {"name": "muon"}}, "set optimizer.name adamw, sgd, adam, lion"),
         ({"weight_averaging": {"name": "ema"}}, "take it out"),
         ({"training": {"precision": "fp16"}}, "set training.precision bf16"),
         ({"training": {"channels_last": True}}, "set training.channels_last false"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
 from trainwright.tools.gates.plan import other_than_planned
 from trainwright.tools.workspace.settings import ProjectLimits
-from trainwright.trainer.optimization.optimizer_sections import rate_of
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ def run_completed(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
         return failed(f"{run.id} is {run.status.state.value}", required, run.next_call())
     if (bound := run.directory.specification().max_steps) is not None:
         return failed(f"{run.id} was cut short at {bound} steps", required, evidence.start(kind))
-    measured = f"{run.id} completed ({run.summary.get('stop_reason')})"
+    measured = f"{run.id} completed ({run.summary.stop_reason})"
     return judged(not run.differences, "; ".join([measured, *run.differences[:2]]), required, evidence.start(kind))
 
 
@@ -58,7 +57,7 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
         recorded = {key: store.count(key) for key in LOSS_KEYS}
         bad = {key: len(store.non_finite(key)) for key in LOSS_KEYS}
     measured = ", ".join(f"{key}: {recorded[key]} recorded, {bad[key]} not finite" for key in LOSS_KEYS)
-    skipped = int(run.summary.get("non_finite_steps", 0))
+    skipped = run.summary.non_finite_steps
     sound = all(recorded.values()) and not any(bad.values()) and not skipped
     if not run.is_complete:
         return judged(sound, measured, required, run.next_call())
@@ -68,7 +67,7 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
 
 
 def _lower_rate(evidence: Evidence, run: RunEvidence) -> NextCall:
-    held = rate_of(run.directory.specification().config.optimizer)
+    held = run.directory.specification().config.optimizer.rate()
     why = "diagnostics/nan_loss.md: the first cause to try; every gate anew"
     changes = {"training.clip_norm": 1.0} if held is None else {held[0]: float(f"{held[1] / 10:.3g}")}
     return evidence.call("configure", why, changes=changes)
@@ -120,12 +119,12 @@ def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
     run = evidence.baseline
     if run is None:
         return failed("no run", required, evidence.start(RunKind.BASELINE))
-    gpu = run.summary.get("gpu_percent_mean") if run.part("resolved").get("device") != "cpu" else None
+    gpu = run.summary.gpu_percent_mean if run.resolved.device != "cpu" else None
     if gpu is None:
-        cpu, wait = run.summary.get("cpu_percent_mean"), run.summary.get("data_wait_fraction")
+        cpu, wait = run.summary.cpu_percent_mean, run.summary.data_wait_fraction
         shown = ("not sampled" if cpu is None else f"{cpu:.0f} %", "unknown" if wait is None else f"{100 * wait:.1f} %")
         return not_applicable(f"no GPU; CPU {shown[0]} of the allowed cores, waiting for data {shown[1]}", required)
-    used = f"{gpu:.0f} % over {run.summary.get('gpus_sampled', 1)} GPU(s)"
+    used = f"{gpu:.0f} % over {run.summary.gpus_sampled} GPU(s)"
     least = evidence.limits.gpu_utilisation_percent
     if gpu < least:
         remedy = evidence.call("diagnose_run", "see what keeps the GPU waiting", run_id=run.id)
@@ -135,8 +134,8 @@ def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
 
 def _idle_because(run: RunEvidence) -> str:
     """Say why a GPU had little to do: that is a fine answer for a small model or a short run."""
-    parameters, seconds = run.part("resolved").get("parameters", 0), float(run.summary.get("train_seconds", 0.0))
-    if (waited := float(run.summary.get("data_wait_fraction", 0.0))) > MUCH_WAITING:
+    parameters, seconds = run.resolved.parameters, run.summary.train_seconds
+    if (waited := run.summary.data_wait_fraction or 0.0) > MUCH_WAITING:
         return f"{100 * waited:.0f} % of the time went by waiting for data (diagnostics/slow_data_loading.md)"
     if seconds < SHORT_SECONDS:
         return f"the run took {seconds:.0f} s, too short to fill a GPU"
@@ -154,7 +153,7 @@ def within_budget(evidence: Evidence, line: CheckLine) -> Outcome:
     run = evidence.baseline
     if run is None:
         return failed("no run", required, evidence.start(RunKind.BASELINE))
-    minutes = float(run.summary.get("train_seconds", 0.0)) / 60
+    minutes = run.summary.train_seconds / 60
     if minutes <= allowed:
         return passed(f"{minutes:.1f} minutes", required)
     return failed(f"{minutes:.1f} minutes", required, _shorter(evidence, run, allowed, minutes))
@@ -163,9 +162,9 @@ def within_budget(evidence: Evidence, line: CheckLine) -> Outcome:
 def _shorter(evidence: Evidence, run: RunEvidence, allowed: float, minutes: float) -> NextCall:
     """Name the change that trains so much less, fewer epochs or else fewer steps; the owner may give it more time."""
     share = ROOM * allowed / minutes
-    epochs, steps = (int(share * run.summary.get(name, 0)) for name in ("epochs", "steps"))
+    epochs, steps = int(share * run.summary.epochs), int(share * run.summary.steps)
     changes = {"training.epochs": epochs} if epochs else {"training.max_steps": max(1, steps)}
-    wish = {"limits": {"baseline_minutes": math.ceil(minutes)}}
-    owner = f"the owner may allow more: configure(project={evidence.name!r}, ask_owner={wish})"
+    request = {"limits": {"baseline_minutes": math.ceil(minutes)}}
+    owner = f"the owner may allow more: configure(project={evidence.name!r}, ask_owner={request})"
     why = f"a shorter baseline; the final run may train longer (phases/05_finalization/workflow.md). Or {owner}"
     return evidence.call("configure", why, changes=changes)

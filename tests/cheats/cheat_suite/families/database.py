@@ -140,7 +140,7 @@ def row_decision(scene: Scene) -> None:
 
 @edited(
     "row-decision-evidence",
-    "Edit what a decision rested on",
+    "Edit what a decision depended on",
     at="planned",
     rule="its evidence was changed in the database",
 )

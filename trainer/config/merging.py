@@ -1,0 +1,191 @@
+"""Changes merged into a configuration: corrected, checked against the schema, and fixed where they break it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config.error_text import Problem, document_for, explain_all
+from trainwright.trainer.config.key_correction import SPACE, Correction, correct_changes
+from trainwright.trainer.config.plain_values import Path, copied, laid_over, put, require_plain, split_key
+from trainwright.trainer.config.schema import TrainingConfig
+from trainwright.trainer.config.schema_index import Layout
+
+MOST_PROBLEMS = 8
+MOST_EXPLAINED = 100
+"""Explaining compares broken keys with each other: a flood of them would keep the server busy for minutes."""
+MOST_ROUNDS = 6
+"""A fixed key may uncover the next broken one."""
+
+
+@dataclass(frozen=True)
+class MergedConfig:
+    """A configuration that holds, and how it was read."""
+
+    values: dict[str, Any]
+    """As it is to be kept: what was given, in the schema's own words, without defaults."""
+    config: TrainingConfig
+    changes: dict[str, Any]
+    """What was asked for, by dotted key in the schema's own words."""
+    notes: list[str]
+    """One sentence for each thing taken in another form than it was written in."""
+
+
+def merge_changes(asked: dict[str, Any], base: dict[str, Any], *, argument: str, nested: bool = False) -> MergedConfig:
+    """Lay what was asked for over a configuration, as it is meant.
+
+    Args:
+        asked: dotted or nested, in whatever form has one reading.
+        base: the configuration so far.
+        argument: the argument of the call that `asked` is; the remedy gives it whole and fixed.
+        nested: whether the remedy writes sections instead of dotted keys.
+
+    Raises:
+        ConfigurationError: every broken key with its value, the rule and the nearest valid key, with
+            `details["amend"]` = {argument: what to give instead}; or what `require_plain` refuses.
+    """
+    correction = correct_changes(asked, base)
+    problems = [Problem(".".join(path), text) for path, text in correction.clashes.items()] or _problems(
+        correction.leaves, base
+    )
+    if not problems:
+        values = laid_over(base, correction.leaves)
+        return MergedConfig(values, TrainingConfig.model_validate(values), dotted(correction.leaves), correction.notes)
+    fixed = _fixed(correction, base)
+    if fixed:
+        raise refusal(problems, amend={argument: sections(fixed) if nested else dotted(fixed)})
+    raise refusal(problems)
+
+
+def parse_config(values: dict[str, Any]) -> TrainingConfig:
+    """Check a whole configuration against the schema, as it stands.
+
+    Raises:
+        ConfigurationError: every broken key with its value, the rule and the nearest valid key; or what `require_plain`
+            refuses.
+    """
+    require_plain(values)
+    problems = broken(values)
+    if problems:
+        raise refusal(problems)
+    return TrainingConfig.model_validate(values)
+
+
+def broken(values: dict[str, Any]) -> list[Problem]:
+    """Return what of a configuration breaks the schema; nothing where it holds."""
+    try:
+        TrainingConfig.model_validate(values)
+    except ValidationError as error:
+        found = sorted(error.errors(include_url=False), key=lambda problem: problem["type"] != "extra_forbidden")
+        return explain_all(found[:MOST_EXPLAINED], values)
+    return []
+
+
+def refusal(problems: list[Problem], amend: dict[str, Any] | None = None) -> ConfigurationError:
+    """Return the error that tells the problems, and the arguments that fix them where some do."""
+    texts = [problem.text for problem in problems]
+    told = "; ".join(texts[:MOST_PROBLEMS])
+    changes = {key: value for problem in problems[:MOST_PROBLEMS] for key, value in problem.changes.items()}
+    details: dict[str, Any] = {"problems": texts, "changes": changes}
+    remedy = "Follow that rule: configure(project='…', changes={…})."
+    if amend is not None:
+        details["amend"] = amend
+        remedy = f"The same call with {', '.join(f'{name}={json.dumps(value)}' for name, value in amend.items())}."
+    return ConfigurationError(
+        f"The configuration breaks the schema: {told}{'' if told.endswith('?') else '.'}",
+        remedy=remedy,
+        document=document_for([problem.key for problem in problems]),
+        details=details,
+    )
+
+
+def dotted(leaves: dict[Path, Any]) -> dict[str, Any]:
+    """Return leaves by dotted key, as `configure` takes them."""
+    return {".".join(path): value for path, value in leaves.items()}
+
+
+def sections(leaves: dict[Path, Any]) -> dict[str, Any]:
+    """Return leaves as nested sections, as `create_project` takes them."""
+    nested: dict[str, Any] = {}
+    for path in sorted(leaves, key=len):
+        if leaves[path] is not None:
+            put(nested, path, leaves[path])
+    return nested
+
+
+def _problems(leaves: dict[Path, Any], base: dict[str, Any]) -> list[Problem]:
+    try:
+        values = laid_over(base, leaves)
+    except ConfigurationError as error:  # a key below a single value
+        return [Problem(next(iter(error.details["changes"])), error.message, error.details["changes"])]
+    require_plain(values)
+    return broken(values)
+
+
+def _fixed(correction: Correction, base: dict[str, Any]) -> dict[Path, Any] | None:
+    """Return what was asked for with every problem fixed, checked to hold; None where that cannot be told."""
+    leaves = correction.leaves
+    for _ in range(MOST_ROUNDS):
+        problems = _problems(leaves, base)
+        if not problems:
+            return leaves
+        before, fixed = dict(leaves), set[str]()
+        for problem in problems:
+            way = _way(problem, leaves)
+            if not fixed & way.keys():
+                fixed |= way.keys()
+                for key, value in way.items():
+                    _fix(leaves, base, split_key(key), value)
+        if leaves == before:
+            return None
+        leaves = correct_changes(dotted(leaves), base).leaves
+    return None
+
+
+def _way(problem: Problem, leaves: dict[Path, Any]) -> dict[str, Any]:
+    """Return the changes that fix a problem: the first that leave what was asked for, where there are such."""
+    ways = [problem.changes, *problem.others]
+    untouched = (way for way in ways if way and not any(_touches(leaves, split_key(key)) for key in way))
+    return next(untouched, problem.changes)
+
+
+def _touches(leaves: dict[Path, Any], path: Path) -> bool:
+    path = (*SPACE, ".".join(path[2:])) if path[:2] == SPACE else path
+    return any(one[: len(path)] == path or path[: len(one)] == one for one in leaves)
+
+
+def _fix(leaves: dict[Path, Any], base: dict[str, Any], path: Path, value: Any) -> None:
+    """Lay one change over what was asked for; within a list or a range, over the whole of it."""
+    if path[:2] == SPACE:
+        path = (*SPACE, ".".join(path[2:]))
+    whole = next((path[:place] for place, part in enumerate(path) if part.isdigit()), path)
+    if whole != path:
+        old = leaves.get(whole, Layout(base).value_at(list(whole)))
+        leaves[whole] = _changed(copied(old), path[len(whole) :], value)
+        return
+    asked = [one for one in leaves if one[: len(path)] == path]
+    for one in asked:
+        leaves.pop(one)
+    if value is not None or (not asked and Layout(base).value_at(list(path)) is not None):
+        leaves[path] = value
+
+
+def _changed(old: Any, path: Path, value: Any) -> Any:
+    """Return a list or section with the value at a path replaced, or taken out where it is None."""
+    part, rest = path[0], path[1:]
+    key: Any = int(part) if isinstance(old, list) and part.isdigit() else part
+    has = (isinstance(old, list) and key < len(old)) or isinstance(old, dict)
+    if not has:
+        return {"use": old, part: value} if isinstance(old, str) and not rest else value
+    if rest:
+        inner = old[key] if isinstance(old, list) else old.get(key, {})
+        old[key] = _changed(inner, rest, value)
+    elif value is None:
+        old.pop(key) if isinstance(old, list) else old.pop(key, None)
+    else:
+        old[key] = value
+    return old

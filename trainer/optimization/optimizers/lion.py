@@ -1,0 +1,28 @@
+"""Lion, evolved sign momentum: Chen et al. 2023, arXiv:2302.06675."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from trainwright.trainer.base.section import LearningRate, NonNegativeFloat
+from trainwright.trainer.optimization.optimizers.section import Betas, Groups, OptimizerSection
+
+if TYPE_CHECKING:
+    from torch.optim import Optimizer
+
+
+class Lion(OptimizerSection):
+    """The sign of an interpolated momentum."""
+
+    shardable = True
+
+    name: Literal["lion"] = "lion"
+    learning_rate: LearningRate = 1e-4
+    weight_decay: NonNegativeFloat = 0.1
+    betas: Betas = (0.9, 0.99)
+
+    def build(self, groups: Groups) -> Optimizer:
+        """Return pytorch-optimizer's Lion."""
+        import pytorch_optimizer
+
+        return pytorch_optimizer.Lion(groups, lr=self.learning_rate, betas=self.betas, weight_decay=self.weight_decay)
