@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from sqlalchemy import select
 
 from trainwright.tools.launchers import may_begin, read_launch
+from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
 
-PRUNED = "pruned"
-"""Kind of the entry of weights that were deleted (see `tools.ledger.facts`, which builds on this)."""
 RUN_KINDS = ("run_started", "run_resumed", "run_sealed")
 RECORD_FILES = ("status.json", "events.jsonl", "artifacts/environment.json")
 """Files that record the time and the devices that a run has used."""
@@ -106,18 +105,19 @@ def sealed_use(session: Session, workspace: Workspace, run: Run, digests: dict[s
     return measured if same else at_worst(account.reserved, measured)
 
 
-def use_differences(directory: RunDirectory, seal: dict[str, Any], permit: dict[str, Any]) -> list[str]:
+def use_differences(directory: RunDirectory, sealed: dict[str, Any], permit: dict[str, Any]) -> list[str]:
     """Return one sentence if a seal disagrees with the run's record, which is unchanged since, about the use.
 
     A record without a time is not compared: such a run counts until a server first read it.
 
     Args:
+        sealed: what the seal says that it used.
         permit: that of the run's last attempt.
 
     Raises:
         ValueError, KeyError, TypeError: the entries are not what a server writes.
     """
-    used, seconds = Amounts.model_validate(seal["used"]), _recorded_seconds(directory)
+    used, seconds = Amounts.model_validate(sealed), _recorded_seconds(directory)
     if seconds is None:
         return []
     reserved = Reservation.model_validate(permit["reserved"])
@@ -201,7 +201,7 @@ def _sealed(
 
 def _pruned(session: Session, project: str | None) -> set[str]:
     """Return the runs whose weights were deleted to make room."""
-    query = select(LedgerEntry.body).where(LedgerEntry.kind == PRUNED, _of(LedgerEntry.project, project))
+    query = select(LedgerEntry.body).where(LedgerEntry.kind == Pruned.name, _of(LedgerEntry.project, project))
     found: set[str] = set()
     for body in session.scalars(query):
         with suppress(ValueError, KeyError, TypeError):  # an entry that was damaged says nothing; `verify` names it

@@ -117,6 +117,6 @@ def _tried(evidence: Evidence) -> dict[str, Any]:
         "last": MOST_ROWS if len(found) > MOST_ROWS else None,
         "configurations": configurations(evidence),
         "studies": len({body["study_id"] for _, body in evidence.entries("study")}),
-        "trials": sum(body["kind"] == RunKind.TRIAL and body["study"] is not None for body in started),
+        "trials": sum(start.kind == RunKind.TRIAL and start.study is not None for start in started),
         "metric": evidence.goal_metric,
     }

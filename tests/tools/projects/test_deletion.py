@@ -81,7 +81,7 @@ def test_a_deletion_that_the_owner_did_not_grant_hides_nothing(at: Callable[[str
 
 
 def before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(deletion, "append", die)
+    patch.setattr(deletion, "record", die)
 
 
 def after_the_commit(patch: pytest.MonkeyPatch) -> None:
