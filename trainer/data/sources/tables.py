@@ -1,4 +1,4 @@
-"""Tables in files: the options of every kind of table. A kind reads all cells, and whole columns some rows at a time."""
+"""Tables in files: the options of every kind. A kind reads all cells, and whole columns some rows at a time."""
 
 from __future__ import annotations
 
