@@ -53,10 +53,11 @@ def read_plainly(path: Path) -> Any:
 
 def look(path: Path, kept: Path, *, reads: bool) -> dict[str, Any]:
     """Read, split, standardise, fingerprint and check a file as a run does; return the `data` evidence."""
-    from trainwright.trainer.data.assemble import data_evidence, from_loaded
+    from trainwright.trainer.data.assemble import from_loaded
     from trainwright.trainer.data.first_look import FirstLook
     from trainwright.trainer.data.sections import SplitSection
     from trainwright.trainer.data.sources import load_source
+    from trainwright.trainer.evidence.data import data_evidence
 
     kind = path.suffix[1:]
     options = {"standardize": True} if kind == "npz" else {"target": "y"}
@@ -107,9 +108,10 @@ class Mapped:
 
 def first_step(path: Path, _: Path) -> dict[str, float]:
     """Split a large data set, record it, and fetch the first batches of an epoch."""
-    from trainwright.trainer.data.assemble import data_evidence, from_user
+    from trainwright.trainer.data.assemble import from_user
     from trainwright.trainer.data.loader import BatchLoader
     from trainwright.trainer.data.sections import SplitSection
+    from trainwright.trainer.evidence.data import data_evidence
 
     splits = from_user(Mapped(path), SplitSection(), source="own", seed=1)
     data_evidence(splits, path.parent)

@@ -52,6 +52,22 @@ GRACE_SECONDS = 5.0
 """How long a process that a test has told to stop may take to be gone."""
 
 
+MEMORY = Path("/dev/shm")
+LEAST_FREE_BYTES = 8 * 2**30
+"""Of a file system in memory that the tests' folders are put on; a whole run leaves about 2 GB there until it ends."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the tests' folders in memory where there is room: on a disk, every commit of a workspace waits for it."""
+    if "PYTEST_DEBUG_TEMPROOT" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    room = os.statvfs(MEMORY)
+    free = min(room.f_bavail * room.f_frsize, psutil.virtual_memory().available)
+    if free >= LEAST_FREE_BYTES and not room.f_flag & os.ST_NOEXEC:
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse unknown requirement ids, note the shown ones, and skip GPU tests where there is no GPU."""

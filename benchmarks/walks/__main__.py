@@ -24,10 +24,14 @@ def main() -> int:
     chosen = [walk for walk in _named(asked.only) if walk.is_quick or asked.only or not asked.quick]
     left_out = {walk.name: why for walk in chosen if (why := walk.missing())}
     forms = [asked.form] if asked.form else list(FORMS)
+    played = [walk.name for walk in chosen if walk.name not in left_out]
+    pairs = [(name, form) for name in played for form in forms]
+    if asked.quick and not asked.form:  # each project in one form, each form once
+        pairs = [(name, FORMS[place % len(FORMS)]) for place, name in enumerate(played)]
     found: list[Played] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(asked.processes, context) as pool:
-        jobs = [pool.submit(play, walk.name, form) for walk in chosen if walk.name not in left_out for form in forms]
+        jobs = [pool.submit(play, name, form) for name, form in pairs]
         for job in as_completed(jobs):
             found.append(job.result())
             _tell(found[-1], whole=asked.verbose or not found[-1].is_fine)

@@ -39,13 +39,13 @@ def answer(text: str, *, is_error: bool = False, **content: object) -> CallToolR
 
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-10", "GATE-7", "MCP-5")
-def test_a_short_set_of_honest_projects_ends_from_text_alone_and_from_data_alone() -> None:
+def test_a_short_set_of_honest_projects_ends_one_from_text_alone_and_one_from_data_alone() -> None:
     done = subprocess.run(
         [sys.executable, "-P", "benchmarks/walks", "--quick"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     figures = json.loads(done.stdout.splitlines()[-1])
     assert figures["stuck"] == [], done.stdout[-6000:]
-    assert (figures["walks"], figures["repeated"]) == (4, 0), done.stdout[-6000:]
+    assert (figures["walks"], figures["repeated"]) == (2, 0), done.stdout[-6000:]
     assert figures["calls_max"] <= 20
     assert done.returncode == 0
 

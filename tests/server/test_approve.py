@@ -49,7 +49,7 @@ async def test_a_raised_limit_is_asked_for_answered_at_a_terminal_and_the_next_c
         code, told = approve()
         assert code == 1
         assert "many trials" in told
-        assert "no terminal" in told
+        assert "not a terminal" in told
         assert "limit trials = 500" in await agent.refusal("create_project", **wanted)
         code, told = approve(answers="\n")
         assert (code, "granted" in told) == (0, False)
@@ -68,7 +68,7 @@ async def test_an_exemption_is_asked_for_denied_and_told_in_the_status(in_memory
         await agent.project()
         answer = await agent.get("configure", project="iris", ask_owner={"exemption": "put_"}, reason="needs it")
         (request,) = answer["requests"]
-        assert (request["wish"], request["state"]) == ("exemption put_", "pending")
+        assert (request["requested"], request["state"]) == ("exemption put_", "pending")
         assert answer["version"] == 1
         code, told = approve("--deny", request["request"])
         assert code == 0, told
@@ -142,8 +142,8 @@ async def test_a_client_that_shows_questions_asks_a_person_where_the_owner_accep
         if accepted:
             text = settings.read_text()
             settings.write_text(text.replace("approvals: [terminal]", "approvals: [terminal, elicitation]"))
-        wish = {"limits": {"trials": 500}}
-        answer = await agent.get("configure", project="iris", ask_owner=wish, reason="more")
+        grant = {"limits": {"trials": 500}}
+        answer = await agent.get("configure", project="iris", ask_owner=grant, reason="more")
         (request,) = answer["requests"]
         assert request["state"] == state
         assert len(shown) == (1 if accepted else 0)

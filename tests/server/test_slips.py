@@ -1,7 +1,7 @@
 """Several hundred plausible slips: each is taken as meant, or refused with a call that keeps everything that was meant.
 
 The tables beside this file hold what an agent wrote and what it meant. A refused call is repaired by its own remedy
-alone, word for word as the text has it; the wish must hold afterwards, and no call may be refused twice.
+alone, word for word as the text has it; the intent must hold afterwards, and no call may be refused twice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.server.meant import arguments_as_meant
+from trainwright.server.argument_repair import normalized_arguments
 from trainwright.server.surface import TOOLS
 from trainwright.tools.hyperparameter_tuner.space import with_search
 from trainwright.tools.projects.configuration import keep_version
@@ -222,7 +222,7 @@ class _Player:
 
     def _taken(self, tool: str, played: Played) -> dict[str, Any]:
         model = next(known for known in TOOLS if known.name == tool).fn_metadata.arg_model
-        return arguments_as_meant(model, played.arguments)[0]
+        return normalized_arguments(model, played.arguments)[0]
 
     def _lost(self, played: Played, project: str, meant: dict[str, Any]) -> list[str]:
         if played.trouble is not None:

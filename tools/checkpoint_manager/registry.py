@@ -9,10 +9,13 @@ from sqlalchemy import func, select
 
 from trainwright.tools import ledger
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.ledger.events import ModelRegistered
 from trainwright.tools.workspace.records import get_project, get_run
-from trainwright.tools.workspace.tables import RegisteredModel, Run
+from trainwright.tools.workspace.tables import RegisteredModel, Run, now
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.evidence import Code, Data, Environment
+from trainwright.trainer.run.results import Export
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -62,22 +65,18 @@ def register_model(session: Session, workspace: Workspace, export_run: str) -> R
     source = get_run(session, run.source_run)
     for part in (run, source):
         _check_unchanged(session, workspace, part)
-    evidence = workspace.run_directory(run.project, run.id).evidence("export") or {}
+    evidence = workspace.run_directory(run.project, run.id).part(Export)
     newest = session.scalar(select(func.max(RegisteredModel.version)).where(RegisteredModel.project == run.project))
-    model = RegisteredModel(
-        project=run.project,
+    model = ModelRegistered(
         version=(newest or 0) + 1,
-        run=run.id,
-        checkpoint_digest=str(evidence.get("checkpoint_digest", "")),
-        metrics={name: (evidence.get(name) or {}).get("metrics", {}) for name in ("test", "validation")},
+        run_id=run.id,
+        checkpoint_digest=evidence.checkpoint_digest or "",
+        metrics={"test": evidence.test.metrics, "validation": evidence.validation.metrics},
         lineage=_lineage(workspace, source, evidence),
+        created_at=now(),
     )
-    session.add(model)
-    session.flush()
-    entry = _entry(model)
-    created = {"created_at": ledger.as_told(model.created_at)}
-    ledger.append(session, run.project, "model_registered", entry.model_dump(mode="json") | created)
-    return entry
+    ledger.record(session, run.project, model)
+    return RegistryEntry.model_validate(model.model_dump(exclude={"created_at"}))
 
 
 def list_models(workspace: Workspace, project: str) -> ModelRegistry:
@@ -90,11 +89,9 @@ def list_models(workspace: Workspace, project: str) -> ModelRegistry:
     return ModelRegistry(project=project, models=models, next=call)
 
 
-def _lineage(workspace: Workspace, source: Run, export: dict[str, Any]) -> dict[str, Any]:
+def _lineage(workspace: Workspace, source: Run, export: Export) -> dict[str, Any]:
     """What the model descends from: every part by its digest."""
     directory = workspace.run_directory(source.project, source.id)
-    parts = {"data": "fingerprint", "code": "digest", "environment": "packages_digest"}
-    digests = {name: (directory.evidence(name) or {}).get(key) for name, key in parts.items()}
     return {
         "run": source.id,
         "kind": source.kind,
@@ -102,9 +99,11 @@ def _lineage(workspace: Workspace, source: Run, export: dict[str, Any]) -> dict[
         "study": source.study,
         "seed": source.seed,
         "configuration": source.config_digest,
-        "checkpoint": export.get("checkpoint"),
-        "files": {name: file.get("digest") for name, file in (export.get("files") or {}).items()},
-        **digests,
+        "checkpoint": export.checkpoint,
+        "files": {name: file["digest"] for name, file in export.files.items()},
+        "data": directory.part(Data).fingerprint,
+        "code": directory.part(Code).digest,
+        "environment": directory.part(Environment).packages_digest,
     }
 
 

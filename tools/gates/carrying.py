@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.plan import is_short_replay, other_than_planned
-from trainwright.tools.gates.releases import CARRIED
-from trainwright.tools.ledger import append
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import CarriedOver
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def carry_over_call(evidence: Evidence) -> NextCall | None:
 
 def steps_of(source: RunEvidence) -> int:
     """Return how many of a run's steps a short replay repeats."""
-    return min(STEPS, int(source.summary.get("steps") or STEPS))
+    return min(STEPS, source.summary.steps or STEPS)
 
 
 def record_carry_over(evidence: Evidence, replay: RunEvidence) -> bool:
@@ -66,9 +66,11 @@ def record_carry_over(evidence: Evidence, replay: RunEvidence) -> bool:
     carries = changes and all(map(_may_not_matter, changes)) and not shortcomings(evidence, smoke, source, replay)
     if not carries:
         return False
-    body = {"replay": replay.id, "source": source.id, "smoke_run": smoke.id, "planning": planned[-1],
-            "steps": steps_of(source), "changes": changes}  # fmt: skip
-    append(evidence.session, evidence.name, CARRIED, body)
+    carried = CarriedOver(
+        replay=replay.id, source=source.id, smoke_run=smoke.id, planning=planned[-1], steps=steps_of(source),
+        changes=changes,
+    )  # fmt: skip
+    record(evidence.session, evidence.name, carried)
     return True
 
 
@@ -83,11 +85,11 @@ def shortcomings(evidence: Evidence, smoke: RunEvidence, source: RunEvidence, re
         found.append(f"run {replay.id} repeats no baseline")
     if other_than_planned(evidence, source):
         found.append(f"run {source.id} was not made under the plan")
-    if replay.part("data").get("fingerprint") != smoke.part("data").get("fingerprint"):
+    if replay.data.fingerprint != smoke.data.fingerprint:
         found.append("the data is another")
     if _all_meanings(replay) != _all_meanings(smoke):
         found.append("the code means something else")
-    if replay.part("reproducibility").get("settings") != source.part("reproducibility").get("settings"):
+    if replay.reproducibility.settings != source.reproducibility.settings:
         found.append("the deterministic settings differ")
     return found + _different_series(source, replay)
 
@@ -115,7 +117,7 @@ def _baseline(evidence: Evidence) -> RunEvidence | None:
 
 def _short_replays(evidence: Evidence, source: RunEvidence) -> list[RunEvidence]:
     started = evidence.facts.started.items()
-    ids = [run_id for run_id, body in started if (body["kind"], body["source_run"]) == (RunKind.REPLAY, source.id)]
+    ids = [run_id for run_id, start in started if (start.kind, start.source_run) == (RunKind.REPLAY, source.id)]
     return [run for run_id in ids if (run := evidence.run(run_id)) is not None and is_short_replay(run)]
 
 
@@ -124,5 +126,4 @@ def _may_not_matter(change: str) -> bool:
 
 
 def _all_meanings(run: RunEvidence) -> list[Any]:
-    code = run.part("code")
-    return sorted(code.get("meanings", code.get("files", {})).values())
+    return sorted((run.code.meanings or run.code.files).values())

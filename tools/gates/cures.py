@@ -148,8 +148,8 @@ def _request(evidence: Evidence, alert: str) -> str | None:
     """Return whether the owner was asked to accept an alert: pending, answered (not granted, or lapsed), or None."""
 
     def named(body: dict[str, Any]) -> bool:
-        wish = body.get("wish") or {}
-        return wish.get("kind") == "alert" and wish.get("name") == alert
+        grant = body.get("wish") or {}
+        return grant.get("kind") == "alert" and grant.get("name") == alert
 
     if any(named(body) for _, body in evidence.entries(DECISION)):
         return "answered"
@@ -162,10 +162,10 @@ def _alert(body: dict[str, Any], alert: str) -> dict[str, Any] | None:
 
 def _values(evidence: Evidence, run_id: str) -> dict[str, Any]:
     """Return the dotted values of the configuration that a run was trained with, by the ledger."""
-    digest = evidence.facts.started.get(run_id, {}).get("config_digest")
-    kept = next((body for body in evidence.facts.configurations.values() if body["digest"] == digest), None)
+    start, versions = evidence.facts.started.get(run_id), evidence.facts.configurations.values()
+    kept = next((version for version in versions if start and version.digest == start.config_digest), None)
     try:
-        return flatten(parse_config(kept["values"]).model_dump(mode="json")) if kept is not None else {}
+        return flatten(parse_config(kept.values).model_dump(mode="json")) if kept is not None else {}
     except ConfigurationError:  # an earlier release's, which does not fit the schema any more
         return {}
 

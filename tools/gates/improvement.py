@@ -146,7 +146,7 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
     if problems:
         return {}, problems
     direction = str(evidence.project.goal["direction"])
-    samples = validation_samples(evidence.smoke.part("data")) if evidence.smoke else 0
+    samples = evidence.smoke.data.sizes.get("validation", 0) if evidence.smoke else 0
     studies = [body for _, body in evidence.entries("study")]
     look = look_number(studies, evidence.study.id if evidence.study else "", seeds, confirmation["best_parameters"])
     measured = compare(values["baseline"], values["best"], direction, samples=samples, look=look)
@@ -171,17 +171,12 @@ def least_seeds(lines: list[CheckLine]) -> int:
 def _without_effect(evidence: Evidence, run_ids: list[str]) -> list[str]:
     """Return a sentence when all repetitions ended with the same weights: then the seeds measured nothing."""
     runs = [evidence.run(run_id) for run_id in run_ids]
-    digests = {run.summary.get("weights_digest") for run in runs if run is not None}
+    digests = {run.summary.weights_digest for run in runs if run is not None}
     if len(digests) > 1 or None in digests:
         return []
     return [
         f"{len(run_ids)} seeds gave the same weights: the code sets a seed itself (reproducibility/seed_control.md)"
     ]
-
-
-def validation_samples(data: dict[str, Any]) -> int:
-    """Return the size of the validation split by a run's `data` evidence; 0 where there is none."""
-    return int(data.get("splits", {}).get("validation", {}).get("size", 0))
 
 
 def _value(evidence: Evidence, parameters: dict[str, Any], seed: int, run_id: str) -> tuple[float | None, str]:

@@ -7,7 +7,10 @@ expect. Copies of held-out samples among the training samples are all parted.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainwright.trainer.run.evidence import AlikeSamples
 
 
 def probability(alike: int, near: int, first: int, second: int) -> float:
@@ -26,18 +29,17 @@ def probability(alike: int, near: int, first: int, second: int) -> float:
     return float(stats.binom.sf(alike - 1, alike + near // 2, parted))
 
 
-def beyond_chance(records: list[dict[str, Any]], once_in: float, most: float) -> list[dict[str, Any]]:
-    """Return the comparisons of the `data` evidence (`alike_samples`) that chance does not explain.
+def beyond_chance(found: list[AlikeSamples], once_in: float, most: float) -> list[AlikeSamples]:
+    """Return the comparisons of splits that chance does not explain.
 
     Args:
         once_in: what chance does less than once in so many times, it does not explain.
         most: times the share of near samples within the first split up to which a share is no surprise: splits by time,
             group or class are not dealt out by chance.
     """
-    counts = ("alike", "near", "first", "second")
     return [
-        record
-        for record in records
-        if record["alike"] * record["first"] > most * record["near"] * record["second"]
-        and probability(*(int(record[name]) for name in counts)) * once_in < 1
+        one
+        for one in found
+        if one.alike * one.first > most * one.near * one.second
+        and probability(one.alike, one.near, one.first, one.second) * once_in < 1
     ]

@@ -79,7 +79,7 @@ def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
     """Whether the code, data and packages are those that a run met; one that failed early may not have listed them."""
     if evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants)):
         return False
-    listed = [run.part("code").get("files"), run.part("data").get("splits")]
+    listed = [run.code.files, run.data.splits]
     note_fleeting()  # files' times are looked at, and none is opened
     return all(listed) or not _touched_since(Path(evidence.project.code_root), run.row.created_at.timestamp())
 
@@ -87,8 +87,7 @@ def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
 def ignored(evidence: Evidence, keys: Mapping[str, Any] | list[str]) -> list[str]:
     """Return those of the keys that the newest run of the configuration reported as ones it makes no use of."""
     run = evidence.baseline or evidence.smoke
-    resolved = run.part("resolved") if run is not None else {}
-    unused = resolved.get("keys_without_effect") or resolved.get("ignored_keys") or []
+    unused = (run.resolved.keys_without_effect or run.resolved.ignored_keys or []) if run is not None else []
     return [key for key in keys if any(key == name or key.startswith(f"{name}.") for name in unused)]
 
 
@@ -133,8 +132,8 @@ def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
     digest = config_digest(merge_changes(changes, evidence.version.values, argument="changes").config)
     if digest == evidence.config_digest:
         return "the configuration has these values already"
-    held = [number for number, body in evidence.facts.configurations.items() if body["digest"] == digest]
-    tried = any(body["config_digest"] == digest for body in evidence.facts.started.values())
+    held = [number for number, version in evidence.facts.configurations.items() if version.digest == digest]
+    tried = any(start.config_digest == digest for start in evidence.facts.started.values())
     return f"version {held[-1]} had these values, was tried and left" if held and tried else ""
 
 
@@ -197,9 +196,9 @@ def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bo
 
 def _latest(evidence: Evidence, kind: RunKind, config: str, source: str | None) -> Iterator[RunEvidence]:
     """Give the order's runs, the latest first."""
-    for run_id, body in reversed(evidence.facts.started.items()):
-        same = (body["kind"], body["config_digest"], body["study"]) == (kind.value, config, None)
-        if same and source in {None, body["source_run"]} and (run := evidence.run(run_id)) is not None:
+    for run_id, start in reversed(evidence.facts.started.items()):
+        same = (start.kind, start.config_digest, start.study) == (kind.value, config, None)
+        if same and source in {None, start.source_run} and (run := evidence.run(run_id)) is not None:
             yield run
 
 

@@ -27,9 +27,7 @@ def point_to_moved_root(evidence: Evidence, run: RunEvidence) -> NextCall | None
 
 
 def _find(evidence: Evidence, run: RunEvidence) -> Path | None:
-    names = [
-        name for part in ("code", "data") for name in run.part(part).get("files", {}) if not Path(name).is_absolute()
-    ]
+    names = [name for files in (run.code.files, run.data.files) for name in files if not Path(name).is_absolute()]
     if not names:
         return None
     seen = 0

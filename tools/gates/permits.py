@@ -62,10 +62,10 @@ def expected_digests(evidence: Evidence) -> dict[str, str]:
     rested_on = _planning(evidence)
     fixed = {name: rested_on[name] for name in ("data", "code", "environment") if rested_on.get(name)}
     smoke = _witness(evidence, rested_on)
-    if smoke is not None and (meaning := smoke.part("code").get("meaning")):
+    if smoke is not None and (meaning := smoke.code.meaning):
         fixed["code"] = meaning
     if smoke is not None and smoke.imported:
-        fixed["environment"] = digest_of_versions(smoke.part("environment").get("packages", {}), smoke.imported)
+        fixed["environment"] = digest_of_versions(smoke.environment.packages, smoke.imported)
     return fixed
 
 
@@ -84,7 +84,7 @@ def _witness(evidence: Evidence, rested_on: dict[str, Any]) -> RunEvidence | Non
 def settled_returns(evidence: Evidence) -> str | None:
     """Return how the smoke run found the model's output to be read; None before the planning gate."""
     smoke = evidence.run(_planning(evidence).get("smoke_run", ""))
-    return smoke.part("resolved").get("returns") if smoke else None
+    return smoke.resolved.returns if smoke else None
 
 
 def _planning(evidence: Evidence) -> dict[str, Any]:

@@ -30,19 +30,15 @@ class Replayed(NamedTuple):
 
 def compared(source: RunEvidence, replay: RunEvidence) -> Replayed:
     """Return what a completed replay's comparison came to."""
-    found = replay.part("comparison")
-    same = (
-        found.get("identical") is True
-        and found.get("metrics_identical") is True
-        and found.get("source_weights_digest") == source.summary.get("weights_digest")
-        and not replay.differences
-    )
+    found = replay.comparison
+    same_weights = found.identical is True and found.source_weights_digest == source.summary.weights_digest
+    same = same_weights and found.metrics_identical is True and not replay.differences
     shipped = _best_weights(source)
     same_best = shipped is not None and shipped == _best_weights(replay)
-    causes = "; ".join(map(str, [*replay.differences, *found.get("causes", [])][:2]))
-    share = found.get("relative_difference")
+    causes = "; ".join(map(str, [*replay.differences, *(found.causes or [])][:2]))
+    share = found.relative_difference
     far = "different" if share is None else f"different by {share:.1e} of their norm"
-    told = f"{found.get('tensors', 0)} tensors, " + ("identical" if same else f"{far}: {causes}")
+    told = f"{found.tensors or 0} tensors, " + ("identical" if same else f"{far}: {causes}")
     told = f"{told}; best checkpoint {'identical' if same_best else 'DIFFERENT'}"
     return Replayed(same and same_best, told, share)
 
@@ -54,11 +50,12 @@ def others_that_differed(evidence: Evidence) -> list[str]:
         return []
     others = [
         run_id
-        for run_id, body in evidence.facts.started.items()
-        if (body["kind"], body["source_run"]) == (RunKind.REPLAY, final.id)
+        for run_id, start in evidence.facts.started.items()
+        if (start.kind, start.source_run) == (RunKind.REPLAY, final.id)
         and run_id != counting.id
-        and not body.get("permit", {}).get("is_short")
-        and evidence.facts.seals.get(run_id, {}).get("state") == RunState.COMPLETED
+        and not start.permit.get("is_short")
+        and (seal := evidence.facts.seals.get(run_id)) is not None
+        and seal.state == RunState.COMPLETED
     ]
     found = ((run_id, evidence.run(run_id)) for run_id in others)
     return [run_id for run_id, run in found if run is None or not compared(final, run).is_identical]
@@ -71,7 +68,7 @@ def after_a_difference(evidence: Evidence, source: RunEvidence, replay: RunEvide
     if not evidence.config.reproducibility.deterministic:
         why = f"non-deterministic operations were allowed ({DOCUMENT}); every gate anew"
         return evidence.call("configure", why, changes={"reproducibility.deterministic": True})
-    facts = ", ".join(sorted(replay.part("comparison").get("fingerprint_differences", {})))
+    facts = ", ".join(sorted(replay.comparison.fingerprint_differences))
     if facts:
         return evidence.call("start_training", f"the final run anew, as things are now: {facts}", kind="final")
     why = f"{DOCUMENT} reads the difference: seed the code first, then every gate anew"

@@ -12,8 +12,7 @@ from trainwright.tools.owner.grants import operations
 from trainwright.trainer.base.canonical import digest_file, digest_path
 from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.config import flatten, parse_config
-from trainwright.trainer.evidence.environment import engine_digest
-from trainwright.trainer.run.environment import installed_packages
+from trainwright.trainer.run.environment import engine_digest, installed_packages
 from trainwright.trainer.user_code.import_record import meaning_of
 
 if TYPE_CHECKING:
@@ -49,29 +48,27 @@ def changes_of_surroundings(code_root: str, run: RunEvidence, inspection: Inspec
     files = file_changes(root, run, inspection.digest)
     if files and not root.is_dir():
         files = [f"code root: {root} is not there; changes={{'code_root': …}} names the folder where it is now"]
-    packages = _package_changes(run.part("environment").get("packages", {}), run.imported, inspection)
-    return [*files, *packages, *_engine_changes(run.part("code").get("engine_digest"), inspection)]
+    packages = _package_changes(run.environment.packages, run.imported, inspection)
+    return [*files, *packages, *_engine_changes(run.code.engine_digest, inspection)]
 
 
 def file_changes(root: Path, run: RunEvidence, read: Callable[[Path], str] = digest_file) -> list[str]:
     """Return one sentence for every file of code or data under the root that is not as the run saw it."""
-    code = run.part("code")
-    own = _file_changes("code", code.get("files", {}), root, read, code.get("meanings", {}))
-    return own + _file_changes("data", run.part("data").get("files", {}), root, read)
+    own = _file_changes("code", run.code.files, root, read, run.code.meanings)
+    return own + _file_changes("data", run.data.files, root, read)
 
 
 def changes_without_effect(code_root: str, run: RunEvidence, inspection: Inspection) -> list[str]:
     """Return what changed since the run and makes nothing stale: how code is written, packages it did not import."""
-    root, code = Path(code_root), run.part("code")
-    meanings = code.get("meanings", {})
+    root = Path(code_root)
     written = [
         f"code: {name} changed in comments, docstrings or formatting alone"
-        for name, digest in code.get("files", {}).items()
-        if _is_file_with_other(root / name, digest) and _meaning_at(root / name) == meanings.get(name)
+        for name, digest in run.code.files.items()
+        if _is_file_with_other(root / name, digest) and _meaning_at(root / name) == run.code.meanings.get(name)
     ]
     if not run.imported:  # then every package counts
         return written
-    then, now = run.part("environment").get("packages", {}), _packages(inspection)
+    then, now = run.environment.packages, _packages(inspection)
     others = sorted((then.keys() | now.keys()) - set(run.imported))
     return written + [f"{change} (not imported)" for change in _version_changes(then, now, others)]
 
@@ -96,7 +93,7 @@ def whole_values(evidence: Evidence) -> dict[str, Any]:
 
 def exemption_changes(smoke: RunEvidence, allowed: list[str]) -> list[str]:
     """Return a sentence when the smoke run was made under other exemptions than the owner grants now."""
-    used = list(smoke.part("reproducibility").get("exemptions") or [])
+    used = smoke.reproducibility.exemptions
     return [] if used == allowed else [f"exemptions: {', '.join(used) or 'none'} -> {', '.join(allowed) or 'none'}"]
 
 
@@ -117,11 +114,15 @@ def inherited(run: RunEvidence, smoke: RunEvidence) -> list[str]:
 
     Of files beside the samples (pretrained weights, a teacher) those that both name: a search may try others.
     """
-    code = "meaning" if run.part("code").get("meaning") and smoke.part("code").get("meaning") else "digest"
-    compared = (("data", "data", "fingerprint"), ("code", "code", code), ("engine", "code", "engine_digest"))
-    different = [name for name, part, key in compared if run.part(part).get(key) != smoke.part(part).get(key)]
-    different += ["environment"] if _other_packages(run, smoke) else []
-    own, planned = run.part("data").get("files", {}), smoke.part("data").get("files", {})
+    by_meaning = run.code.meaning and smoke.code.meaning
+    is_other = {
+        "data": run.data.fingerprint != smoke.data.fingerprint,
+        "code": run.code.meaning != smoke.code.meaning if by_meaning else run.code.digest != smoke.code.digest,
+        "engine": run.code.engine_digest != smoke.code.engine_digest,
+        "environment": _other_packages(run, smoke),
+    }
+    different = [name for name, is_so in is_other.items() if is_so]
+    own, planned = run.data.files, smoke.data.files
     return different + [name for name in sorted(own.keys() & planned.keys()) if own[name] != planned[name]]
 
 
@@ -131,11 +132,10 @@ def _whole(values: dict[str, Any]) -> dict[str, Any]:
 
 def _other_packages(run: RunEvidence, smoke: RunEvidence) -> bool:
     """Whether a package that one of them imported had another version for the other; of any, where that is unknown."""
-    own, planned = run.part("environment"), smoke.part("environment")
+    own, planned = run.environment, smoke.environment
     if not smoke.imported:
-        return own.get("packages_digest") != planned.get("packages_digest")
-    names = sorted({*run.imported, *smoke.imported})
-    return bool(_version_changes(planned.get("packages", {}), own.get("packages", {}), names))
+        return own.packages_digest != planned.packages_digest
+    return bool(_version_changes(planned.packages, own.packages, sorted({*run.imported, *smoke.imported})))
 
 
 def _is_file_with_other(path: Path, digest: str) -> bool:

@@ -15,11 +15,14 @@ from trainwright.tools.workspace.kept import note_whole_workspace
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.run.results import TestSetAccess
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.ledger.events import RunSealed
     from trainwright.tools.workspace import Workspace
 
 DELETED = "project_deleted"
@@ -44,7 +47,7 @@ def own_looks(evidence: Evidence) -> list[Look]:
     return _looks(evidence.workspace, evidence.name, evidence.facts)
 
 
-def looks_of_others(evidence: Evidence, split: dict[str, Any]) -> list[Look]:
+def looks_of_others(evidence: Evidence, split: TestSetAccess) -> list[Look]:
     """Return the looks of the workspace's other projects, deleted ones too, at samples of this test split.
 
     A project made anew with another `data.split.seed` tests on part of the same samples.
@@ -61,7 +64,7 @@ def looks_of_others(evidence: Evidence, split: dict[str, Any]) -> list[Look]:
     ]
     deleted = [body for _, body in entries(evidence.session, None, DELETED, before=evidence.before)]
     found += [
-        Look(told["run"], told["of"], told["project"], _shared(split, told))
+        Look(told["run"], told["of"], told["project"], _shared(split, TestSetAccess.model_validate(told)))
         for body in deleted
         for told in body.get("test_looks", [])
     ]
@@ -71,38 +74,38 @@ def looks_of_others(evidence: Evidence, split: dict[str, Any]) -> list[Look]:
 def looks_to_keep(session: Session, workspace: Workspace, project: str) -> list[dict[str, Any]]:
     """Return the project's looks with what they saw, for the ledger: its files are to be deleted."""
     looks = _looks(workspace, project, ProjectFacts(session, project))
-    return [{"run": look.run, "of": look.of, "project": project, **_split_of(workspace, look)} for look in looks]
-
-
-def _shared(split: dict[str, Any], other: dict[str, Any]) -> int:
-    """Return how many samples two splits have in common: all, if they are the same."""
-    if split.get("fingerprint") is not None and split["fingerprint"] == other.get("fingerprint"):
-        return int(split.get("size") or 1)
-    return len(set(split.get("samples", [])) & set(other.get("samples", [])))
-
-
-def _looks(workspace: Workspace, project: str, facts: ProjectFacts) -> list[Look]:
-    exports = {run_id: body for run_id, body in facts.started.items() if body["kind"] == RunKind.EXPORT}
     return [
-        Look(run_id, str(body["source_run"]), project)
-        for run_id, body in exports.items()
-        if _has_looked(workspace, project, run_id, facts.seals.get(run_id))
+        {"run": look.run, "of": look.of, "project": project, **_split_of(workspace, look).as_dict()} for look in looks
     ]
 
 
-def _has_looked(workspace: Workspace, project: str, run_id: str, seal: dict[str, Any] | None) -> bool:
+def _shared(split: TestSetAccess, other: TestSetAccess) -> int:
+    """Return how many samples two splits have in common: all, if they are the same."""
+    if split.fingerprint is not None and split.fingerprint == other.fingerprint:
+        return split.size or 1
+    return len(set(split.samples) & set(other.samples))
+
+
+def _looks(workspace: Workspace, project: str, facts: ProjectFacts) -> list[Look]:
+    return [
+        Look(run_id, str(start.source_run), project)
+        for run_id, start in facts.started.items()
+        if start.kind == RunKind.EXPORT and _has_looked(workspace, project, run_id, facts.seals.get(run_id))
+    ]
+
+
+def _has_looked(workspace: Workspace, project: str, run_id: str, seal: RunSealed | None) -> bool:
     """By its seal, which outlives the files; a run that goes on or could not be read counts if it may have looked."""
-    if seal is not None and seal["digests"]:
-        return bool(TRACES & seal["digests"].keys())
+    if seal is not None and seal.digests:
+        return bool(TRACES & seal.digests.keys())
     folder = workspace.run_directory(project, run_id).path
     return seal is not None or any((folder / trace).exists() for trace in TRACES)
 
 
-def _split_of(workspace: Workspace, look: Look) -> dict[str, Any]:
+def _split_of(workspace: Workspace, look: Look) -> TestSetAccess:
     """Return what the look's export recorded of its test split; the fingerprint alone where `test_look` is gone."""
     directory = workspace.run_directory(look.project, look.run)
     try:
-        data = directory.evidence("data") or {}
-        return directory.evidence("test_look") or dict(data.get("splits", {}).get("test", {}))
+        return directory.part(TestSetAccess) or TestSetAccess(**directory.part(Data).test.as_dict())
     except TrainwrightError:  # a damaged record; `verify` names it
-        return {}
+        return TestSetAccess()

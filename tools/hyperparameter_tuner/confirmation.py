@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools import ledger
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, validation_samples
+from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number
 from trainwright.tools.gates.study_check import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
+from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.workspace.records import get_run, require_active, runs_of
 from trainwright.trainer.base.errors import ConflictError, UserCodeError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.evidence import Data
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
@@ -38,8 +40,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         study = require_active(session, study_id)
         best = best_trial(trials_of(session, study_id), study.objective["direction"])
         if study.state != CONFIRMING:
-            study.state = CONFIRMING
-            ledger.append(session, study.project, "study", {"study_id": study_id, "state": CONFIRMING})
+            ledger.record(session, study.project, StudyChanged(study_id=study_id, state=CONFIRMING))
     if best is None:
         raise UserCodeError(
             f"None of the study's {study.search['trials']} trials completed, so there is no best configuration.",
@@ -52,8 +53,8 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         sides["baseline"].append(_run_of(workspace, study, RunKind.BASELINE, {}, seed))
         sides["best"].append(_run_of(workspace, study, RunKind.TRIAL, best.parameters, seed))
     values = {side: [_value(workspace, study, run_id) for run_id in runs] for side, runs in sides.items()}
-    data = workspace.run_directory(study.project, sides["baseline"][0]).evidence("data") or {}
-    samples = validation_samples(data)
+    first = workspace.run_directory(study.project, sides["baseline"][0])
+    samples = first.part(Data).sizes.get("validation", 0)
     with workspace.session() as session:
         bodies = [body for _, body in ledger.entries(session, study.project, "study")]
     look = look_number(bodies, study_id, seeds, best.parameters)

@@ -10,25 +10,25 @@ from trainwright.tools.workspace.settings import LEAST, ProjectLimits
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.owner import Wish
+    from trainwright.tools.owner import Grant
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.tables import Project
 
 
 def effective_limits(session: Session, workspace: Workspace, project: Project) -> ProjectLimits:
-    """Return the limits that hold for the project now."""
-    grants = [request.wish for request in granted(session, workspace, project.name)]
+    """Return the limits in force for the project."""
+    grants = [request.grant for request in granted(session, workspace, project.name)]
     return limits_under(workspace.settings, project.limits, grants)
 
 
-def limits_under(settings: Settings, wishes: dict[str, Any], grants: list[Wish]) -> ProjectLimits:
-    """Return the limits of a project with such wishes, under the owner's settings and grants."""
+def limits_under(settings: Settings, requested: dict[str, Any], grants: list[Grant]) -> ProjectLimits:
+    """Return the limits of a project that requested these, under the owner's settings and grants."""
     values: dict[str, Any] = {
-        name: (max if name in LEAST else min)(wishes.get(name, value), value)
+        name: (max if name in LEAST else min)(requested.get(name, value), value)
         for name, value in settings.limits.model_dump().items()
     }
-    for wish in grants:
-        if wish.kind == "limit" and wish.value is not None:
-            looser = min if wish.name in LEAST else max
-            values[wish.name] = type(values[wish.name])(looser(values[wish.name], wish.value))
+    for grant in grants:
+        if grant.kind == "limit" and grant.value is not None:
+            looser = min if grant.name in LEAST else max
+            values[grant.name] = type(values[grant.name])(looser(values[grant.name], grant.value))
     return ProjectLimits.model_validate(values)

@@ -2,41 +2,48 @@
 
 from trainwright.tools.owner.approve import Grantor, decide
 from trainwright.tools.owner.grant import (
-    Wish,
-    checked_wishes,
-    ending_wishes,
-    exemption_wish,
-    limit_wishes,
+    Grant,
+    checked_limits,
+    ending_grants,
+    exemption_grant,
+    limit_grants,
     limits_as_meant,
-    root_wishes,
+    root_grants,
 )
 from trainwright.tools.owner.grants import accepted_alerts, accepted_values, goal_under
 from trainwright.tools.owner.meaning import meaning
 from trainwright.tools.owner.request import RequestView, ask, require_granted, view
-from trainwright.tools.owner.requests import Request, exempted_operations, find_request, granted, requests_of, taken_up
+from trainwright.tools.owner.requests import (
+    Request,
+    exempted_operations,
+    find_request,
+    granted,
+    record_settings_grants,
+    requests_of,
+)
 
 __all__ = [
     "Grantor",
     "Request",
     "RequestView",
-    "Wish",
+    "Grant",
     "accepted_alerts",
     "accepted_values",
     "ask",
-    "checked_wishes",
+    "checked_limits",
     "decide",
-    "ending_wishes",
+    "ending_grants",
     "exempted_operations",
-    "exemption_wish",
+    "exemption_grant",
     "find_request",
     "goal_under",
     "granted",
-    "limit_wishes",
+    "limit_grants",
     "limits_as_meant",
     "meaning",
     "requests_of",
     "require_granted",
-    "root_wishes",
-    "taken_up",
+    "root_grants",
+    "record_settings_grants",
     "view",
 ]

@@ -20,7 +20,7 @@ MOST_PROCESSES = 6
 
 
 class Grantor(BaseModel):
-    """Who answers, as far as a process can tell."""
+    """Grantor: who answers, as far as a process can find out."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -43,16 +43,16 @@ class Grantor(BaseModel):
 
 
 def decide(workspace: Workspace, request_id: str, *, granted: bool, by: Grantor) -> Request:
-    """Record the owner's answer and return the request as it stands; one that was answered before stays as it was.
+    """Record the owner's answer and return the request; one that was answered before is unchanged.
 
     Raises:
         NotFoundError: there is no such request.
-        ConflictError: the owner's settings accept no answer of this way.
+        ConflictError: the owner's settings do not accept this way of answering.
     """
     if by.way not in workspace.settings.approvals:
         raise ConflictError(
-            f"The owner's settings accept no answer by {by.way}.",
-            remedy=f"Write {request_id!r} under `grants` in settings.yaml, or {by.way!r} under `approvals`.",
+            f"The owner's settings do not accept answers by {by.way}.",
+            remedy=f"Add {request_id!r} under `grants` in settings.yaml, or {by.way!r} under `approvals`.",
         )
     with workspace.session() as session:
         request = find_request(session, workspace, request_id)

@@ -1,4 +1,4 @@
-"""Requests to the owner. Each is exact: its grant covers this project and this value, and nothing else."""
+"""Grant of the owner: a limit, folder, exemption, … of one project. It is exact and covers nothing else."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 ENDS = "phases/WORKFLOW.md"
 OPERATION = re.compile(r"[\w:.<>~()= ]{1,120}", re.ASCII)
 MISSING_GIT = "missing_git"
-"""The exemption of user code that stands in no git repository, where the owner demands one."""
+"""The exemption of user code outside a git repository, if the owner requires one."""
 ALIKE_SAMPLES = "alike_samples"
-"""The exemption of splits that hold more almost equal samples than chance explains."""
+"""The exemption of splits with more near-duplicates than chance explains."""
 NO_OPERATIONS = frozenset({MISSING_GIT, ALIKE_SAMPLES})
 
 
-class Wish(BaseModel):
+class Grant(BaseModel):
     """One thing that only the owner may allow."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -38,7 +38,7 @@ class Wish(BaseModel):
     """The limit's name; the folder; the operation, or one of NO_OPERATIONS; the project; the goal's metric; the id of
     an alert."""
     value: float | None = None
-    """The limit's new value; the least good value of the metric that is accepted; the goal's new target."""
+    """The limit's new value; the worst accepted value of the metric; the goal's new target."""
 
     def __str__(self) -> str:
         """In a few words: `limit trials = 500`."""
@@ -46,27 +46,27 @@ class Wish(BaseModel):
         return f"{self.kind} {name}" + (f" = {self.value:g}" if self.value is not None else "")
 
 
-def limit_wishes(limits: dict[str, Any]) -> list[Wish]:
-    """Return a wish for each limit."""
-    return [Wish(kind="limit", name=name, value=float(value)) for name, value in limits.items()]
+def limit_grants(limits: dict[str, Any]) -> list[Grant]:
+    """Return one grant per limit."""
+    return [Grant(kind="limit", name=name, value=float(value)) for name, value in limits.items()]
 
 
-def root_wishes(workspace: Workspace, root: Path) -> list[Wish]:
-    """Return the wish for a folder of code that lies in none of the owner's roots; none where it does."""
+def root_grants(workspace: Workspace, root: Path) -> list[Grant]:
+    """Return the grant that code in a folder needs; none if the folder is within the owner's roots."""
     roots = workspace.settings.allowed_roots(workspace.path)
-    return [] if any(root.is_relative_to(one) for one in roots) else [Wish(kind="code_root", name=str(root))]
+    return [] if any(root.is_relative_to(one) for one in roots) else [Grant(kind="code_root", name=str(root))]
 
 
-def checked_wishes(
+def checked_limits(
     workspace: Workspace, limits: dict[str, Any], *, within: tuple[str, dict[str, Any]] | None = None
 ) -> dict[str, Any]:
-    """Return the limits that a project asks for.
+    """Return the limits that a project requests.
 
     Args:
-        within: the argument that holds them, and all that it holds, where they are no argument of their own.
+        within: name and content of the argument that holds them, if they are not an argument themselves.
 
     Raises:
-        ConfigurationError: unknown names or wrong values; the remedy gives the argument whole.
+        ConfigurationError: unknown names or wrong values; the remedy has the complete argument.
     """
     limits = limits_as_meant(limits)
     try:
@@ -82,7 +82,7 @@ def checked_wishes(
 
 
 def limits_as_meant(limits: dict[str, Any]) -> dict[str, Any]:
-    """Return limits by our names, with numbers for what is one in another form."""
+    """Return limits under our names, with values in other notations as numbers."""
     found: dict[str, Any] = {}
     for key, value in limits.items():
         name = same(key, ProjectLimits.model_fields) or key
@@ -110,51 +110,51 @@ def _amend(limits: dict[str, Any], within: tuple[str, dict[str, Any]] | None) ->
     return {name: {**rest, **({"limits": limits} if limits else {})} or None}
 
 
-def exemption_wish(name: str) -> Wish:
-    """Return the wish for an exemption. Raises ConfigurationError on what is no operation's name."""
+def exemption_grant(name: str) -> Grant:
+    """Return the grant of an exemption. Raises ConfigurationError if it is not an operation's name."""
     if not OPERATION.fullmatch(name):
         raise ConfigurationError(
             f"{name[:80]!r} is not the name of an operation.",
-            remedy=f"Use the name that the refused run tells, for example 'put_', "
+            remedy=f"Use the name that the refused run reports, for example 'put_', "
             f"{MISSING_GIT!r} or {ALIKE_SAMPLES!r}.",
             document="reproducibility/determinism.md",
         )
-    return Wish(kind="exemption", name=name)
+    return Grant(kind="exemption", name=name)
 
 
-def ending_wishes(goal: dict[str, Any], asked: dict[str, Any], alerts: Iterable[str]) -> list[Wish]:
-    """Return the wishes by which a project may end below its goal, or with an open alert.
+def ending_grants(goal: dict[str, Any], asked: dict[str, Any], alerts: Iterable[str]) -> list[Grant]:
+    """Return the grants that let a project end below its goal, or with an open alert.
 
     Args:
         goal: the project's goal as it was created: metric, direction, target.
         asked: accept (the least good value of the goal's metric), goal ({target}), alert (an id).
-        alerts: the ids of all alerts that there are.
+        alerts: the ids of all known alerts.
 
     Raises:
-        ConfigurationError: a value that is no finite number, or no id of an alert.
+        ConfigurationError: a value is not a finite number, or an alert's id is unknown.
     """
-    wishes = []
+    grants = []
     for kind, value in (("acceptance", asked.get("accept")), ("goal", (asked.get("goal") or {}).get("target"))):
         if value is None:
             continue
         is_number = not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
         if not is_number or (unmeant := goal_problem({**goal, "target": value})):
             raise ConfigurationError(
-                f"{value!r} is no value of {goal['metric']}{f': {unmeant}' if is_number else ''}.",
+                f"{value!r} is not a value of {goal['metric']}{f': {unmeant}' if is_number else ''}.",
                 remedy=f"Name a number: ask_owner={{'accept': {goal['target']}}} or {{'goal': {{'target': …}}}}.",
                 document=ENDS,
             )
-        wishes.append(Wish.model_validate({"kind": kind, "name": str(goal["metric"]), "value": float(value)}))
+        grants.append(Grant.model_validate({"kind": kind, "name": str(goal["metric"]), "value": float(value)}))
     if (alert := asked.get("alert")) is not None:
         if alert not in alerts:
             known = ", ".join(sorted(alerts))
             raise ConfigurationError(
                 f"There is no alert {str(alert)[:60]!r}.{near_matches(str(alert)[:60], alerts)}",
-                remedy=f"Name one of {known}; project_status shows those that are open.",
+                remedy=f"Name one of {known}; project_status shows the open ones.",
                 document=ENDS,
             )
-        wishes.append(Wish(kind="alert", name=alert))
-    return wishes
+        grants.append(Grant(kind="alert", name=alert))
+    return grants
 
 
 def _explain_limit(problem: Any) -> str:

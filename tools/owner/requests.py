@@ -1,6 +1,6 @@
-"""Requests and what became of them, as the ledger tells it; nothing of this is stored elsewhere.
+"""Requests and their answers, as the ledger records them; they are stored nowhere else.
 
-A request's id holds its place in the ledger and the first digits of its entry's digest, so that it names this wish for
+A request's id holds its place in the ledger and the first digits of its entry's digest, so that it names this grant for
 this project in this workspace.
 """
 
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import select
 
-from trainwright.tools.ledger import append
-from trainwright.tools.owner.grant import Wish
+from trainwright.tools import ledger
+from trainwright.tools.ledger.events import OwnerAnswered
+from trainwright.tools.owner.grant import Grant
 from trainwright.tools.owner.grants import DECISION, SETTINGS, by_whom, holds, operations
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.errors import NotFoundError
@@ -29,24 +30,24 @@ REQUEST = "owner_request"
 
 
 class Request(BaseModel):
-    """A wish, and the owner's answer if there is one."""
+    """Request for a grant, and the owner's answer if there is one."""
 
     model_config = ConfigDict(frozen=True)
 
     id: str
     project: str
-    wish: Wish
+    grant: Grant
     reason: str
     asked_at: str
     state: Literal["pending", "granted", "denied", "lapsed"] = "pending"
-    """lapsed: granted, and taken back since by the owner's settings."""
+    """lapsed: granted, and revoked since by the owner's settings."""
     decided_at: str | None = None
     by: dict[str, Any] | None = None
-    """Way, user, terminal and processes of who decided; for a limit also the owner's setting at that time (`above`)."""
+    """Way, user, terminal and processes of the decider; for a limit also the owner's setting at that time (`above`)."""
 
     def __str__(self) -> str:
         """In a line: `r41-3fa9c2: limit trials = 500: granted by ada at a terminal`."""
-        return f"{self.id}: {self.wish}: {self.state}{by_whom(self.by or {})}"
+        return f"{self.id}: {self.grant}: {self.state}{by_whom(self.by or {})}"
 
 
 def requests_of(session: Session, workspace: Workspace, project: str | None = None) -> list[Request]:
@@ -63,8 +64,8 @@ def requests_of(session: Session, workspace: Workspace, project: str | None = No
     return [_held_to_settings(request, workspace) for request in found.values()]
 
 
-def taken_up(workspace: Workspace) -> Workspace:
-    """Record the grants that the owner has written into settings.yaml since, and return the workspace."""
+def record_settings_grants(workspace: Workspace) -> Workspace:
+    """Record the grants newly added to settings.yaml, and return the workspace."""
     if workspace.settings.grants:
         with workspace.session() as session:
             requests_of(session, workspace)
@@ -81,22 +82,22 @@ def find_request(session: Session, workspace: Workspace, name: str) -> Request:
 
 
 def granted(session: Session, workspace: Workspace, project: str) -> list[Request]:
-    """Return the grants that hold for the project now."""
+    """Return the granted requests of the project that are in force."""
     return [request for request in requests_of(session, workspace, project) if request.state == "granted"]
 
 
 def exempted_operations(session: Session, workspace: Workspace, project: str) -> list[str]:
     """Return the non-deterministic operations that the owner allows in the project's runs."""
-    return operations(request.wish for request in granted(session, workspace, project))
+    return operations(request.grant for request in granted(session, workspace, project))
 
 
 def record(session: Session, workspace: Workspace, request: Request, *, granted: bool, by: dict[str, Any]) -> None:
     """Write a decision into the ledger."""
-    wish = request.wish
-    if wish.kind == "limit":
-        by = {**by, "above": getattr(workspace.settings.limits, wish.name)}
-    body = {"request": request.id, "wish": wish.model_dump(), "granted": granted, "by": by}
-    append(session, request.project, DECISION, body)
+    grant = request.grant
+    if grant.kind == "limit":
+        by = {**by, "above": getattr(workspace.settings.limits, grant.name)}
+    answer = OwnerAnswered(request=request.id, wish=grant.model_dump(), granted=granted, by=by)
+    ledger.record(session, request.project, answer)
 
 
 def request_id(entry: LedgerEntry) -> str:
@@ -116,13 +117,13 @@ def _read(session: Session, project: str | None) -> list[Request]:
 def _take(found: dict[str, Request], entry: LedgerEntry, body: dict[str, Any]) -> None:
     if entry.kind == REQUEST:
         name = request_id(entry)
-        wish = Wish.model_validate(body["wish"])
+        grant = Grant.model_validate(body["wish"])
         found[name] = Request(
-            id=name, project=str(entry.project), wish=wish, reason=body["reason"], asked_at=entry.time
+            id=name, project=str(entry.project), grant=grant, reason=body["reason"], asked_at=entry.time
         )
         return
     request = found[body["request"]]
-    same = request.project == entry.project and body["wish"] == request.wish.model_dump()
+    same = request.project == entry.project and body["wish"] == request.grant.model_dump()
     if same and request.state == "pending":  # the first decision holds
         state = "granted" if body["granted"] is True else "denied"
         found[request.id] = request.model_copy(update={"state": state, "decided_at": entry.time, "by": body["by"]})
@@ -131,6 +132,6 @@ def _take(found: dict[str, Request], entry: LedgerEntry, body: dict[str, Any]) -
 def _held_to_settings(request: Request, workspace: Workspace) -> Request:
     """Let a grant lapse that was given in a way the owner does not accept now, or above a limit lowered since."""
     body = {"request": request.id, "granted": request.state == "granted", "by": request.by or {}}
-    if request.state != "granted" or holds(body, request.wish, workspace.settings):
+    if request.state != "granted" or holds(body, request.grant, workspace.settings):
         return request
     return request.model_copy(update={"state": "lapsed"})

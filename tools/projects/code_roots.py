@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.staleness import file_changes
-from trainwright.tools.ledger import append
-from trainwright.tools.ledger.projection import MOVED
-from trainwright.tools.owner import require_granted, root_wishes
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import CodeRootMoved
+from trainwright.tools.owner import require_granted, root_grants
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError
 
@@ -22,13 +22,13 @@ KEY = "code_root"
 MOST_NAMED = 5
 
 
-def code_folder(workspace: Workspace, wish: str) -> Path:
+def code_folder(workspace: Workspace, requested: str) -> Path:
     """Return the folder of the user's code; a relative path is taken from the first allowed root.
 
     Raises ConfigurationError.
     """
     roots = workspace.settings.allowed_roots(workspace.path)
-    path = (roots[0] / Path(wish).expanduser()).resolve() if roots else Path(wish).resolve()
+    path = (roots[0] / Path(requested).expanduser()).resolve() if roots else Path(requested).resolve()
     if not path.is_dir():
         raise ConfigurationError(f"code_root {str(path)!r} is not a folder.", remedy="Name an existing folder.")
     return path
@@ -55,19 +55,18 @@ def move_code_root(workspace: Workspace, project: str, changes: dict[str, Any], 
     with workspace.session() as session:  # first, for what would be refused anyway is no question to the owner
         _require_same_files(session, workspace, project, root)
     call = f"configure(project={project!r}, changes={{'code_root': {str(root)!r}}})"
-    require_granted(workspace, project, root_wishes(workspace, root), again=call, reason=reason)
+    require_granted(workspace, project, root_grants(workspace, root), again=call, reason=reason)
     with workspace.session() as session:
         _require_same_files(session, workspace, project, root)
-        row = get_project(session, project)
-        append(session, project, MOVED, {"code_root": str(root), "before": row.code_root, "reason": reason})
-        row.code_root = str(root)
+        was = get_project(session, project).code_root
+        record(session, project, CodeRootMoved(code_root=str(root), before=was, reason=reason))
     return {KEY: [before, str(root)]}
 
 
 def _require_same_files(session: Session, workspace: Workspace, project: str, root: Path) -> None:
     evidence = Evidence(session, workspace, project)
     seals = [run_id for run_id, body in evidence.facts.started.items() if run_id in evidence.facts.seals]
-    measured = [run for run_id in reversed(seals) if (run := evidence.run(run_id)) is not None and run.part("code")]
+    measured = [run for run_id in reversed(seals) if (run := evidence.run(run_id)) is not None and run.code]
     differing = file_changes(root, measured[0], evidence.inspection.digest) if measured else []
     if differing:
         raise ConfigurationError(

@@ -12,16 +12,17 @@ from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import standing
-from trainwright.tools.ledger import append, as_told
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import ConfigurationKept
 from trainwright.tools.owner import (
+    Grant,
     Request,
     RequestView,
-    Wish,
     ask,
-    checked_wishes,
-    ending_wishes,
-    exemption_wish,
-    limit_wishes,
+    checked_limits,
+    ending_grants,
+    exemption_grant,
+    limit_grants,
     view,
 )
 from trainwright.tools.projects.code_roots import KEY, code_folder, move_code_root
@@ -30,7 +31,7 @@ from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
-from trainwright.tools.workspace.tables import ConfigVersion
+from trainwright.tools.workspace.tables import ConfigVersion, now
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import config_digest, flatten, load_yaml, merge_changes, parse_config
 from trainwright.trainer.config.value_coercion import number_in
@@ -86,7 +87,7 @@ def configure(
 
     Raises:
         NotFoundError: no such project.
-        ConfigurationError: the result breaks the schema, or the wish makes no sense; nothing was changed.
+        ConfigurationError: the result breaks the schema, or the request is invalid; nothing was changed.
         ConflictError: the project is finished, and the call would change it without beginning a release; or too many
             requests wait for the owner.
     """
@@ -108,14 +109,14 @@ def configure(
             for key in sorted(before.keys() | after.keys())
             if key not in before or key not in after or before[key] != after[key]
         }
-        wishes = _wishes(workspace, row, ask_owner or {})
+        grants = _grants(workspace, row, ask_owner or {})
         where = standing(Evidence(session, workspace, project))
         if where.release is not None and changed and not begin_release:
             refuse_to_change(project, where, asked)
         begun = begin(session, project, where, reason) if begin_release else None
         if changed:
             keep_version(session, row.name, new, reason)
-        requests = [ask(session, workspace, project, wish, reason) for wish in wishes]
+        requests = [ask(session, workspace, project, grant, reason) for grant in grants]
         evidence = Evidence(session, workspace, project)
         before_it, where = where, standing(evidence)
         return ConfigurationAnswer(
@@ -159,31 +160,27 @@ def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reaso
     """Ask the owner, or find what was asked before. Raises as `configure` does."""
     with workspace.session() as session:
         row = get_project(session, project)
-        return [ask(session, workspace, project, wish, reason) for wish in _wishes(workspace, row, ask_owner)]
+        return [ask(session, workspace, project, grant, reason) for grant in _grants(workspace, row, ask_owner)]
 
 
-def _wishes(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Wish]:
+def _grants(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Grant]:
     """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
-    limits = checked_wishes(workspace, asked.get("limits") or {}, within=("ask_owner", asked))
-    wishes = limit_wishes(limits)
+    limits = checked_limits(workspace, asked.get("limits") or {}, within=("ask_owner", asked))
+    grants = limit_grants(limits)
     if asked.get("exemption"):
-        wishes.append(exemption_wish(asked["exemption"]))
+        grants.append(exemption_grant(asked["exemption"]))
     if asked.get("delete_project"):
-        wishes.append(Wish(kind="deletion", name=project.name))
-    return wishes + ending_wishes(project.goal, asked, [document.id for document in load_diagnostics()])
+        grants.append(Grant(kind="deletion", name=project.name))
+    return grants + ending_grants(project.goal, asked, [document.id for document in load_diagnostics()])
 
 
 def keep_version(session: Session, project: str, values: dict[str, Any], reason: str) -> ConfigVersion:
     """Check the values and keep them as the project's newest version, with a ledger entry."""
     digest = config_digest(parse_config(values))
     newest = session.scalar(select(func.max(ConfigVersion.number)).where(ConfigVersion.project == project)) or 0
-    version = ConfigVersion(project=project, number=newest + 1, values=values, digest=digest, reason=reason)
-    session.add(version)
-    session.flush()
-    body = {"number": version.number, "digest": digest, "values": values, "reason": reason,
-            "created_at": as_told(version.created_at)}  # fmt: skip
-    append(session, project, "config_version", body)
-    return version
+    kept = ConfigurationKept(number=newest + 1, digest=digest, values=values, reason=reason, created_at=now())
+    record(session, project, kept)
+    return latest_config(session, project)
 
 
 def template_values(template: str) -> dict[str, Any]:

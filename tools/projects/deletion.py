@@ -12,15 +12,15 @@ from sqlalchemy import delete, select
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.test_set_access import DELETED, looks_to_keep
-from trainwright.tools.ledger import append
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import ProjectDeleted
 from trainwright.tools.ledger.jsonl_mirror import MARKER
 from trainwright.tools.ledger.jsonl_mirror import NAME as LEDGER
-from trainwright.tools.owner import Request, Wish, granted, require_granted
+from trainwright.tools.owner import Grant, granted, require_granted
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import (
     ConfigVersion,
-    GateDecision,
     LedgerEntry,
     Project,
     RegisteredModel,
@@ -60,18 +60,19 @@ def delete_project(workspace: Workspace, project: str, *, reason: str = "") -> D
     """
     with workspace.session() as session:
         get_project(session, project)
-    wish = Wish(kind="deletion", name=project)
+    grant = Grant(kind="deletion", name=project)
     again = f"configure(project={project!r}, ask_owner={{'delete_project': True}})"
-    require_granted(workspace, project, [wish], again=again, reason=reason)
+    require_granted(workspace, project, [grant], again=again, reason=reason)
     refresh_project(workspace, project)
     with workspace.session() as session:
         get_project(session, project)
-        request = next(each for each in granted(session, workspace, project) if each.wish == wish)
+        request = next(each for each in granted(session, workspace, project) if each.grant == grant)
         runs = runs_of(session, project)
         _require_rest(session, project, runs)
         looks = looks_to_keep(session, workspace, project)
         _remove_rows(session, project)
-        append(session, project, DELETED, {**_record(request, runs), "test_looks": looks})
+        gone = ProjectDeleted(request=request.id, runs=[run.id for run in runs], test_looks=looks)
+        record(session, project, gone)
     _remove_files(workspace.project_folder(project))
     return DeletionAnswer(project=project, runs=len(runs))
 
@@ -89,13 +90,9 @@ def _require_rest(session: Session, project: str, runs: list[Run]) -> None:
 def _remove_rows(session: Session, project: str) -> None:
     studies = select(Study.id).where(Study.project == project)
     session.execute(delete(Trial).where(Trial.study.in_(studies)))
-    for table in (RegisteredModel, GateDecision, Run, Study, ConfigVersion):
+    for table in (RegisteredModel, Run, Study, ConfigVersion):
         session.execute(delete(table).where(table.project == project))
     session.execute(delete(Project).where(Project.name == project))
-
-
-def _record(request: Request, runs: list[Run]) -> dict[str, Any]:
-    return {"request": request.id, "runs": [run.id for run in runs]}
 
 
 def finish_deletions(workspace: Workspace) -> list[str]:
@@ -123,8 +120,8 @@ def _body(entry: LedgerEntry) -> dict[str, Any] | None:
     """Return what an entry says; one that was damaged says nothing, and `verify` names it."""
     try:
         body = json.loads(entry.body)
-        wish = dict(body.get("wish") or {})
-        return {**body, "wish": wish | {"name": str(wish.get("name"))}}
+        grant = dict(body.get("wish") or {})
+        return {**body, "wish": grant | {"name": str(grant.get("name"))}}
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 

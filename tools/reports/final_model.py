@@ -14,6 +14,7 @@ from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
 from trainwright.tools.reports.requirements import requirements_file
 from trainwright.trainer.base.errors import IntegrityError, StorageError
+from trainwright.trainer.run.results import TestSetAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,13 +39,13 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
     building = drafts / FOLDER
     try:
         shutil.copytree(evidence.export.directory.artifacts / FOLDER, building)
-        found = evidence.export.part("export")
+        found = evidence.export.exported.as_dict()
         _require_exported(evidence.export, building)
         looks = test_looks(evidence)
         metrics = json.dumps(_metrics(evidence, found, looks), indent=2, sort_keys=True) + "\n"
         (building / METRICS).write_text(metrics, encoding="utf-8")
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
-        packages = requirements_file(evidence.final.part("environment"), evidence.final.imported)
+        packages = requirements_file(evidence.final.environment.as_dict(), evidence.final.imported)
         (building / REQUIREMENTS).write_text(packages, encoding="utf-8")
         files = {name: ((building / name).stat().st_size, digest) for name, digest in digests_of(building).items()}
         (building / CARD).write_text(model_card(evidence, report, looks, files), encoding="utf-8")
@@ -69,11 +70,11 @@ def _require_exported(export: RunEvidence, copied: Path) -> None:
 def test_looks(evidence: Evidence) -> list[Look]:
     """Return every evaluation of the final run's test split; none where the data has no such split."""
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
-    split = evidence.final.part("data").get("splits", {}).get("test", {})
-    if not split.get("size"):
+    split = evidence.final.data.test
+    if not split.size:
         return []
-    look = evidence.export.part("test_look") if evidence.export else {}
-    return own_looks(evidence) + looks_of_others(evidence, look or split)
+    seen = evidence.export.test_access if evidence.export else None
+    return own_looks(evidence) + looks_of_others(evidence, seen or TestSetAccess(**split.as_dict()))
 
 
 def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: list[Look]) -> dict[str, object]:
@@ -88,6 +89,6 @@ def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: lis
         "test_looked_at_by": [look._asdict() for look in looks],
         "validation": found.get("validation"),
         "latency_ms": found.get("latency_ms"),
-        "weights_digest": evidence.final.summary.get("weights_digest"),
+        "weights_digest": evidence.final.summary.weights_digest,
         "checkpoint_digest": found.get("checkpoint_digest"),
     }

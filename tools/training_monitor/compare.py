@@ -18,14 +18,6 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-IDENTITY = {
-    "environment": ("environment", "fingerprint"),
-    "data": ("data", "fingerprint"),
-    "code": ("code", "digest"),
-    "engine": ("code", "engine_digest"),
-}
-"""What the same numbers need to mean the same → (evidence file, key of its digest)."""
-
 
 class RunRow(BaseModel):
     """One run's results. Metrics are validation metrics."""
@@ -68,8 +60,7 @@ def compare_runs(runs: Sequence[RunDirectory]) -> RunComparison:
     records = {run.run_id: RunRecord(run) for run in runs}
     configs = {name: flatten(record.config.model_dump(mode="json")) for name, record in records.items()}
     keys = sorted({key for config in configs.values() for key in config})
-    identity = {what: {n: _digest(r, *place) for n, r in records.items()} for what, place in IDENTITY.items()}
-    identity = _unequal(identity)
+    identity = _unequal(_identity(records))
     return RunComparison(
         runs=[_row(record) for record in records.values()],
         differences=_unequal({key: {name: config.get(key) for name, config in configs.items()} for key in keys}),
@@ -92,13 +83,12 @@ def _row(record: RunRecord) -> RunRow:
         if key.startswith("validation/")
     }
     epochs = record.by_epoch(TRAIN_LOSS) or (record.by_epoch(record.selection_key) if record.selection_key else [])
-    seconds = record.evidence("summary").get("train_seconds")
     return RunRow(
         run_id=record.run.run_id,
         kind=record.specification.kind,
         state=record.status.state,
         epochs=(epochs[-1].epoch or 0) if epochs else 0,
-        seconds=float(seconds) if isinstance(seconds, int | float) else None,
+        seconds=record.summary.train_seconds if record.summary else None,
         best_epoch=best.epoch if best else None,
         selection_metric=record.selection_key,
         best={name: s.value for name, samples in series.items() for s in samples if best and s.step == best.step},
@@ -106,9 +96,15 @@ def _row(record: RunRecord) -> RunRow:
     )
 
 
-def _digest(record: RunRecord, name: str, key: str) -> str | None:
-    value = record.evidence(name).get(key)
-    return value[:19] if isinstance(value, str) else None
+def _identity(records: dict[str, RunRecord]) -> dict[str, dict[str, str | None]]:
+    """Return, by run, the digests of what must be the same where the same numbers are to mean the same."""
+    found: dict[str, dict[str, str | None]] = {
+        "environment": {name: record.environment.fingerprint for name, record in records.items()},
+        "data": {name: record.data.fingerprint for name, record in records.items()},
+        "code": {name: record.code.digest for name, record in records.items()},
+        "engine": {name: record.code.engine_digest for name, record in records.items()},
+    }
+    return {what: {name: each and each[:19] for name, each in one.items()} for what, one in found.items()}
 
 
 def _without_effect(records: list[RunRecord]) -> list[str]:

@@ -102,7 +102,7 @@ def _accepts(record: RunRecord, values: dict[str, Any], key: str) -> bool:
 
     The user's train_step updates by itself, whatever the configuration says of updates.
     """
-    if record.evidence("resolved").get("objective") == "train_step" and key.startswith(OF_THE_UPDATE):
+    if record.resolved.objective == "train_step" and key.startswith(OF_THE_UPDATE):
         return False
     section, _, argument = key.rpartition(".")
     if section not in FREE_SECTIONS:
@@ -110,8 +110,8 @@ def _accepts(record: RunRecord, values: dict[str, Any], key: str) -> bool:
     owner = values.get(section.removesuffix(".args"))
     if not isinstance(owner, dict):
         return False
-    accepted = record.evidence("resolved").get(f"{section.removesuffix('.args')}_arguments")
-    return argument in owner["args"] or (isinstance(accepted, list) and argument in accepted)
+    accepted = record.resolved.model_arguments if section == "model.args" else None
+    return argument in owner["args"] or argument in (accepted or [])
 
 
 def _look_up(values: dict[str, Any], key: str) -> Any:

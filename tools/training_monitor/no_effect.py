@@ -42,8 +42,8 @@ _BEGINNINGS = Memory()
 
 def unused_keys(record: RunRecord) -> list[Sample]:
     """How many keys were set of which the run made no use (one sample; none before the worker has said so)."""
-    keys = record.evidence("resolved").get("ignored_keys")
-    if not isinstance(keys, list):
+    keys = record.resolved.ignored_keys
+    if keys is None:
         return []
     return [Sample(record.status.step, float(len(keys)), detail=", ".join(keys), keys=tuple(keys))]
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import ValidationError
 
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError
 from trainwright.trainer.run import RunState, RunStatus
+from trainwright.trainer.run.evidence import Code, Data, Environment, P, PartOf, Resolved, Summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +54,12 @@ def mean(values: Sequence[float]) -> float:
 class RunRecord:
     """Reads one run directory, each part at most once. Every damage is an IntegrityError with a remedy."""
 
+    environment = PartOf(Environment)
+    data = PartOf(Data)
+    code = PartOf(Code)
+    resolved = PartOf(Resolved)
+    summary = PartOf(Summary)
+
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
         self.metrics: MetricStore = run.metrics()
@@ -82,9 +91,12 @@ class RunRecord:
         except NotFoundError:
             return RunStatus(state=RunState.CREATED, attempt=0)
 
-    def evidence(self, name: str) -> dict[str, Any]:
-        """One evidence file; empty when the worker has not written it."""
-        return self.run.evidence(name) or {}
+    def part(self, kind: type[P]) -> P:
+        """One part of the evidence; empty when the worker has not written it, or it has an unexpected form."""
+        try:
+            return kind.model_validate(self.run.evidence(kind.file) or {})
+        except ValidationError:  # `verify` names what was changed
+            return kind()
 
     @cached_property
     def epoch_at(self) -> dict[int, int]:

@@ -107,7 +107,7 @@ def train_loss_remaining(record: RunRecord) -> list[Sample]:
 
 def gpu_utilisation(record: RunRecord) -> list[Sample]:
     """Readings of GPU utilisation in percent; none on a machine without a GPU or for a run on the CPU."""
-    if str(record.evidence("resolved").get("device", "")).startswith("cpu"):
+    if (record.resolved.device or "").startswith("cpu"):
         return []
     return [Sample(point.step, point.value) for point in record.metrics.tail("system/gpu_percent", LONGEST_WINDOW)]
 

@@ -9,30 +9,31 @@ from trainwright.tools.answers import NextCall
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from trainwright.trainer.run.results import Probe
 
-def probe_result(probe: dict[str, Any], artifacts: Path) -> dict[str, Any]:
+
+def probe_result(probe: Probe, artifacts: Path) -> dict[str, Any]:
     """Return what an agent decides by after a probe; the whole record is the run's `probe` evidence.
 
     Args:
         artifacts: the run's folder of evidence and plots, whose full paths are told.
     """
-    profile, rate, size = (probe.get(part) or {} for part in ("profile", "learning_rate", "batch_size"))
-    slowest = profile.get("bottleneck") or {}
+    profile, rate, size = probe.profile, probe.learning_rate, probe.batch_size
     found = {
-        "step_ms": profile.get("step_ms"),
-        "phases_percent": profile.get("phases_percent"),
-        "bottleneck": f"{slowest.get('phase')}: {slowest.get('why')}",
-        "samples_per_second": profile.get("samples_per_second"),
-        "epoch_seconds": profile.get("epoch_seconds"),
-        "run_seconds": profile.get("run_seconds"),
-        "peak_memory_bytes": profile.get("peak_memory_bytes"),
-        "suggested_learning_rate": rate.get("suggested"),
-        "suggested_batch_size": size.get("suggested"),
+        "step_ms": profile.step_ms,
+        "phases_percent": profile.phases_percent,
+        "bottleneck": f"{profile.bottleneck.phase}: {profile.bottleneck.why}",
+        "samples_per_second": profile.samples_per_second,
+        "epoch_seconds": profile.epoch_seconds,
+        "run_seconds": profile.run_seconds,
+        "peak_memory_bytes": profile.peak_memory_bytes,
+        "suggested_learning_rate": rate.suggested,
+        "suggested_batch_size": size.suggested,
         "batch_sizes": {
-            str(one["batch_size"]): one.get("samples_per_second", one.get("failure")) for one in size.get("tried", [])
+            str(one["batch_size"]): one.get("samples_per_second", one.get("failure")) for one in size.tried
         },
-        "plots": [str(artifacts / name) for name in (rate.get("plot"), probe.get("schedule_plot")) if name],
-        "changes": probe.get("changes"),
+        "plots": [str(artifacts / name) for name in (rate.plot, probe.schedule_plot) if name],
+        "changes": probe.changes,
     }
     return {name: value for name, value in found.items() if value is not None}
 

@@ -19,6 +19,8 @@ from trainwright.tools.training_orchestrator.observation import Observation, las
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.evidence import Resolved
+from trainwright.trainer.run.results import Comparison, Export, Probe
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -261,19 +263,17 @@ def _resumed(directory: RunDirectory, view: RunView) -> ResumedView | None:
 
 def _result(directory: RunDirectory) -> dict[str, Any] | None:
     """Return the few facts of a replay, an export or a probe that decide what comes next."""
-    if (probe := directory.evidence("probe")) is not None:
+    if probe := directory.part(Probe):
         return probe_result(probe, directory.artifacts)
-    comparison, export = directory.evidence("comparison"), directory.evidence("export")
-    if comparison is not None:
-        kept = ("identical", "tensors", "metrics_identical", "first_difference_step", "causes")
-        return {key: comparison.get(key) for key in kept}
-    if export is not None:
-        parts = {key: export.get(key) or {} for key in ("test", "onnx", "safetensors")}
+    if comparison := directory.part(Comparison):
+        kept = {"identical", "tensors", "metrics_identical", "first_difference_step", "causes"}
+        return comparison.model_dump(include=kept)
+    if export := directory.part(Export):
         return {
-            "test": parts["test"].get("metrics"),
-            "onnx_max_abs_difference": parts["onnx"].get("max_abs_difference"),
-            "onnx_passed": parts["onnx"].get("passed"),
-            "safetensors_identical": parts["safetensors"].get("reloaded_identical"),
+            "test": export.test.metrics,
+            "onnx_max_abs_difference": export.onnx.max_abs_difference if export.onnx is not None else None,
+            "onnx_passed": export.onnx.passed if export.onnx is not None else None,
+            "safetensors_identical": export.safetensors.reloaded_identical,
         }
     return None
 
@@ -287,9 +287,9 @@ def _add_measurements(view: RunView, directory: RunDirectory) -> None:
     view.metrics = {name: value if value - value == 0 else str(value) for name, value in latest.items()}
     view.samples_per_second = round(speed.value, 1) if speed else None
     view.best = best_epoch(directory)
-    resolved = directory.evidence("resolved") or {}
-    view.ignored_keys = resolved.get("ignored_keys", [])[:MOST_KEYS] or None
-    view.model = resolved.get("told") if view.kind == RunKind.SMOKE else None
+    resolved = directory.part(Resolved)
+    view.ignored_keys = (resolved.ignored_keys or [])[:MOST_KEYS] or None
+    view.model = resolved.told if view.kind == RunKind.SMOKE else None
 
 
 def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from trainwright.tools.owner.grant import Wish
+from trainwright.tools.owner.grant import Grant
 from trainwright.tools.owner.grants import DECISION
 from trainwright.tools.owner.requests import REQUEST, request_id
 from trainwright.tools.verification.findings import Case, Found, found
@@ -14,36 +14,40 @@ from trainwright.tools.verification.findings import Case, Found, found
 if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import LedgerEntry
 
-Asked = tuple[str | None, Wish | None]
+Asked = tuple[str | None, Grant | None]
 
 
 def verify_answers(case: Case) -> Found:
-    """Compare every answer of the owner with the request before it: the same project, the same wish, answered once."""
+    """Compare every answer of the owner with the request before it: the same project, the same grant, answered once."""
     asked: dict[str, Asked] = {}
     answered: set[str] = set()
     problems = []
     for entry, body in case.everything:  # deleted projects' too: a forged grant would delete the traces of itself
         if entry.kind == REQUEST:
-            asked[request_id(entry)] = (entry.project, _wish(body))
+            asked[request_id(entry)] = (entry.project, _grant(body))
         elif entry.kind == DECISION:
             name = str(body.get("request"))
-            problems += _difference(entry, name, asked.get(name), _wish(body), is_second=name in answered)
+            problems += _difference(entry, name, asked.get(name), _grant(body), is_second=name in answered)
             answered.add(name)
     return len(asked), found("ledger", problems)
 
 
-def _difference(entry: LedgerEntry, name: str, asked: Asked | None, wish: Wish | None, *, is_second: bool) -> list[str]:
+def _difference(
+    entry: LedgerEntry, name: str, asked: Asked | None, grant: Grant | None, *, is_second: bool
+) -> list[str]:
     what = f"ledger entry {entry.sequence}: an answer of the owner"
-    if asked is None or wish is None or asked[1] is None:
+    if asked is None or grant is None or asked[1] is None:
         return [f"{what} answers no request ({name[:40]})"]
-    if asked != (entry.project, wish):
-        told = f"{name} asks for {asked[1]} in project {asked[0]}, and it answers for {wish} in project {entry.project}"
+    if asked != (entry.project, grant):
+        told = (
+            f"{name} requests {asked[1]} in project {asked[0]}, and it answers for {grant} in project {entry.project}"
+        )
         return [f"{what} answers no request: {told}"]
     return [f"{what} is the second to {name}"] if is_second else []
 
 
-def _wish(body: dict[str, Any]) -> Wish | None:
+def _grant(body: dict[str, Any]) -> Grant | None:
     try:
-        return Wish.model_validate(body["wish"])
+        return Grant.model_validate(body["wish"])
     except (KeyError, ValidationError):
         return None

@@ -35,16 +35,16 @@ LEAST = frozenset({"gpu_utilisation_percent"})
 """Limits from below: a project may ask for more, and only the owner lets it have less."""
 
 
-def _is_looser(name: str, wish: float, allowed: float) -> bool:
-    return wish < allowed if name in LEAST else wish > allowed
+def _is_looser(name: str, requested: float, allowed: float) -> bool:
+    return requested < allowed if name in LEAST else requested > allowed
 
 
 class _Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    def exceeded_by(self, wishes: dict[str, float]) -> list[str]:
-        """Return the names of the limits for which the wishes ask more than this allows."""
-        return [name for name, wish in wishes.items() if _is_looser(name, wish, getattr(self, name))]
+    def exceeded_by(self, requested: dict[str, float]) -> list[str]:
+        """Return the names of the limits for which more is requested than this allows."""
+        return [name for name, value in requested.items() if _is_looser(name, value, getattr(self, name))]
 
 
 class ProjectLimits(_Limits):

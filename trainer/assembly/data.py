@@ -18,8 +18,7 @@ from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses.built_in import BUILT_IN as BUILT_IN_LOSSES
-from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses.built_in import LOSSES, built_in_loss
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric
@@ -137,11 +136,11 @@ def _check_keys(given: Any, what: str) -> None:
 def _loss(given: Any, configured: Loss) -> Loss:
     if given is None:
         return configured
-    if isinstance(given, str) and given in BUILT_IN_LOSSES:
+    if isinstance(given, str) and given in LOSSES:
         return built_in_loss(given, {})
     if not callable(given):
         raise ConfigurationError(
-            f"The task's `loss` is {given!r}.", remedy=f"Return a callable, or one of {', '.join(BUILT_IN_LOSSES)}."
+            f"The task's `loss` is {given!r}.", remedy=f"Return a callable, or one of {', '.join(LOSSES)}."
         )
     return Loss(_name_of(given), given, user_defined=True)
 

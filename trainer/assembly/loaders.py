@@ -11,16 +11,16 @@ from torch.utils.data import IterableDataset
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import TrainingConfig
-from trainwright.trainer.data.curriculum import Curriculum, centroid_distances, lengths, ranked, scored
+from trainwright.trainer.data import curriculum
+from trainwright.trainer.data.curriculum import Curriculum, ranked, scored
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.sections import DIFFICULTIES
 from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.optimization.schedules.schedule import Schedule, SwaRate
 from trainwright.trainer.optimization.weight_averaging import SwaSection
 from trainwright.trainer.strategies.group import share_of
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
-
-BUILT_IN = {"centroid": centroid_distances, "length": lengths}
 
 
 def build_curriculum(config: TrainingConfig, work: Work, code_root: Path) -> Curriculum | None:
@@ -51,7 +51,7 @@ def build_curriculum(config: TrainingConfig, work: Work, code_root: Path) -> Cur
             scores = scored(samples, seed, function)
     else:
         with user_code("Reading the train samples for the curriculum", code_root):
-            scores = BUILT_IN[section.use](samples, seed)
+            scores = getattr(curriculum, DIFFICULTIES[section.use])(samples, seed)
     return Curriculum(section, config.training.epochs, config.seed, ranked(scores, hardest_first=section.hardest_first))
 
 

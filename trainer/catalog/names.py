@@ -1,17 +1,23 @@
 """Names that a configuration may give: built-in parts, and models that other libraries publish.
 
-The parts themselves need torch; these tables do not, and a test holds them to the parts.
+Each table is the registry of its parts. And the check of a part's arguments against its section, as if they were keys.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails
 
 from trainwright.trainer.base.errors import near
 from trainwright.trainer.base.section import Section
+from trainwright.trainer.data.sections import DIFFICULTIES
 from trainwright.trainer.data.sources import SOURCES
-from trainwright.trainer.losses.arguments import LOSSES, NoArgs
+from trainwright.trainer.losses.built_in import LOSSES
+from trainwright.trainer.metrics import BUILT_IN as METRICS
 from trainwright.trainer.models.arguments import MODELS
 
 TIMM = re.compile(
@@ -38,14 +44,16 @@ def from_library(key: str, name: str) -> dict[str, Any]:
     return {}
 
 
+class NoArgs(Section):
+    """A part that takes nothing."""
+
+
 BUILT_IN: dict[str, dict[str, type[Section]]] = {
     "model.use": MODELS,
     "data.use": dict(SOURCES),
-    "loss": LOSSES,
-    "curriculum.use": dict.fromkeys(("centroid", "length"), NoArgs),
-    "metrics": dict.fromkeys(
-        ("accuracy", "balanced_accuracy", "f1", "auc", "mean_iou", "mae", "r2", "perplexity", "bits_per_byte"), NoArgs
-    ),
+    "loss": dict(LOSSES),
+    "curriculum.use": dict.fromkeys(DIFFICULTIES, NoArgs),
+    "metrics": dict.fromkeys(METRICS, NoArgs),
 }
 """Key to its names, each with the section that its `args` must fit."""
 
@@ -88,3 +96,41 @@ def arguments_of(key: str, name: str, args: dict[str, Any]) -> type[Section] | N
     if key == "data.use" and name in SOURCES:
         return SOURCES[name].form_of(args)
     return BUILT_IN[key].get(name)
+
+
+Given = TypeVar("Given")
+
+
+def with_arguments(key: str) -> Callable[[Given], Given]:
+    """Return a validator of entries under `key`: what it finds stands under `args`, as if these were fields."""
+
+    def check(given: Given) -> Given:
+        if not isinstance(given, str):
+            require_arguments(key, given)
+        return given
+
+    return check
+
+
+def require_arguments(key: str, entry: Any) -> None:
+    """Check `entry.args` of the built-in part `entry.use`.
+
+    Raises:
+        ValidationError: located under `args`.
+    """
+    section = arguments_of(key, entry.use, entry.args)
+    if section is None:
+        return
+    try:
+        section.model_validate(entry.args)
+    except ValidationError as error:
+        problems = [
+            InitErrorDetails(
+                type=problem["type"],
+                loc=("args", *problem["loc"]),
+                input=problem["input"],
+                ctx=problem.get("ctx", {}),
+            )
+            for problem in error.errors(include_url=False)
+        ]
+        raise ValidationError.from_exception_data(section.__name__, problems) from None

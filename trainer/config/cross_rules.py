@@ -6,16 +6,12 @@ from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.section import ImpossibleError, form_of
 from trainwright.trainer.config.distributed import require_divisible
+from trainwright.trainer.losses.built_in import LOSSES, LossSection
 from trainwright.trainer.objectives.sections import OBJECTIVES
 from trainwright.trainer.optimization.weight_averaging import SwaSection
 
 if TYPE_CHECKING:
     from trainwright.trainer.config.schema import TrainingConfig
-
-
-HARD_TARGETS = ("focal", "dice", "dice_cross_entropy", "next_token")
-"""Losses that take class numbers only."""
-OF_NUMBERS = ("mse", "mae", "huber")
 
 
 def check_combinations(config: TrainingConfig) -> None:
@@ -68,8 +64,13 @@ def _losses_that_can_be_measured_again(config: TrainingConfig) -> None:
         )
 
 
+def _loss_of(config: TrainingConfig) -> type[LossSection] | None:
+    """Return the section of the built-in loss; None for the user's own."""
+    return LOSSES.get(config.loss if isinstance(config.loss, str) else config.loss.use)
+
+
 def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
-    loss = config.loss if isinstance(config.loss, str) else config.loss.use
+    loss = _loss_of(config)
     if config.target_scaling is None:
         return
     if not config.objective.scales:
@@ -78,9 +79,9 @@ def _targets_that_can_be_scaled(config: TrainingConfig) -> None:
             f"or choose one of {', '.join(form_of(one) for one in OBJECTIVES if one.scales)}",
             {"target_scaling": None},
         )
-    if ":" not in loss and loss not in OF_NUMBERS:
+    if loss is not None and loss.task != "regression":
         raise ImpossibleError(
-            f"target_scaling is for numbers to predict, and loss {loss} is for classes: set loss mse, or take "
+            f"target_scaling is for numbers to predict, and loss {loss.name} is for classes: set loss mse, or take "
             "target_scaling out (null)",
             {"loss": "mse"},
             {"target_scaling": None},
@@ -130,7 +131,7 @@ def _averaging_that_happens_once(config: TrainingConfig) -> None:
 
 
 def _mixing_that_the_loss_can_follow(config: TrainingConfig) -> None:
-    loss = config.loss if isinstance(config.loss, str) else config.loss.use
+    loss = _loss_of(config)
     if config.mixing is not None and not config.objective.mixes:
         raise ImpossibleError(
             f"objective.name {config.objective.name} does not learn from one target that could be mixed: take mixing "
@@ -138,16 +139,16 @@ def _mixing_that_the_loss_can_follow(config: TrainingConfig) -> None:
             {"mixing": None},
             {"objective": None},
         )
-    if config.mixing is not None and loss in HARD_TARGETS:
+    if config.mixing is not None and loss is not None and loss.hard_targets:
         raise ImpossibleError(
-            f"loss {loss} takes class numbers only, and mixing.name {config.mixing.name} gives shares of two "
+            f"loss {loss.name} takes class numbers only, and mixing.name {config.mixing.name} gives shares of two "
             "classes: set loss cross_entropy, or take mixing out (null)",
             {"loss": "cross_entropy"},
             {"mixing": None},
         )
-    if config.mixing is not None and config.mixing.cuts and loss in OF_NUMBERS:
+    if config.mixing is not None and config.mixing.cuts and loss is not None and loss.task == "regression":
         raise ImpossibleError(
-            f"a rectangle of another image is no share of a number (loss {loss}): set mixing.name mixup",
+            f"a rectangle of another image is no share of a number (loss {loss.name}): set mixing.name mixup",
             {"mixing": {"name": "mixup"}},
         )
 

@@ -60,14 +60,6 @@ class SplitRecord:
         if len(self.non_finite) < MAX_NAMED and not _is_finite(sample):
             self.non_finite.append(index)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return what goes into the evidence; `different`: samples that differ, among those read."""
-        different = len(set(self.digests))
-        record: dict[str, Any] = {"size": self.size, "different": different, "fingerprint": self.fingerprint}
-        if self.labels and len(self.labels) <= MAX_CLASSES_COUNTED:
-            record["classes"] = {str(label): self.labels[label] for label in sorted(self.labels)}
-        return record
-
 
 EMPTY = SplitRecord(size=0, digests=[], sampled=False)
 

@@ -56,6 +56,10 @@ class PacedSection(Section):
         return self.full_after_epochs or max(math.ceil(self.full_after_fraction * epochs), 1)
 
 
+DIFFICULTIES = {"centroid": "centroid_distances", "length": "lengths"}
+"""Name to the function of curriculum.py, which needs torch."""
+
+
 class CurriculumSection(PacedSection):
     """Train samples by difficulty: epochs draw from the easiest ones, then from more and more of them."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run.environment import launch_environment
+from trainwright.trainer.run.evidence import Draws, Reproducibility
 
 NONDETERMINISTIC: dict[str, Callable[[], object]] = {
     "put_": lambda: torch.zeros(2).put_(torch.tensor([0]), torch.ones(1)),
@@ -29,8 +29,8 @@ NONDETERMINISTIC: dict[str, Callable[[], object]] = {
 
 def run_probes(
     config: TrainingConfig, seeded: dict[str, bool | None], exemptions: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Return the `reproducibility` evidence. The generators are left as they were.
+) -> Reproducibility:
+    """Try seeds and settings. The generators are left as they were.
 
     Args:
         exemptions: operations that the workspace's owner allows although they are non-deterministic.
@@ -54,14 +54,14 @@ def run_probes(
     }
     settings_hold = settings == wanted
     passed = all(value is not False for value in draws.values()) and refused is not False and settings_hold
-    return {
-        "seed": config.seed,
-        "seeded": seeded,
-        "probe": {"draws_repeat": draws, "nondeterministic_operation_refused": refused, "reason": reason},
-        "settings": settings,
-        "exemptions": list(exemptions),
-        "passed": passed,
-    }
+    return Reproducibility(
+        seed=config.seed,
+        seeded=seeded,
+        probe=Draws(draws_repeat=draws, nondeterministic_operation_refused=refused, reason=reason),
+        settings=settings,
+        exemptions=list(exemptions),
+        passed=passed,
+    )
 
 
 def _repeats(seed: int, draw: Callable[[], object]) -> bool:

@@ -16,7 +16,8 @@ import torch
 import trainwright
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
 from trainwright.trainer.base.paths import ENGINE
-from trainwright.trainer.run.environment import installed_packages, unreleased_packages
+from trainwright.trainer.run.environment import engine_digest, installed_packages, unreleased_packages
+from trainwright.trainer.run.evidence import Code, Environment, Git
 from trainwright.trainer.user_code.import_record import meanings_of, own_files, sources_of
 
 IMPORT_TESTED = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "tensorboard")
@@ -34,47 +35,44 @@ MOST_UNTRACKED_BYTES = 64 * 2**20
 """Of so many untracked files the content is digested, as long as they hold no more than this together."""
 
 
-def environment_evidence(code_root: Path, *, device: str, precision: str, world_size: int = 1) -> dict[str, Any]:
-    """Return the `environment` evidence; `world_size` is the number of processes that train together."""
+def environment_evidence(code_root: Path, *, device: str, precision: str, world_size: int = 1) -> Environment:
+    """Describe this process; `world_size` is the number of processes that train together."""
     packages = installed_packages()
     versions, failures = import_test()
-    evidence: dict[str, Any] = {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": packages,
-        "packages_digest": digest_json(packages),
-        "unreleased": unreleased_packages(),
-        "import_tested": versions,
-        "import_failures": failures,
-        "torch": {
-            "version": torch.__version__,
-            "cuda": torch.version.cuda,
-            "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
-            "threads": torch.get_num_threads(),
-            "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-        },
-        "hardware": hardware(),
-        "git": git_state(code_root),
-        "container_image": container_image(),
-        "lock_files": {name: digest_file(code_root / name) for name in LOCK_FILES if (code_root / name).is_file()},
-        "command_line": sys.orig_argv,
+    library = {
+        "version": str(torch.__version__),
+        "cuda": torch.version.cuda,
+        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
+        "threads": torch.get_num_threads(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
     }
-    basis = fingerprint_basis(evidence, device=device, precision=precision) | {"world_size": world_size}
-    return {**evidence, "fingerprint_basis": basis, "fingerprint": digest_json(basis)}
-
-
-def fingerprint_basis(evidence: dict[str, Any], *, device: str, precision: str) -> dict[str, Any]:
-    """Return the facts on which bits depend: where one differs, runs are not expected to be identical."""
-    return {
-        "packages_digest": evidence["packages_digest"],
-        "python": evidence["python"],
-        "torch": evidence["torch"]["version"],
-        "threads": evidence["torch"]["threads"],
-        "cpu_capability": evidence["torch"]["cpu_capability"],
+    basis = {
+        "packages_digest": digest_json(packages),
+        "python": platform.python_version(),
+        "torch": library["version"],
+        "threads": library["threads"],
+        "cpu_capability": library["cpu_capability"],
         "device": device,
         "precision": precision,
-        "world_size": 1,
+        "world_size": world_size,
     }
+    return Environment(
+        python=platform.python_version(),
+        platform=platform.platform(),
+        packages=packages,
+        packages_digest=digest_json(packages),
+        unreleased=unreleased_packages(),
+        import_tested=versions,
+        import_failures=failures,
+        torch=library,
+        hardware=hardware(),
+        git=git_state(code_root),
+        container_image=container_image(),
+        lock_files={name: digest_file(code_root / name) for name in LOCK_FILES if (code_root / name).is_file()},
+        command_line=sys.orig_argv,
+        fingerprint_basis=basis,
+        fingerprint=digest_json(basis),
+    )
 
 
 def import_test() -> tuple[dict[str, str], dict[str, str]]:
@@ -117,7 +115,7 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def git_state(folder: Path) -> dict[str, Any] | None:
+def git_state(folder: Path) -> Git | None:
     """Return commit, branch and a digest of what is not committed; None outside a repository or without git.
 
     What is not committed are changes of files that git knows, and untracked files that it does not ignore.
@@ -129,14 +127,14 @@ def git_state(folder: Path) -> dict[str, Any] | None:
     listed = _git(folder, "ls-files", "--others", "--exclude-standard", "-z", "--", ".") or ""
     names = sorted(name for name in listed.split("\0") if name)
     untracked = untracked_digests(folder, names)
-    return {
-        "commit": commit.strip(),
-        "branch": (_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "").strip(),
-        "dirty": bool(difference or names),
-        "diff_digest": digest_json([difference, names, untracked]) if difference or names else None,
-        "untracked": len(names),
-        "untracked_by_name_only": len(names) - len(untracked),
-    }
+    return Git(
+        commit=commit.strip(),
+        branch=(_git(folder, "rev-parse", "--abbrev-ref", "HEAD") or "").strip(),
+        dirty=bool(difference or names),
+        diff_digest=digest_json([difference, names, untracked]) if difference or names else None,
+        untracked=len(names),
+        untracked_by_name_only=len(names) - len(untracked),
+    )
 
 
 def untracked_digests(folder: Path, names: list[str]) -> dict[str, str]:
@@ -178,21 +176,15 @@ def container_image() -> str | None:
     return "unnamed container" if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists() else None
 
 
-def code_evidence(code_root: Path) -> dict[str, Any]:
-    """Return the `code` evidence: digests of the user's imported files, and of the engine."""
+def code_evidence(code_root: Path) -> Code:
+    """Return digests of the user's imported files, and of the engine."""
     files = own_files(code_root)
     meanings = meanings_of(sources_of(files, code_root))
-    return {
-        "files": files,
-        "digest": digest_json(files),
-        "meanings": meanings,
-        "meaning": digest_json(meanings),
-        "engine_version": trainwright.__version__,
-        "engine_digest": engine_digest(ENGINE),
-    }
-
-
-def engine_digest(engine: Path) -> str:
-    """Return the digest of all of the engine's own files."""
-    files = {path.relative_to(engine).as_posix(): digest_file(path) for path in sorted(engine.rglob("*.py"))}
-    return digest_json(files)
+    return Code(
+        files=files,
+        digest=digest_json(files),
+        meanings=meanings,
+        meaning=digest_json(meanings),
+        engine_version=trainwright.__version__,
+        engine_digest=engine_digest(ENGINE),
+    )

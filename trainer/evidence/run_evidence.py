@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import resource
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from trainwright.trainer.data.fingerprint import weights_digest
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.run.environment import digest_of_versions
+from trainwright.trainer.run.evidence import BestEpoch, Environment, Resolved, Summary
 from trainwright.trainer.strategies.group import present
 from trainwright.trainer.supervision.sampling import SystemSampler
 from trainwright.trainer.user_code.entries import PRIVATE
@@ -37,36 +39,36 @@ _OF_UPDATES = (
 _KEEP_DATA = "Data must not depend on context.seed, which differs between runs: draw it from context.data_seed. "
 
 
-def resolved_evidence(session: Session) -> dict[str, Any]:
+def resolved_evidence(session: Session) -> Resolved:
     """Return what was settled before training: how the model is called, sizes, steps."""
     model, config = session.model, session.config
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     sample = session.train_loader.samples
-    return {
-        "returns": session.work.returns if session.work.step is None and session.work.train_step is None else None,
-        "objective": _objective_of(session),
-        "objective_rests_on": session.auxiliary.record,
-        "judged_by": "validation_step" if session.work.validation_step else "step" if session.work.step else None,
-        "inputs": "keywords" if _by_keywords(sample) else "positional",
-        "told": told_of_model(session.work),
-        "parameters": sum(size for size, _ in sizes),
-        "trainable_parameters": sum(size for size, trainable in sizes if trainable),
-        "model_class": _class_name(type(model), session),
-        "model_files": {path.name: digest_file(path) for path in session.work.model_files},
-        "model_arguments": _arguments_of(type(model), config),
-        "device": session.device.type,
-        "precision": config.training.precision,
-        "steps_per_epoch": steps_per_epoch(config, session.train_loader),
-        "total_steps": session.total_steps,
-        "warmup_steps": session.schedule.warmup_steps,
-        "parameter_groups": _parameter_groups(session),
-        "target_scaling": session.work.target_scaling.as_dict() if session.work.target_scaling is not None else None,
-        "loss": session.work.loss.name if session.work.loss is not None else None,
-        "metrics": [{"name": metric.name, "user_defined": metric.user_defined} for metric in session.work.metrics],
-        "ignored_keys": ignored_keys(config, session),
-        "keys_without_effect": keys_without_effect(config, session),
+    return Resolved(
+        returns=session.work.returns if session.work.step is None and session.work.train_step is None else None,
+        objective=_objective_of(session),
+        objective_rests_on=session.auxiliary.record,
+        judged_by="validation_step" if session.work.validation_step else "step" if session.work.step else None,
+        inputs="keywords" if _by_keywords(sample) else "positional",
+        told=told_of_model(session.work),
+        parameters=sum(size for size, _ in sizes),
+        trainable_parameters=sum(size for size, trainable in sizes if trainable),
+        model_class=_class_name(type(model), session),
+        model_files={path.name: digest_file(path) for path in session.work.model_files},
+        model_arguments=_arguments_of(type(model), config),
+        device=session.device.type,
+        precision=config.training.precision,
+        steps_per_epoch=steps_per_epoch(config, session.train_loader),
+        total_steps=session.total_steps,
+        warmup_steps=session.schedule.warmup_steps,
+        parameter_groups=_parameter_groups(session),
+        target_scaling=session.work.target_scaling.as_dict() if session.work.target_scaling is not None else None,
+        loss=session.work.loss.name if session.work.loss is not None else None,
+        metrics=[{"name": metric.name, "user_defined": metric.user_defined} for metric in session.work.metrics],
+        ignored_keys=ignored_keys(config, session),
+        keys_without_effect=keys_without_effect(config, session),
         **_deepspeed(session),
-    }
+    )
 
 
 def _class_name(model: type, session: Session) -> str:
@@ -155,14 +157,16 @@ def _ignored_of_objective(config: TrainingConfig) -> dict[str, bool]:
     return {f"objective.{key}": one_step for key in ("steps", "step_size", "random_start")}
 
 
-def expected_environment(specification: RunSpecification, environment: dict[str, Any]) -> str:
+def expected_environment(specification: RunSpecification, environment: Environment) -> str:
     """Return the digest of the installed versions that the planning gate fixed: of the packages that it names."""
     if not specification.expected_packages:
-        return str(environment.get("packages_digest", ""))
-    return digest_of_versions(environment.get("packages", {}), specification.expected_packages)
+        return environment.packages_digest or ""
+    return digest_of_versions(environment.packages, specification.expected_packages)
 
 
-def check_expected(specification: RunSpecification, digests: dict[str, list[str]], details: dict[str, Any]) -> None:
+def check_expected(
+    specification: RunSpecification, digests: dict[str, list[str | None]], details: dict[str, Any]
+) -> None:
     """Hold the run to the digests that the planning gate fixed.
 
     Args:
@@ -188,49 +192,37 @@ def check_expected(specification: RunSpecification, digests: dict[str, list[str]
         )
 
 
-def summary_evidence(session: Session, reason: str, sampler: SystemSampler) -> dict[str, Any]:
-    """Return the `summary` of a run that ended in order.
-
-    `final` holds the last validation values by plain name, and the train values as `train/<name>`.
-    """
+def summary_evidence(session: Session, reason: str, sampler: SystemSampler) -> Summary:
+    """Return results and costs of a run that ended in order."""
     progress, config = session.progress, session.config
     last = progress.history[-1] if progress.history else {"train": {}, "validation": None}
     final = dict(last["validation"] or {})
     final |= {f"train/{name}": value for name, value in last["train"].items()}
     best = progress.best
     seconds = max(progress.train_seconds, 1e-9)
-    return {
-        "stop_reason": reason,
-        "epochs": progress.epoch,
-        "steps": progress.step,
-        "train_seconds": round(progress.train_seconds, 4),
-        "data_wait_fraction": round(min(progress.data_wait_seconds / seconds, 1.0), 6),
-        "samples_per_second": round(progress.samples / seconds, 3),
-        "final": final,
-        "best": None
-        if best is None
-        else {
-            "epoch": best.epoch,
-            "step": best.step,
-            "metric": config.selection.metric,
-            "value": best.value,
-            "metrics": best.metrics,
-            "checkpoint": best.checkpoint,
-        },
-        "weights_digest": weights_digest(session.weights()),
-        "skipped_updates": session.scaler.skipped_updates,
-        "non_finite_steps": 0,  # a non-finite step ends a run as failed, without a summary
-        "peak_memory_bytes": peak_memory_bytes(session.device),
-        "cpu_percent_mean": sampler.mean("cpu_percent"),
-        "gpu_percent_mean": sampler.mean("gpu_percent"),
-        "gpus_sampled": sampler.gpus,
-        "early_stopping": {
+    return Summary(
+        stop_reason=reason,
+        epochs=progress.epoch,
+        steps=progress.step,
+        train_seconds=round(progress.train_seconds, 4),
+        data_wait_fraction=round(min(progress.data_wait_seconds / seconds, 1.0), 6),
+        samples_per_second=round(progress.samples / seconds, 3),
+        final=final,
+        best=None if best is None else BestEpoch(metric=config.selection.metric, **asdict(best)),
+        weights_digest=weights_digest(session.weights()),
+        skipped_updates=session.scaler.skipped_updates,
+        non_finite_steps=0,  # a non-finite step ends a run as failed, without a summary
+        peak_memory_bytes=peak_memory_bytes(session.device),
+        cpu_percent_mean=sampler.mean("cpu_percent"),
+        gpu_percent_mean=sampler.mean("gpu_percent"),
+        gpus_sampled=sampler.gpus,
+        early_stopping={
             "enabled": config.early_stopping.enabled,
             "stopped": reason == "early_stopping",
             "epochs_without_improvement": progress.epochs_without_improvement,
             "patience_epochs": config.early_stopping.patience_epochs,
         },
-    }
+    )
 
 
 def peak_memory_bytes(device: torch.device) -> int:

@@ -23,6 +23,7 @@ from typing import IO, Any, NoReturn
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import Event, Failure, RunDirectory
+from trainwright.trainer.run.evidence import Part
 from trainwright.trainer.run.rank import LOST_PEER, Failures, Placement
 
 GRACE_SECONDS = 10.0
@@ -173,9 +174,9 @@ class SilentRun(RunDirectory):
         """Return the event, which nobody reads."""
         return Event(time=0.0, kind=kind, data=data)
 
-    def write_evidence(self, name: str, value: dict[str, Any]) -> None:
+    def write_evidence(self, part: Part) -> None:
         """Keep this process's own evidence."""
-        self._kept[name] = value
+        self._kept[part.file] = part.as_dict()
 
     def evidence(self, name: str) -> dict[str, Any] | None:
         """Return this process's own evidence."""

@@ -16,6 +16,8 @@ from trainwright.trainer.config import config_digest
 from trainwright.trainer.data.fingerprint import weights_digest
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunDirectory, RunSpecification
+from trainwright.trainer.run.evidence import Code, Data, Environment, Reproducibility
+from trainwright.trainer.run.results import Comparison
 
 COMPARED_FACTS = (
     "python", "torch", "packages_digest", "threads", "cpu_capability", "device", "precision", "world_size",
@@ -40,8 +42,8 @@ def as_source(specification: RunSpecification) -> RunSpecification:
     return specification.model_copy(update=changes)
 
 
-def compare(run: RunDirectory, specification: RunSpecification, session: Session) -> dict[str, Any]:
-    """Return the `comparison` evidence: this run's last weights against the source's, bit by bit.
+def compare(run: RunDirectory, specification: RunSpecification, session: Session) -> Comparison:
+    """Return this run's last weights against the source's, bit by bit.
 
     Raises:
         IntegrityError: the source's last checkpoint is missing or damaged.
@@ -57,32 +59,32 @@ def compare(run: RunDirectory, specification: RunSpecification, session: Session
     first = first_difference(run, source)
     facts = fact_differences(run, source)
     identical = not different
-    return {
-        "identical": identical,
-        "tensors": len(theirs),
-        "different": different[:20],
-        "relative_difference": relative_difference(ours, theirs),
-        "weights_digest": weights_digest(ours),
-        "source_weights_digest": weights_digest(theirs),
-        "metrics_identical": first is None,
-        "first_difference_step": first,
-        "causes": [] if identical and first is None else _causes(specification, source, facts, first),
-        "fingerprint_differences": facts,
-    }
+    return Comparison(
+        identical=identical,
+        tensors=len(theirs),
+        different=different[:20],
+        relative_difference=relative_difference(ours, theirs),
+        weights_digest=weights_digest(ours),
+        source_weights_digest=weights_digest(theirs),
+        metrics_identical=first is None,
+        first_difference_step=first,
+        causes=[] if identical and first is None else _causes(specification, source, facts, first),
+        fingerprint_differences=facts,
+    )
 
 
-def compare_beginning(run: RunDirectory, specification: RunSpecification, steps: int) -> dict[str, Any]:
-    """Return the `comparison` evidence of a replay that repeated its source's first steps alone: what they recorded."""
+def compare_beginning(run: RunDirectory, specification: RunSpecification, steps: int) -> Comparison:
+    """Compare what a replay of its source's first steps alone, and its source, recorded of them."""
     source = _source(specification)
     first = first_difference(run, source, steps=steps)
     facts = fact_differences(run, source)
-    return {
-        "steps": steps,
-        "metrics_identical": first is None,
-        "first_difference_step": first,
-        "causes": [] if first is None else _causes(specification, source, facts, first),
-        "fingerprint_differences": facts,
-    }
+    return Comparison(
+        steps=steps,
+        metrics_identical=first is None,
+        first_difference_step=first,
+        causes=[] if first is None else _causes(specification, source, facts, first),
+        fingerprint_differences=facts,
+    )
 
 
 def relative_difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float | None:
@@ -125,20 +127,17 @@ def fact_differences(run: RunDirectory, source: RunDirectory) -> dict[str, Any]:
         if theirs != ours:
             differences[name] = {"source": theirs, "replay": ours}
 
-    theirs, ours = (_evidence(each, "environment") for each in (source, run))
+    then, now = source.part(Environment), run.part(Environment)
     for fact in COMPARED_FACTS:
-        note(f"environment.{fact}", theirs.get("fingerprint_basis", {}).get(fact), ours["fingerprint_basis"][fact])
+        note(f"environment.{fact}", then.fingerprint_basis.get(fact), now.fingerprint_basis[fact])
     if "environment.packages_digest" in differences:
-        packages = {**theirs.get("packages", {}), **ours["packages"]}
-        changed = [n for n in packages if theirs.get("packages", {}).get(n) != ours["packages"].get(n)]
+        changed = [n for n in then.packages | now.packages if then.packages.get(n) != now.packages.get(n)]
         differences["environment.packages_digest"]["packages"] = sorted(changed)[:20]
-    theirs, ours = (_evidence(each, "data") for each in (source, run))
-    note("data", theirs.get("fingerprint"), ours["fingerprint"])
-    theirs, ours = (_evidence(each, "code") for each in (source, run))
-    note("code", theirs.get("files"), ours["files"])
-    note("engine", theirs.get("engine_digest"), ours["engine_digest"])
-    theirs, ours = (_evidence(each, "reproducibility") for each in (source, run))
-    note("settings", theirs.get("settings"), ours["settings"])
+    note("data", source.part(Data).fingerprint, run.part(Data).fingerprint)
+    theirs, ours = source.part(Code), run.part(Code)
+    note("code", theirs.files, ours.files)
+    note("engine", theirs.engine_digest, ours.engine_digest)
+    note("settings", source.part(Reproducibility).settings, run.part(Reproducibility).settings)
     return differences
 
 
@@ -214,7 +213,3 @@ def _distance(ours: Tensor | None, theirs: Tensor | None) -> float | None:
     if ours is None or theirs is None or ours.shape != theirs.shape or not ours.numel():
         return None
     return float((ours.double() - theirs.double()).abs().max())
-
-
-def _evidence(run: RunDirectory, name: str) -> dict[str, Any]:
-    return run.evidence(name) or {}

@@ -9,8 +9,7 @@ from trainwright.trainer.acceleration.compilation import defer_compiler
 from trainwright.trainer.assembly.assemble import assemble, choose_device
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DivergenceError, ReproducibilityError
-from trainwright.trainer.checkpoints.store import newest_whole
-from trainwright.trainer.data.assemble import data_evidence
+from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
@@ -18,6 +17,8 @@ from trainwright.trainer.engine.observers.observer import Observers
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.observers.reporter import Reporter, SettingsHeld
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.trackers import trackers_of
+from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.determinism_probe import run_probes
 from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
 from trainwright.trainer.evidence.run_evidence import (
@@ -32,6 +33,7 @@ from trainwright.trainer.jobs.ranks import SilentCheckpointing
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.environment import imported_packages
+from trainwright.trainer.run.evidence import Environment, Imported
 from trainwright.trainer.strategies.choice import share
 from trainwright.trainer.strategies.group import world_size
 from trainwright.trainer.supervision.heartbeat import Heartbeat
@@ -64,7 +66,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     _resume(session)
     # of a group the launcher's tree and all its devices
     sampler = SystemSampler(session.strategy.watched_process, gpus=heartbeat.gpus)
-    recorder = Recorder(run.metrics(writer=True), _board(session), sampler)
+    recorder = Recorder(run.metrics(writer=True), trackers_of(session), sampler)
     watched = [SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
     observers = Observers(watched, heartbeat.stage)
     sampler.start()
@@ -81,15 +83,15 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     require_honest(specification)
     if ordered.kind is not RunKind.REPLAY:  # its source was held to it, and its weights are still to be compared
         require_judged_model(session)
-    run.write_evidence("imported", {"packages": imported_packages()})
-    run.write_evidence("summary", summary_evidence(session, reason, sampler))
+    run.write_evidence(Imported(packages=imported_packages()))
+    run.write_evidence(summary_evidence(session, reason, sampler))
     if ordered.kind is RunKind.REPLAY:
         from trainwright.trainer.jobs.replay import compare, compare_beginning
 
         heartbeat.stage("comparing")
         is_short = ordered.permit.get("is_short") is True
         found = compare_beginning(run, ordered, session.progress.step) if is_short else compare(run, ordered, session)
-        run.write_evidence("comparison", found)
+        run.write_evidence(found)
     return reason
 
 
@@ -125,15 +127,15 @@ def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbe
         precision=config.training.precision,
         world_size=world_size(),
     )
-    run.write_evidence("environment", environment)
+    run.write_evidence(environment)
     probed = run_probes(config, seeded, specification.exemptions)
-    run.write_evidence("reproducibility", probed)
-    run.append_event("probe", passed=probed["passed"])
-    if not probed["passed"]:
+    run.write_evidence(probed)
+    run.append_event("probe", passed=probed.passed)
+    if not probed.passed:
         raise ReproducibilityError(
             "The reproducibility probes did not pass on this machine.",
             remedy="artifacts/reproducibility.json shows which; `trainwright doctor` tests the machine.",
-            details={"probe": probed["probe"], "settings": probed["settings"]},
+            details={"probe": probed.probe.as_dict(), "settings": probed.settings},
         )
 
 
@@ -150,22 +152,22 @@ def open_session(
     determinism.apply_settings(config.reproducibility, specification.exemptions)  # and the settings
     seeded = seeding.seed_tensorflow(config.seed)
     data, code = data_evidence(session.work.splits, root), code_evidence(root)
-    environment = run.evidence("environment") or {}
+    environment = run.part(Environment)
     if seeded:
         run.append_event("note", text="TensorFlow was imported by the user's code and has been seeded.")
-    run.write_evidence("data", data)
-    run.write_evidence("code", code)
-    import_record.record(code["files"])
-    run.write_evidence("resolved", resolved_evidence(session))
-    found = {
-        "data": [data["fingerprint"]],
-        "code": [code["meaning"], code["digest"]],
+    run.write_evidence(data)
+    run.write_evidence(code)
+    import_record.record(code.files)
+    run.write_evidence(resolved_evidence(session))
+    found: dict[str, list[str | None]] = {
+        "data": [data.fingerprint],
+        "code": [code.meaning, code.digest],
         "environment": [expected_environment(specification, environment)],
     }
     details: dict[str, Any] = {
-        "data": {name: split["fingerprint"] for name, split in data["splits"].items()} | data["files"],
-        "code": code["files"],
-        "environment": environment.get("fingerprint_basis"),
+        "data": {name: split.fingerprint for name, split in data.splits.items()} | data.files,
+        "code": code.files,
+        "environment": environment.fingerprint_basis,
     }
     check_expected(specification, found, details)
     if specification.kind is not RunKind.EXPORT:
@@ -176,21 +178,13 @@ def open_session(
 def _resume(session: Session) -> None:
     """Take up the newest whole checkpoint of an earlier attempt, if there is one."""
     run = session.run
-    checkpoint, skipped = newest_whole(run.checkpoints, config_digest=session.specification.config_digest)
+    checkpoint, skipped = newest_whole(store_of(run), config_digest=session.specification.config_digest)
     session.strategy.require_same(checkpoint.name if checkpoint is not None else None)
     if checkpoint is not None:
         session.load(checkpoint)
         run.append_event("resumed", from_checkpoint=checkpoint.name, step=checkpoint.manifest["step"], skipped=skipped)
     elif skipped:
         run.append_event("note", text="No checkpoint is whole; training starts from the beginning.", skipped=skipped)
-
-
-def _board(session: Session) -> Any | None:
-    if not session.config.logging.tensorboard or not session.strategy.is_first:
-        return None
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(session.run.path / "tensorboard"), max_queue=200, flush_secs=10)
 
 
 def _noted(error: DivergenceError) -> tuple[float, float]:

@@ -1,19 +1,219 @@
-"""The losses by name, with the arguments that each takes."""
+"""Built-in losses by name: the arguments of each, what it is for, and how it is built of them.
+
+Free of torch, for the server reads arguments too: the arithmetic (functions.py) is imported where a loss is built.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
-import torch
-from torch import Tensor
+from pydantic import Field, field_validator, model_validator
 
-from trainwright.trainer.losses import classes, values
-from trainwright.trainer.losses.arguments import LOSSES
-from trainwright.trainer.losses.loss import Compute, Loss
+from trainwright.trainer.base.section import Fraction, NonNegativeFloat, PositiveFloat, Probability, Section
 
-BUILT_IN = tuple(LOSSES)
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from trainwright.trainer.losses.loss import Compute, Loss
+
+Weights = Literal["balanced"] | Annotated[list[NonNegativeFloat], Field(min_length=1)]
+"""balanced: measured on the train split; or one number for each class or label."""
+
+
+def _some_weight(weights: object) -> object:
+    if isinstance(weights, list) and not any(weights):
+        raise ValueError("one of the weights must be above 0")
+    return weights
+
+
+class LossSection(Section):
+    """A loss's arguments, and the loss made of them.
+
+    Attributes:
+        name: by which a configuration chooses it.
+        task: the kind of targets, as of `Loss`; `by_sample` too.
+        hard_targets: it takes class numbers only.
+        of_a_task: one of several tasks may have it: one class number per sample, or one number per output.
+        weighs: the argument with a weight for each class or label.
+    """
+
+    name: ClassVar[str]
+    task: ClassVar[str] = "classification"
+    by_sample: ClassVar[bool] = False
+    hard_targets: ClassVar[bool] = False
+    of_a_task: ClassVar[bool] = False
+    weighs: ClassVar[str] = ""
+
+    @property
+    def soft_targets(self) -> bool:
+        """Whether targets may be a share for each class in place of class numbers."""
+        return self.task == "classification" and not self.hard_targets
+
+    def build(self) -> Loss:
+        """Return the loss; weights that are measured on the train split are equal until then."""
+        import torch
+
+        from trainwright.trainer.losses.loss import Loss
+
+        options = {key: getattr(self, key) for key in type(self).model_fields if key != self.weighs}
+        make = partial(self.function(), **options)
+        plain = Loss(self.name, make(), task=self.task, by_sample=self.by_sample, soft_targets=self.soft_targets)
+
+        def weighted(weights: Tensor) -> Loss:
+            return replace(plain, compute=make(weights=weights), weights=weights)
+
+        given = getattr(self, self.weighs, None)
+        if given == "balanced":
+            rule = self.rule()
+            return replace(plain, measure=lambda counts: weighted(rule(counts)))
+        given = [given] if isinstance(given, float) else given
+        return plain if given is None else weighted(torch.tensor(given, dtype=torch.float32))
+
+    def function(self) -> Callable[..., Compute]:
+        """Return what makes the function of output and target from the arguments, and from `weights` if it has any."""
+        from trainwright.trainer.losses import functions
+
+        made: Callable[..., Compute] = getattr(functions, self.name)
+        return made
+
+    def rule(self) -> Callable[[Tensor], Tensor]:
+        """Return the rule from counts of the train split's targets to balanced weights."""
+        from trainwright.trainer.losses import functions
+
+        return functions.balanced
+
+
+class CrossEntropy(LossSection):
+    """Cross entropy."""
+
+    name = "cross_entropy"
+    of_a_task = True
+    weighs = "weights"
+
+    label_smoothing: Probability = 0.0
+    weights: Weights | None = None
+
+    _some = field_validator("weights")(_some_weight)
+
+
+class Focal(LossSection):
+    """The focal loss."""
+
+    name = "focal"
+    hard_targets = True
+    of_a_task = True
+    weighs = "weights"
+
+    gamma: NonNegativeFloat = 2.0
+    weights: Weights | None = None
+
+    _some = field_validator("weights")(_some_weight)
+
+
+class ClassBalanced(LossSection):
+    """Weights by the effective number of samples."""
+
+    name = "class_balanced"
+    weighs = "weights"
+    weights: ClassVar[str] = "balanced"
+
+    beta: Probability = 0.999
+    gamma: NonNegativeFloat = 0.0
+    label_smoothing: Probability = 0.0
+
+    @model_validator(mode="after")
+    def _one_of_two_losses(self) -> Self:
+        if self.gamma and self.label_smoothing:
+            raise ValueError("gamma (focal) and label_smoothing (cross entropy) exclude each other: set one to 0")
+        return self
+
+    @property
+    def soft_targets(self) -> bool:
+        """Whether it is cross entropy that is weighted."""
+        return not self.gamma
+
+    def rule(self) -> Callable[[Tensor], Tensor]:
+        """Return the rule by the effective number of samples."""
+        from trainwright.trainer.losses import functions
+
+        return functions.effective_numbers(self.beta)
+
+
+class NextToken(LossSection):
+    """A part that takes nothing."""
+
+    name = "next_token"
+    task = "language_model"
+    hard_targets = True
+
+
+class BceWithLogits(LossSection):
+    """Binary cross entropy."""
+
+    name = "bce_with_logits"
+    task = "binary"
+    of_a_task = True
+    weighs = "pos_weight"
+
+    pos_weight: Weights | NonNegativeFloat | None = None
+    """Weight of the positives: balanced, one number, or one for each label."""
+
+    _some = field_validator("pos_weight")(_some_weight)
+
+    def rule(self) -> Callable[[Tensor], Tensor]:
+        """Return the rule that levels both sides of each label."""
+        from trainwright.trainer.losses import functions
+
+        return functions.negatives_per_positive
+
+
+class Mse(LossSection):
+    """A part that takes nothing."""
+
+    name = "mse"
+    task = "regression"
+    of_a_task = True
+
+
+class Mae(Mse):
+    """A part that takes nothing."""
+
+    name = "mae"
+
+
+class Huber(Mse):
+    """Squared below delta, linear above."""
+
+    name = "huber"
+
+    delta: PositiveFloat = 1.0
+
+
+class Dice(LossSection):
+    """The overlap of areas."""
+
+    name = "dice"
+    by_sample = True
+    hard_targets = True
+
+    smooth: PositiveFloat = 1.0
+
+
+class DiceCrossEntropy(Dice):
+    """The overlap of areas, and every pixel."""
+
+    name = "dice_cross_entropy"
+
+    dice_share: Fraction = 0.5
+
+
+FORMS: tuple[type[LossSection], ...] = (
+    CrossEntropy, Focal, ClassBalanced, NextToken, BceWithLogits, Mse, Mae, Huber, Dice, DiceCrossEntropy,
+)  # fmt: skip
+LOSSES = {form.name: form for form in FORMS}
 
 
 def built_in_loss(name: str, args: Mapping[str, Any]) -> Loss:
@@ -22,69 +222,4 @@ def built_in_loss(name: str, args: Mapping[str, Any]) -> Loss:
     Raises:
         pydantic.ValidationError: arguments that the schema of a configuration refuses.
     """
-    section = LOSSES[name].model_validate(dict(args))
-    return MAKERS[name](name, **{key: _as_tensor(getattr(section, key)) for key in type(section).model_fields})
-
-
-def _as_tensor(value: Any) -> Any:
-    """Return a list of weights as a tensor; anything else as it is."""
-    return torch.tensor(value, dtype=torch.float32) if isinstance(value, list) else value
-
-
-def _weighted(plain: Loss, make: Callable[[Tensor | None], Compute], weights: Any, rule: Any) -> Loss:
-    """Return a loss with constant weights, or with weights that `rule` measures on the train split."""
-    if weights is None or isinstance(weights, Tensor):
-        return replace(plain, compute=make(weights), weights=weights)
-    plain = replace(plain, compute=make(None))
-
-    def measure(counts: Tensor) -> Loss:
-        found = rule(counts)
-        return replace(plain, compute=make(found), weights=found, measure=None)
-
-    return replace(plain, measure=measure)
-
-
-def _cross_entropy(name: str, label_smoothing: float, weights: Any) -> Loss:
-    plain = Loss(name, classes.cross_entropy(), task="classification", soft_targets=True)
-    return _weighted(plain, lambda w: classes.cross_entropy(label_smoothing, w), weights, classes.balanced)
-
-
-def _focal(name: str, gamma: float, weights: Any) -> Loss:
-    plain = Loss(name, classes.focal(gamma), task="classification")
-    return _weighted(plain, lambda w: classes.focal(gamma, w), weights, classes.balanced)
-
-
-def _class_balanced(name: str, beta: float, gamma: float, label_smoothing: float) -> Loss:
-    def make(weights: Tensor | None) -> Compute:
-        return classes.focal(gamma, weights) if gamma else classes.cross_entropy(label_smoothing, weights)
-
-    plain = Loss(name, make(None), task="classification", soft_targets=not gamma)
-    return _weighted(plain, make, "balanced", classes.effective_numbers(beta))
-
-
-def _bce(name: str, pos_weight: Any) -> Loss:
-    if isinstance(pos_weight, float):
-        pos_weight = torch.tensor([pos_weight], dtype=torch.float32)
-    plain = Loss(name, values.bce_with_logits(), task="binary")
-    return _weighted(plain, values.bce_with_logits, pos_weight, values.negatives_per_positive)
-
-
-def _overlap(name: str, smooth: float, dice_share: float = 1.0) -> Loss:
-    compute = classes.dice(smooth)
-    if name == "dice_cross_entropy":
-        compute = classes.dice_cross_entropy(smooth, dice_share)
-    return Loss(name, compute, task="classification", by_sample=True)
-
-
-MAKERS: dict[str, Callable[..., Loss]] = {
-    "cross_entropy": _cross_entropy,
-    "focal": _focal,
-    "class_balanced": _class_balanced,
-    "next_token": lambda name: Loss(name, classes.next_token, task="language_model"),
-    "bce_with_logits": _bce,
-    "mse": lambda name: Loss(name, values.mse, task="regression"),
-    "mae": lambda name: Loss(name, values.mae, task="regression"),
-    "huber": lambda name, delta: Loss(name, values.huber(delta), task="regression"),
-    "dice": _overlap,
-    "dice_cross_entropy": _overlap,
-}
+    return LOSSES[name].model_validate(dict(args)).build()

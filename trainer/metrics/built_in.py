@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ def accuracy(outputs: Tensor, targets: Tensor) -> float:
 
 def balanced_accuracy(outputs: Tensor, targets: Tensor) -> float:
     """Mean over the classes that occur of the share of each that is right; with several labels, their mean."""
+    import torch
+
     labels = by_label(outputs, targets)
     if labels is not None:
         return sum(balanced_accuracy(*label) for label in labels) / len(labels)
@@ -62,6 +64,8 @@ def balanced_accuracy(outputs: Tensor, targets: Tensor) -> float:
 
 def mean_iou(outputs: Tensor, targets: Tensor) -> float:
     """Mean over the classes that occur (predicted or true) of |both| / |either|, over all samples' pixels together."""
+    import torch
+
     predicted, wanted = _counted(outputs, targets)
     pairs = [(predicted == label, wanted == label) for label in torch.unique(torch.cat([predicted, wanted]))]
     scores = [int((one & other).sum()) / int((one | other).sum()) for one, other in pairs]
@@ -70,6 +74,8 @@ def mean_iou(outputs: Tensor, targets: Tensor) -> float:
 
 def f1(outputs: Tensor, targets: Tensor) -> float:
     """Mean over the classes or labels that occur (predicted or true) of the harmonic mean of precision and recall."""
+    import torch
+
     labels = by_label(outputs, targets)
     if labels is not None:
         pairs = [(predicted == 1, wanted == 1) for predicted, wanted in (_counted(*label) for label in labels)]
@@ -86,6 +92,8 @@ def auc(outputs: Tensor, targets: Tensor) -> float:
 
     Equals the Mann-Whitney U statistic divided by the number of pairs; with several labels, their mean.
     """
+    import torch
+
     labels = by_label(outputs, targets)
     if labels is not None:
         return sum(auc(*label) for label in labels) / len(labels)
@@ -137,9 +145,9 @@ BUILT_IN: dict[str, Metric] = {
     for metric in (
         Metric("accuracy", accuracy, tasks=("classification", "binary")),
         Metric("balanced_accuracy", balanced_accuracy, tasks=("classification", "binary")),
-        Metric("mean_iou", mean_iou, tasks=("classification",)),
         Metric("f1", f1, tasks=("classification", "binary")),
         Metric("auc", auc, tasks=("classification", "binary")),
+        Metric("mean_iou", mean_iou, tasks=("classification",)),
         Metric("mae", mae, tasks=("regression",)),
         Metric("r2", r2, tasks=("regression",)),
         Metric("perplexity", _no_outputs, tasks=("language_model",), of_loss=perplexity),

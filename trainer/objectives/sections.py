@@ -21,8 +21,8 @@ from trainwright.trainer.base.section import (
     Width,
     union_of,
 )
-from trainwright.trainer.catalog.arguments import require_arguments, with_arguments
-from trainwright.trainer.catalog.names import require_known
+from trainwright.trainer.catalog.names import require_arguments, require_known, with_arguments
+from trainwright.trainer.losses.built_in import LOSSES
 
 if TYPE_CHECKING:
     from trainwright.trainer.objectives.objective import Built, Objective, Setup, Work
@@ -133,8 +133,6 @@ class ContrastiveSection(ObjectiveBase):
 
 
 TaskName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,40}$")]
-LOSSES = ("cross_entropy", "focal", "bce_with_logits", "mse", "mae", "huber")
-"""One class number per sample, or one number per output."""
 TAKEN = ("epoch", "robust", "linear_probe")
 """With `_loss` or `_accuracy` after them, these are names of other measures."""
 
@@ -164,8 +162,9 @@ class TaskPartSection(Section):
     @classmethod
     def _known_loss(cls, loss: str | Entry) -> str | Entry:
         name = loss if isinstance(loss, str) else loss.use
-        if name not in LOSSES:
-            raise ValueError(f"a task takes one of {', '.join(LOSSES)}")
+        fitting = [fit for fit, section in LOSSES.items() if section.of_a_task]
+        if name not in fitting:
+            raise ValueError(f"a task takes one of {', '.join(fitting)}")
         return loss
 
 

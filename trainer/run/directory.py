@@ -39,6 +39,7 @@ from trainwright.trainer.run.status import Event, EventWriter, RunState, RunStat
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from trainwright.trainer.run.evidence import P, Part
     from trainwright.trainer.run.key import RunKey
 
 Record = TypeVar("Record", bound=BaseModel)
@@ -197,14 +198,21 @@ class RunDirectory:
         note = partial(self.written.__setitem__, METRICS) if writer else None
         return MetricStore(self.path / METRICS, writer=writer, note=note)
 
-    def write_evidence(self, name: str, value: dict[str, Any]) -> None:
-        """Write `artifacts/<name>.json`."""
-        text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, default=str)
-        write_atomically(self.artifacts / f"{name}.json", text.encode())
-        self.written[f"artifacts/{name}.json"] = digest_bytes(text.encode())
+    def write_evidence(self, part: Part) -> None:
+        """Write one part of the evidence: what was given to it, and no defaults."""
+        text = json.dumps(part.as_dict(), indent=2, sort_keys=True, ensure_ascii=False, default=str).encode()
+        write_atomically(self.artifacts / f"{part.file}.json", text)
+        self.written[f"artifacts/{part.file}.json"] = digest_bytes(text)
+
+    def part(self, kind: type[P]) -> P:
+        """Return one part of the evidence; empty when the worker has not written it. Raises IntegrityError."""
+        try:
+            return kind.model_validate(self.evidence(kind.file) or {})
+        except ValidationError as error:
+            raise self._damaged(f"artifacts/{kind.file}.json", error) from error
 
     def evidence(self, name: str) -> dict[str, Any] | None:
-        """Return `artifacts/<name>.json`, or None when the worker has not written it. Raises IntegrityError."""
+        """Return `artifacts/<name>.json` as it is, or None when it was not written. Raises IntegrityError."""
         if not (self.artifacts / f"{name}.json").exists():
             note(self.artifacts / f"{name}.json")
             return None

@@ -199,7 +199,7 @@ class Scene:
 
     @property
     def copy(self) -> Path:
-        """The ledger's plain copy beside the project."""
+        """The ledger's JSONL copy beside the project."""
         return self.project_folder / PLAIN
 
     def gains(self) -> int:

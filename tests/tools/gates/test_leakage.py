@@ -13,8 +13,9 @@ from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.checks.planning import data_fingerprinted
 from trainwright.tools.gates.leakage import beyond_chance, probability
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.owner.grant import Wish
+from trainwright.tools.owner.grant import Grant
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.run.evidence import AlikeSamples, Data
 
 
 def counted(alike: int, near: int, first: int = 800, second: int = 100) -> dict[str, Any]:
@@ -58,13 +59,13 @@ def test_the_probability_is_that_of_pairs_dealt_out_by_chance() -> None:
     ],
 )
 def test_a_few_pairs_are_chance_and_many_are_copies(record: dict[str, Any], told: bool) -> None:
-    assert bool(beyond_chance([record], 1e6, 3)) is told
+    assert bool(beyond_chance([AlikeSamples.model_validate(record)], 1e6, 3)) is told
 
 
-def outcome(record: dict[str, Any], *grants: Wish) -> Any:
+def outcome(record: dict[str, Any], *grants: Grant) -> Any:
     data = {"splits": {name: {"fingerprint": "x"} for name in ("train", "validation", "test")}, **record}
     evidence = SimpleNamespace(
-        smoke=SimpleNamespace(part=lambda name: data),
+        smoke=SimpleNamespace(data=Data.model_validate(data)),
         config=parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments={"project": "p", **arguments}),
         grants=grants,
@@ -86,14 +87,14 @@ def test_the_check_names_the_copies_the_rule_and_the_way_out() -> None:
 
 @pytest.mark.requirement("REPRO-4", "GATE-4")
 def test_the_owner_may_exempt_samples_that_are_alike_and_not_those_that_are_equal() -> None:
-    wish = Wish(kind="exemption", name="alike_samples")
+    grant = Grant(kind="exemption", name="alike_samples")
     alike = {"disjoint": True, "alike_samples": [counted(100, 4)]}
-    found = outcome(alike, wish)
+    found = outcome(alike, grant)
     assert found.status == "passed_with_exemption"
     assert found.measured.endswith("exempted by the owner")
-    assert outcome(alike, Wish(kind="exemption", name="put_")).status == "failed"
-    assert outcome({"disjoint": False, "shared_samples": 2, "alike_samples": []}, wish).status == "failed"
-    assert outcome({"disjoint": True, "alike_samples": []}, wish).status == "passed"
+    assert outcome(alike, Grant(kind="exemption", name="put_")).status == "failed"
+    assert outcome({"disjoint": False, "shared_samples": 2, "alike_samples": []}, grant).status == "failed"
+    assert outcome({"disjoint": True, "alike_samples": []}, grant).status == "passed"
 
 
 @pytest.mark.requirement("PHASE-8")

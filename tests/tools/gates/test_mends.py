@@ -17,7 +17,9 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evidence import Summary
 from trainwright.trainer.run.metrics import MetricStore
+from trainwright.trainer.run.results import Export
 
 
 def evidence_of(**parts: Any) -> Any:
@@ -48,7 +50,7 @@ def test_losses_that_are_not_finite_ask_for_a_lower_rate_and_missing_ones_for_co
     directory = SimpleNamespace(
         metrics=lambda: MetricStore(tmp_path / "metrics.sqlite"), specification=lambda: SimpleNamespace(config=config)
     )
-    run: Any = SimpleNamespace(directory=directory, summary={}, is_complete=True)
+    run: Any = SimpleNamespace(directory=directory, summary=Summary(), is_complete=True)
     found = losses_finite(evidence_of(), run, RunKind.BASELINE)
     assert found.status == "failed"
     assert (found.next.arguments["changes"] if found.next else None) == changes
@@ -70,7 +72,7 @@ def test_a_baseline_that_took_too_long_is_made_as_short_as_it_must_be(
 ) -> None:
     line = line_of(Phase.BASELINE, "baseline.within_budget")
     assert line.threshold == 60
-    run = SimpleNamespace(summary={"train_seconds": seconds, "epochs": epochs, "steps": 1000})
+    run = SimpleNamespace(summary=Summary(train_seconds=seconds, epochs=epochs, steps=1000))
     found = within_budget(evidence_of(baseline=run, name="p", limits=ProjectLimits()), line)
     assert (found.next.arguments["changes"] if found.next else None) == changes
     longer = ProjectLimits(baseline_minutes=seconds / 60)
@@ -88,7 +90,7 @@ def test_an_export_whose_onnx_differs_is_not_simply_repeated(
     record = {"checkpoint_digest": "best", "safetensors": {"reloaded_identical": True}, "onnx": onnx}
     export = SimpleNamespace(
         is_complete=True,
-        part=lambda name: record,
+        exported=Export.model_validate(record),
         differences=["edited"] if onnx_passed else [],
         row=SimpleNamespace(project="p", source_run="final-1"),
         facts=SimpleNamespace(started={"final-1": {"overlay": {"training.epochs": 9}}}),

@@ -10,6 +10,7 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import CheckLine
 from trainwright.tools.gates.checks.planning import _larger_shares, data_volume
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.run.evidence import Data
 
 
 @pytest.mark.requirement("GATE-2", "PHASE-2")
@@ -42,7 +43,7 @@ def test_small_splits_are_mended_by_shares_that_suffice_or_by_more_samples(sizes
 def test_the_volume_of_the_data_has_a_lower_and_an_upper_bound(sizes, different, status, tool):
     record = {"splits": {name: {"size": size, "different": different.get(name, size)} for name, size in sizes.items()}}
     evidence = SimpleNamespace(
-        smoke=SimpleNamespace(part=lambda name: record),
+        smoke=SimpleNamespace(data=Data.model_validate(record)),
         config=parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
     )

@@ -21,6 +21,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.run import Limits, RunDirectory, RunKind, RunState, RunStatus
+from trainwright.trainer.run.evidence import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,7 +42,9 @@ def worked(directory: RunDirectory, seconds: float, *, device: str = "cuda", wor
     lines = [(now - seconds, "started"), (now, "ended")]
     text = "".join(f'{{"time": {at}, "kind": "{kind}", "data": {{}}}}\n' for at, kind in lines)
     (directory.path / "events.jsonl").write_text(text)
-    directory.write_evidence("environment", {"fingerprint_basis": {"device": device, "world_size": world_size}})
+    directory.write_evidence(
+        Environment.model_validate({"fingerprint_basis": {"device": device, "world_size": world_size}})
+    )
     directory.write_status(
         RunStatus(
             state=RunState.STOPPED, attempt=1, stop_reason="requested", started_at=now - seconds, heartbeat_at=now

@@ -14,16 +14,16 @@ from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.limits import effective_limits
 from trainwright.tools.owner import (
+    Grant,
     Grantor,
     Request,
-    Wish,
     accepted_alerts,
     accepted_values,
     ask,
     decide,
-    limit_wishes,
+    limit_grants,
+    record_settings_grants,
     requests_of,
-    taken_up,
 )
 from trainwright.tools.projects import configure, create_project, project_status
 from trainwright.tools.training_orchestrator import start_run
@@ -76,7 +76,7 @@ def edit(workspace: Workspace, old: str, new: str) -> None:
     path = workspace.path / "settings.yaml"
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
-    taken_up(workspace.refreshed())
+    record_settings_grants(workspace.refreshed())
 
 
 def decisions(workspace: Workspace) -> list[dict[str, Any]]:
@@ -143,7 +143,7 @@ def test_a_grant_in_the_settings_file_is_recorded_when_it_is_seen(workspace: Wor
     (body,) = decisions(workspace)
     assert body["by"] == {"way": "settings", "above": 200}
     assert trials(workspace) == 400
-    taken_up(workspace.refreshed())
+    record_settings_grants(workspace.refreshed())
     assert len(decisions(workspace)) == 1
     edit(workspace, f"grants: [{request.id}]", "grants: []")
     assert trials(workspace) == 200, "a grant that is taken out of the file holds no more"
@@ -162,7 +162,7 @@ def test_an_owner_who_answers_in_the_file_alone_is_not_answered_for_at_a_termina
     before, after = asked(workspace, trials=300), asked(workspace, trials=400)
     decide(workspace, before.id, granted=True, by=OWNER)
     edit(workspace, "approvals: [terminal]", "approvals: []")
-    with pytest.raises(ConflictError, match="accept no answer by terminal"):
+    with pytest.raises(ConflictError, match="do not accept answers by terminal"):
         decide(workspace, after.id, granted=True, by=OWNER)
     assert trials(workspace) == 200
     edit(workspace, "grants: []", f"grants: [{after.id}]")
@@ -171,17 +171,17 @@ def test_an_owner_who_answers_in_the_file_alone_is_not_answered_for_at_a_termina
 
 def test_a_decision_that_does_not_fit_its_request_grants_nothing(workspace: Workspace) -> None:
     request = asked(workspace, trials=400)
-    stranger = Wish(kind="limit", name="trials", value=10**6).model_dump()
+    stranger = Grant(kind="limit", name="trials", value=10**6).model_dump()
     by = OWNER.model_dump() | {"above": 200}
     with workspace.session() as session:
         forged = {"request": request.id, "granted": True, "by": by}
-        ledger.append(session, "theirs", "owner_decision", forged | {"wish": request.wish.model_dump()})
+        ledger.append(session, "theirs", "owner_decision", forged | {"wish": request.grant.model_dump()})
         ledger.append(session, "mine", "owner_decision", forged | {"wish": stranger})
         ledger.append(session, "mine", "owner_decision", forged | {"request": "r1-abcdef", "wish": stranger})
     assert trials(workspace) == 200
     assert trials(workspace, "theirs") == 200
     what = "an answer of the owner answers no request"
-    asked_for = f"{what}: {request.id} asks for limit trials = 400 in project mine, and it answers for limit trials"
+    asked_for = f"{what}: {request.id} requests limit trials = 400 in project mine, and it answers for limit trials"
     problems = verify_workspace(workspace.path).problems
     assert [problem.partition(": ")[2] for problem in problems] == [
         f"{asked_for} = 400 in project theirs",
@@ -209,7 +209,7 @@ def test_requests_are_few_and_make_sense(workspace: Workspace) -> None:
             configure(workspace, "mine", ask_owner=asking)
     with workspace.session() as session:
         for number in range(20):
-            ask(session, workspace, "mine", *limit_wishes({"trials": 300 + number}))
+            ask(session, workspace, "mine", *limit_grants({"trials": 300 + number}))
     with pytest.raises(ConflictError, match="20 requests"):
         asked(workspace, trials=1000)
     with pytest.raises(NotFoundError, match="no request"):
@@ -256,10 +256,10 @@ def test_code_outside_the_owners_folders_waits_for_the_grant_and_ends_with_it(
 
 @pytest.mark.requirement("PHASE-10")
 def test_the_owner_may_accept_a_result_an_alert_or_another_target(workspace: Workspace) -> None:
-    wishes = {"accept": 0.81, "goal": {"target": 0.8}, "alert": "exploding_gradients"}
-    answer = configure(workspace, "mine", ask_owner=wishes, reason="good enough")
+    grants = {"accept": 0.81, "goal": {"target": 0.8}, "alert": "exploding_gradients"}
+    answer = configure(workspace, "mine", ask_owner=grants, reason="good enough")
     assert answer.requests is not None
-    named = [request.wish for request in answer.requests]
+    named = [request.requested for request in answer.requests]
     assert named == ["acceptance accuracy = 0.81", "goal accuracy = 0.8", "alert exploding_gradients"]
     status = project_status(workspace, "mine")
     assert not isinstance(status, list)
@@ -279,14 +279,14 @@ def test_the_owner_may_accept_a_result_an_alert_or_another_target(workspace: Wor
 
 @pytest.mark.requirement("PHASE-10")
 @pytest.mark.parametrize(
-    ("wish", "remedy"),
+    ("grant", "remedy"),
     [
         ({"accept": float("nan")}, "'accept': 0.9"),
         ({"goal": {"target": True}}, "'target'"),
         ({"alert": "exploding_gradient"}, "exploding_gradients"),
     ],
 )
-def test_what_cannot_be_accepted_is_refused_with_what_can(workspace: Workspace, wish: Any, remedy: str) -> None:
+def test_what_cannot_be_accepted_is_refused_with_what_can(workspace: Workspace, grant: Any, remedy: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        configure(workspace, "mine", ask_owner=wish)
+        configure(workspace, "mine", ask_owner=grant)
     assert remedy in refused.value.remedy

@@ -169,7 +169,7 @@ def test_the_owner_raises_a_limit_and_projects_that_exist_have_it(workspace: Wor
     status = projects.project_status(workspace.refreshed(), "one")
     assert isinstance(status, projects.ProjectStatus)
     assert status.limits["trials"] == "0 of 300, 300 left"
-    assert status.limits["runs_at_once"] == "0 of 1, 1 left", "a project's own wish to use less stays"
+    assert status.limits["runs_at_once"] == "0 of 1, 1 left", "a project's lower limit stays"
 
 
 @pytest.mark.requirement("GATE-4")

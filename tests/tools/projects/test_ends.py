@@ -212,12 +212,12 @@ def test_the_owner_accepts_a_result_below_the_goal_or_revises_it(at: Stage) -> N
     assert reached is not None
     with pytest.raises(ConfigurationError, match="accuracy lies in 0 to 1"):
         projects.configure(workspace, NAME, ask_owner={"goal": {"target": 1.5}})
-    for wish, outcome, told in (
+    for grant, outcome, told in (
         ({"accept": reached + 0.01}, None, ""),
         ({"accept": reached}, "accepted", "; accepted by ada at a terminal"),
         ({"goal": {"target": reached}}, "skipped", "; revised from 1 by ada at a terminal"),
     ):
-        answer = projects.configure(workspace, NAME, ask_owner=wish)
+        answer = projects.configure(workspace, NAME, ask_owner=grant)
         assert answer.requests
         assert decide(workspace, answer.requests[0].request, granted=True, by=OWNER).state == "granted"
         if outcome is None:

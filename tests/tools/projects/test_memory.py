@@ -19,6 +19,7 @@ from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evidence import Resolved
 
 pytestmark = pytest.mark.slow
 
@@ -124,8 +125,7 @@ def test_a_change_that_is_the_case_already_or_was_tried_and_left_is_in_vain(at: 
 @pytest.mark.requirement("GATE-7")
 def test_a_search_over_keys_that_the_run_makes_no_use_of_is_in_vain() -> None:
     config = parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}})
-    unused = {"ignored_keys": ["optimizer", "schedule"]}
-    run = SimpleNamespace(part=lambda name: unused)
+    run = SimpleNamespace(resolved=Resolved(ignored_keys=["optimizer", "schedule"]))
     evidence: Any = SimpleNamespace(
         baseline=run,
         smoke=None,

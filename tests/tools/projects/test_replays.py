@@ -15,12 +15,13 @@ from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.replays import after_a_difference
-from trainwright.tools.owner import Wish
+from trainwright.tools.owner import Grant
 from trainwright.tools.reports.model_card import _replayed
 from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.results import Comparison
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +80,7 @@ def test_a_replay_that_differed_is_told_beside_one_that_is_identical(workspace: 
         differing[scale] = finish(workspace, replay_run(workspace, "p").run_id).run_id
         with workspace.session() as session:
             evidence = Evidence(session, workspace, "p")
-            vars(evidence)["grants"] = [Wish(kind="exemption", name="put_")]
+            vars(evidence)["grants"] = [Grant(kind="exemption", name="put_")]
             found, _ = judged(evidence)
         assert found.status == ("failed" if scale == "2" else "passed_with_exemption"), found
         assert "within 10% of their norm" in found.required
@@ -90,7 +91,7 @@ def test_a_replay_that_differed_is_told_beside_one_that_is_identical(workspace: 
         assert (found.status, found.next.tool) == ("failed", "start_training"), "not the same replay once more"
         assert found.next.arguments["kind"] == "smoke"
         assert "reproducibility/verification.md" in found.next.why
-        vars(evidence)["grants"] = [Wish(kind="exemption", name="put_")]
+        vars(evidence)["grants"] = [Grant(kind="exemption", name="put_")]
         found, report = judged(evidence)
         told = _replayed(evidence, report)
     assert found.status == "passed_with_exemption"
@@ -125,6 +126,6 @@ def test_after_a_difference_something_is_changed_first(
         config=SimpleNamespace(reproducibility=SimpleNamespace(deterministic=deterministic)),
         call=lambda tool, why, **arguments: SimpleNamespace(tool=tool, arguments=arguments),
     )
-    replay: Any = SimpleNamespace(differences=changed, part=lambda name: {"fingerprint_differences": facts})
+    replay: Any = SimpleNamespace(differences=changed, comparison=Comparison(fingerprint_differences=facts))
     call = after_a_difference(evidence, SimpleNamespace(id="final-1"), replay)  # type: ignore[arg-type]
     assert (call.tool, call.arguments) == (tool, argument)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainwright.tools.training_monitor import compare_runs
+from trainwright.trainer.run.evidence import Data, Environment
 
 
 @pytest.mark.requirement("MON-3")
@@ -37,8 +38,8 @@ def test_equal_runs_differ_in_nothing(healthy):
 def test_other_data_or_environment_is_told_with_its_meaning(healthy):
     runs = [healthy("a").run, healthy("b", seed=7).run]
     for run, mark in zip(runs, "xy", strict=True):
-        run.write_evidence("data", {"fingerprint": f"blake3:{mark * 64}"})
-        run.write_evidence("environment", {"fingerprint": "blake3:same"})
+        run.write_evidence(Data(fingerprint=f"blake3:{mark * 64}"))
+        run.write_evidence(Environment(fingerprint="blake3:same"))
     found = compare_runs(runs)
     assert set(found.identity_differences) == {"data"}
     assert any("not comparable" in note for note in found.notes)

@@ -95,7 +95,7 @@ def test_a_half_written_directory_is_read_or_named_with_a_remedy(healthy, name):
 def test_evidence_of_unexpected_form_is_passed_over(healthy, evidence):
     run = healthy().run
     for name in ("resolved", "summary", "environment", "data", "code"):
-        run.write_evidence(name, evidence)
+        (run.artifacts / f"{name}.json").write_text(json.dumps(evidence), encoding="utf-8")
     diagnose(run)
     whole_reading(run)
 

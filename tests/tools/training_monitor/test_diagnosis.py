@@ -8,6 +8,7 @@ import pytest
 
 from trainwright.tools.training_monitor import diagnose
 from trainwright.trainer.run import Failure, RunKind, RunState
+from trainwright.trainer.run.evidence import Resolved
 
 
 def ids(recorder):
@@ -173,7 +174,7 @@ def test_without_a_gpu_there_is_never_an_alert_about_it(make_run):
 @pytest.mark.requirement("DIAG-5")
 def test_a_run_on_the_cpu_is_not_blamed_for_an_idle_gpu(make_run):
     recorder = make_run().steps("system/gpu_percent", [0.0] * 20)
-    recorder.run.write_evidence("resolved", {"device": "cpu"})
+    recorder.run.write_evidence(Resolved(device="cpu"))
     assert "resource_inefficiency" not in ids(recorder)
 
 

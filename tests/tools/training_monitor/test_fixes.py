@@ -10,6 +10,7 @@ from trainwright.tools.training_monitor import DOCUMENTS, diagnose, load_diagnos
 from trainwright.tools.training_monitor.fixes import compute_fix
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.config import apply_changes, parse_config
+from trainwright.trainer.run.evidence import Resolved
 
 CONFIGURATIONS = {
     "defaults": {},
@@ -61,7 +62,7 @@ def test_dropout_is_a_change_only_for_a_model_that_takes_it(make_run):
     own = {"model": {"use": "mymodels:Net", "args": {"width": 32}}}
     assert fixes_of(overfitted("own", **own), "overfitting")["dropout"] == {}
     told = overfitted("told", **own)
-    told.write_evidence("resolved", {"model_arguments": ["width", "dropout"]})
+    told.write_evidence(Resolved(model_arguments=["width", "dropout"]))
     assert fixes_of(told, "overfitting")["dropout"] == {"model.args.dropout": 0.1}
 
 

@@ -10,6 +10,7 @@ import pytest
 from trainwright.tools.training_monitor import compare_runs, diagnose, no_effect
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.evidence import Resolved
 
 LOSSES = [2.0, 1.5, 1.25, 1.125]
 
@@ -34,12 +35,12 @@ def alerts(run):
 @pytest.mark.requirement("DIAG-7")
 def test_keys_that_the_worker_did_not_use_are_named_with_the_call_that_takes_them_out(make_run):
     run = make_run(loader={"prefetch_factor": 4}).run
-    run.write_evidence("resolved", {"ignored_keys": ["loader.prefetch_factor"]})
+    run.write_evidence(Resolved(ignored_keys=["loader.prefetch_factor"]))
     (alert,) = alerts(run)
     assert "1 keys are set (allowed: 0) of which this run makes no use: loader.prefetch_factor." in alert.message
     assert alert.fixes[0].changes == {"loader.prefetch_factor": None}
     assert alert.document == "diagnostics/no_effect.md"
-    run.write_evidence("resolved", {"ignored_keys": []})
+    run.write_evidence(Resolved(ignored_keys=[]))
     assert alerts(run) == []
 
 

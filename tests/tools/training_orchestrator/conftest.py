@@ -16,6 +16,7 @@ from trainwright.tools.workspace.records import latest_config
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState, RunStatus
+from trainwright.trainer.run.evidence import Summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +104,7 @@ def made_run(workspace: Workspace) -> Callable[..., RunDirectory]:
 def completed_run(made_run: Callable[..., RunDirectory]) -> RunDirectory:
     directory = made_run(state=RunState.COMPLETED, step=9, stop_reason="completed")
     directory.append_event("ended", state="completed", stop_reason="completed")
-    directory.write_evidence("summary", {"steps": 9, "stop_reason": "completed"})
+    directory.write_evidence(Summary(steps=9, stop_reason="completed"))
     with directory.metrics(writer=True) as store:
         store.write([("train/loss", step, 1.0 / step, 0.0) for step in range(1, 10)])
     return directory

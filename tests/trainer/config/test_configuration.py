@@ -189,19 +189,3 @@ def test_changes_replace_single_keys_and_none_removes_them() -> None:
         apply_changes(BASE, {"a..b": 1})
     with pytest.raises(ConfigurationError, match="holds a single value"):
         apply_changes(BASE, {"model.use.name": 1})
-
-
-@pytest.mark.requirement("CONF-1")
-def test_the_names_of_the_schema_are_those_that_can_be_built() -> None:
-    from trainwright.trainer import metrics
-    from trainwright.trainer.assembly import loaders, model
-    from trainwright.trainer.catalog.names import BUILT_IN
-    from trainwright.trainer.losses import built_in
-
-    built = {
-        "model.use": {*model.MODELS, *model.LIBRARIES},
-        "loss": built_in.BUILT_IN,
-        "metrics": metrics.BUILT_IN,
-        "curriculum.use": loaders.BUILT_IN,
-    }
-    assert {key: set(names) for key, names in built.items()} == {key: set(BUILT_IN[key]) for key in built}

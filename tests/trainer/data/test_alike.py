@@ -18,9 +18,10 @@ from torch.utils.data import IterableDataset, TensorDataset
 
 from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.trainer.data import fingerprint
-from trainwright.trainer.data.assemble import data_evidence, from_loaded, from_user
+from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.evidence.data import data_evidence
 
 ONCE_IN, MOST = 1e6, 3.0
 Splits = dict[str, Tensor]
@@ -41,8 +42,8 @@ def evidence(splits: dict[str, Any]) -> dict[str, Any]:
 def found(splits: dict[str, Any]) -> list[list[str]]:
     """Return the splits that hold more almost equal samples than chance explains."""
     record = evidence(splits)
-    assert record["disjoint"]
-    return [each["splits"] for each in beyond_chance(record["alike_samples"], ONCE_IN, MOST)]
+    assert record.disjoint
+    return [list(each.splits) for each in beyond_chance(record.alike_samples, ONCE_IN, MOST)]
 
 
 def labelled(rows: Splits) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def test_no_alarm_on_real_data_dealt_out_by_chance(name: str, form: str) -> None
     for seed in range(3):
         rows = bundled(name, seed)
         record = evidence(labelled({split: FORMS[form](part, rows["train"]) for split, part in rows.items()}))
-        assert beyond_chance(record["alike_samples"], ONCE_IN, MOST) == []
+        assert beyond_chance(record.alike_samples, ONCE_IN, MOST) == []
 
 
 @pytest.mark.requirement("REPRO-4")
@@ -99,8 +100,8 @@ def test_no_alarm_where_samples_come_in_pairs_that_chance_parts() -> None:
     rows = torch.randn(1000, 8, generator=torch.Generator().manual_seed(0)).repeat_interleave(2, 0)
     rows = altered(rows, 1e-5)[torch.randperm(2000, generator=torch.Generator().manual_seed(1))]
     splits = labelled({"train": rows[:1600], "validation": rows[1600:1800], "test": rows[1800:]})
-    (first, *_) = evidence(splits)["alike_samples"]
-    assert first["alike"] > 100
+    (first, *_) = evidence(splits).alike_samples
+    assert first.alike > 100
     assert found(splits) == []
 
 
@@ -119,10 +120,10 @@ def test_copies_are_told_with_examples_for_every_two_splits(split: str) -> None:
     rows = bundled("wine")
     size = len(rows[split])
     rows[split] = torch.cat([rows[split], rows["test"] * (1 + 1e-5)])
-    (record, _) = [one for one in evidence(labelled(rows))["alike_samples"] if one["splits"] == [split, "test"]]
-    assert record["alike"] == len(rows["test"])
-    assert (record["near"], record["first"], record["second"]) == (0, len(rows[split]), len(rows["test"]))
-    assert record["examples"] == [[size + place, place] for place in range(5)]
+    (record, _) = [one for one in evidence(labelled(rows)).alike_samples if one.splits == (split, "test")]
+    assert record.alike == len(rows["test"])
+    assert (record.near, record.first, record.second) == (0, len(rows[split]), len(rows["test"]))
+    assert record.examples == [(size + place, place) for place in range(5)]
 
 
 class Stream(IterableDataset[Any]):
@@ -183,7 +184,7 @@ def test_tokens_are_almost_equal_only_where_they_are_equal() -> None:
     tokens = torch.randint(0, 5000, (300, 16), generator=torch.Generator().manual_seed(0))
     splits = {"train": tokens[:200], "validation": tokens[200:250], "test": tokens[250:]}
     splits["train"] = torch.cat([splits["train"], splits["test"] + 1])
-    assert evidence(labelled(splits))["alike_samples"] == []
+    assert evidence(labelled(splits)).alike_samples == []
 
 
 @pytest.mark.requirement("REPRO-4", "GATE-5")
@@ -200,7 +201,7 @@ def test_an_outlier_or_a_constant_feature_hides_no_copies() -> None:
 def test_numbers_of_any_size_are_compared_without_a_fault() -> None:
     rows = torch.tensor([[1e308, -1e308], [1e-310, 0.0], [0.0, -0.0], [5e-324, 1e300]], dtype=torch.float64)
     record = evidence(labelled({"train": rows, "validation": rows[:, :1], "test": rows[:2] / 2}))
-    assert record["disjoint"]
+    assert record.disjoint
 
 
 @pytest.mark.requirement("REPRO-4")
@@ -220,4 +221,4 @@ def test_of_a_large_split_neighbours_are_read_too(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("name", ["digits", "iris", "wine", "breast_cancer", "diabetes"])
 def test_built_in_data_has_no_alarm(name: str) -> None:
     record = data_evidence(from_loaded(load(name), SplitSection(), source=name), Path())
-    assert beyond_chance(record["alike_samples"], ONCE_IN, MOST) == []
+    assert beyond_chance(record.alike_samples, ONCE_IN, MOST) == []

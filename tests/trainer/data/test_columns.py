@@ -18,11 +18,12 @@ from tests.trainer.data.loading import load
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import assemble, fingerprint
-from trainwright.trainer.data.assemble import data_evidence, from_loaded
+from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources import SOURCES, tabular
 from trainwright.trainer.data.sources.cells import UnusualError
+from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.run import RunKind
 
 ROWS = 60
@@ -299,25 +300,25 @@ def looked(path: Path, kept: Path, *, reads: bool) -> dict[str, Any]:
 def test_a_first_look_is_taken_up_for_the_same_content_and_no_other(tmp_path: Path) -> None:
     path, kept = tmp_path / "a.npz", tmp_path / "looks"
     large(path)
-    assert looked(path, kept, reads=True)["first_look"] == "now"
+    assert looked(path, kept, reads=True).first_look == "now"
     first = looked(path, kept, reads=False)
     again = looked(path, kept, reads=True)
-    assert (first.pop("first_look"), again.pop("first_look")) == ("now", "known"), "planning looks itself"
-    assert again == first
+    assert (first.first_look, again.first_look) == ("now", "known"), "planning looks itself"
+    assert again == first.model_copy(update={"first_look": "known"})
     path.touch()
     copied = path.rename(tmp_path / "b.npz")
-    assert looked(copied, kept, reads=True)["first_look"] == "known", "the content counts, and no name or time"
+    assert looked(copied, kept, reads=True).first_look == "known", "the content counts, and no name or time"
     with np.load(copied) as archive:
         inputs, targets = archive["x"], archive["y"]
     inputs[17, 2] += 1
     inputs[20] = inputs[21]
     np.savez(copied, x=inputs, y=targets)
     edited = looked(copied, kept, reads=True)
-    assert edited["first_look"] == "now"
-    assert edited["fingerprint"] != first["fingerprint"]
+    assert edited.first_look == "now"
+    assert edited.fingerprint != first.fingerprint
     for file in kept.iterdir():
         file.write_bytes(file.read_bytes()[:300])
-    assert looked(copied, kept, reads=True)["first_look"] == "now", "a torn one is none"
+    assert looked(copied, kept, reads=True).first_look == "now", "a torn one is none"
 
 
 @pytest.mark.requirement("TRAIN-11", "GATE-2", "REPRO-4")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 from PIL import Image
 
 from trainwright.tools.gates.staleness import changes_of_surroundings
+from trainwright.trainer.run.evidence import Code, Data, Environment
 
 VALUES: dict[str, Any] = {
     "model": {"use": "resnet", "args": {"depth": 8, "width": 4}},
@@ -37,9 +37,8 @@ def test_an_edited_added_or_removed_image_is_a_change_and_a_hidden_file_is_none(
         draw(photos / f"class {number % 2}" / f"{number}.png", number)
     run = make_run(tmp_path / "run-1", VALUES, code_root=str(tmp_path))
     assert work(run) == 0
-    record = json.loads((run.path / "artifacts" / "data.json").read_text())
-    seen: Any = SimpleNamespace(part=lambda name: record if name == "data" else {}, imported=[])
-    assert list(record["files"]) == ["photos"]
+    seen: Any = SimpleNamespace(data=run.part(Data), code=Code(), environment=Environment(), imported=[])
+    assert list(seen.data.files) == ["photos"]
 
     def changes() -> list[str]:
         return changes_of_surroundings(str(tmp_path), seen)

@@ -12,13 +12,14 @@ from torch.utils.data import Dataset, IterableDataset
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.data import rows
-from trainwright.trainer.data.assemble import data_evidence, from_user
+from trainwright.trainer.data.assemble import from_user
 from trainwright.trainer.data.fingerprint import SplitRecord, record_split, sample_digest
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.order import Part
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.splits import split_indices, split_units
 from trainwright.trainer.data.tensors import TensorSamples
+from trainwright.trainer.evidence.data import data_evidence
 
 pytestmark = pytest.mark.slow
 
@@ -76,7 +77,7 @@ def test_one_shared_row_in_large_arrays_is_seen() -> None:
     validation[41_234] = train[77_777]
     data = {"train": (train, torch.zeros(90_000)), "validation": (validation, torch.zeros(60_000))}
     splits = from_user(data, None, source="own", seed=1)
-    assert data_evidence(splits, None)["shared_samples"] == 1  # type: ignore[arg-type]
+    assert data_evidence(splits, None).shared_samples == 1  # type: ignore[arg-type]
     before = splits.records["train"].fingerprint
     train[5, 1] += 1
     assert record_split(splits.samples["train"], 1).fingerprint != before, "every row is in the fingerprint"
@@ -162,4 +163,4 @@ def test_splits_of_one_seed_draw_values_of_their_own(kind: type[Any], workers: i
     seeding.seed_sample(7, 0, *(() if kind is Draws else (0,)))
     assert torch.equal(drawn[0][0], torch.rand(2)), "training draws as it ever did"
     evidence = data_evidence(from_user({"train": kind(), "validation": kind()}, None, source="own", seed=1), None)  # type: ignore[arg-type]
-    assert evidence["disjoint"]
+    assert evidence.disjoint

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
-from trainwright.trainer.data.assemble import data_evidence
 from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.tokenizers import BOUNDARY, ByteTokenizer, CharacterTokenizer
 from trainwright.trainer.engine.loop import take_step
+from trainwright.trainer.evidence.data import data_evidence
 
 HALVES = SplitSection(validation=0.25, test=0.25)
 
@@ -64,9 +64,9 @@ def test_documents_go_to_one_split_each_and_their_copies_with_them(tmp_path: Pat
     for document in documents:
         assert sum(document in text for text in found.values()) == 1
     evidence = data_evidence(splits, tmp_path)
-    assert evidence["disjoint"]
-    assert evidence["text"]["tokens"] == {name: len(text) for name, text in found.items()}
-    assert list(evidence["files"]) == ["all.txt"]
+    assert evidence.disjoint
+    assert evidence.text["tokens"] == {name: len(text) for name, text in found.items()}
+    assert list(evidence.files) == ["all.txt"]
 
 
 @pytest.mark.requirement("TRAIN-1", "REPRO-4")
@@ -90,7 +90,7 @@ def test_a_block_that_training_has_word_for_word_is_left_out_of_validation_and_t
     splits = text_of(tmp_path, path="all.txt", separator="\n", block_size=16)
     assert splits.text is not None
     assert splits.text.dropped_blocks == 30
-    assert data_evidence(splits, tmp_path)["disjoint"]
+    assert data_evidence(splits, tmp_path).disjoint
     assert header.encode() not in bytes(targets_of(splits.samples["validation"]))
 
 

@@ -41,8 +41,8 @@ def test_a_folder_outside_any_repository_has_no_state(tmp_path: Path) -> None:
 def test_what_is_committed_or_ignored_leaves_the_repository_clean(root: Path) -> None:
     (root / "data.csv").write_text("1,2\n")
     found = state(root)
-    assert len(found["commit"]) == 40
-    assert (found["dirty"], found["diff_digest"], found["untracked"]) == (False, None, 0)
+    assert len(found.commit) == 40
+    assert (found.dirty, found.diff_digest, found.untracked) == (False, None, 0)
 
 
 @pytest.mark.parametrize("name", ["model.py", "weights.bin", "new.py", "sub/näme with spaces\n.py"])
@@ -53,10 +53,10 @@ def test_the_content_of_every_uncommitted_file_counts(root: Path, name: str) -> 
     first = state(root)
     path.write_bytes(b"WIDTH = 3\n")
     second = state(root)
-    assert first["dirty"]
-    assert second["dirty"]
-    assert first["diff_digest"] != second["diff_digest"]
-    assert first["untracked_by_name_only"] == 0
+    assert first.dirty
+    assert second.dirty
+    assert first.diff_digest != second.diff_digest
+    assert first.untracked_by_name_only == 0
     path.write_bytes(b"WIDTH = 2\n")
     assert state(root) == first
 
@@ -66,8 +66,8 @@ def test_a_link_counts_by_where_it_leads(root: Path) -> None:
     first = state(root)
     (root / "linked.py").unlink()
     (root / "linked.py").symlink_to("/elsewhere")
-    assert state(root)["diff_digest"] != first["diff_digest"]
-    assert first["untracked_by_name_only"] == 0
+    assert state(root).diff_digest != first.diff_digest
+    assert first.untracked_by_name_only == 0
 
 
 @pytest.mark.parametrize(("bound", "value", "by_name"), [("MOST_UNTRACKED", 2, 1), ("MOST_UNTRACKED_BYTES", 10, 2)])
@@ -78,6 +78,6 @@ def test_what_is_beyond_the_bounds_counts_by_its_name_and_that_is_told(
         (root / name).write_bytes(b"#" * size)
     monkeypatch.setattr(environment, bound, value)
     found = state(root)
-    assert (found["untracked"], found["untracked_by_name_only"]) == (3, by_name)
+    assert (found.untracked, found.untracked_by_name_only) == (3, by_name)
     (root / "d.py").touch()
-    assert state(root)["diff_digest"] != found["diff_digest"]
+    assert state(root).diff_digest != found.diff_digest

@@ -1,4 +1,4 @@
-"""What the losses compute, how they weigh micro-batches, and what they refuse."""
+"""Losses against their papers and torch, and what they refuse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn import metrics as reference
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.losses.built_in import BUILT_IN, built_in_loss
+from trainwright.trainer.losses.built_in import built_in_loss
 from trainwright.trainer.losses.fit import check_fit, measured_on_train
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as METRICS
@@ -93,44 +93,6 @@ def test_dice_is_the_overlap() -> None:
     both = built_in_loss("dice_cross_entropy", {"dice_share": 0.25, "smooth": 1e-6}).compute(flat, few)
     wanted = 0.25 * dice.compute(flat, few) + 0.75 * F.cross_entropy(flat, few)
     torch.testing.assert_close(both, wanted)
-
-
-MICRO: dict[str, tuple[dict[str, Any], str]] = {
-    "cross_entropy": ({"weights": [1.0, 2.0, 3.0, 4.0], "label_smoothing": 0.1}, "tokens"),
-    "focal": ({"weights": [1.0, 2.0, 3.0, 4.0]}, "tokens"),
-    "class_balanced": ({}, "tokens"),
-    "next_token": ({}, "tokens"),
-    "bce_with_logits": ({"pos_weight": [1.0, 2.0, 3.0, 4.0]}, "labels"),
-    "mse": ({}, "numbers"),
-    "mae": ({}, "numbers"),
-    "huber": ({}, "numbers"),
-    "dice": ({}, "pixels"),
-    "dice_cross_entropy": ({}, "pixels"),
-}
-
-
-@pytest.mark.requirement("TRAIN-2")
-@pytest.mark.parametrize("name", BUILT_IN)
-def test_uneven_micro_batches_weigh_as_the_one_large_batch(name: str) -> None:
-    """The update's gradient is that of the whole batch: with ignored targets, with weights, in a smaller last part."""
-    args, kind = MICRO[name]
-    loss = counted(name, **args) if name == "class_balanced" else built_in_loss(name, args)
-    generator = torch.Generator().manual_seed(1)
-    output = torch.randn({"tokens": (7, 5, 4), "pixels": (7, 4, 3, 3)}.get(kind, (7, 4)), generator=generator)
-    output.requires_grad_()
-    numbers = torch.randint(0, 4, (7, 5) if kind == "tokens" else (7, 3, 3), generator=generator)
-    numbers[2:4, 1:] = -100
-    target = {"labels": (torch.rand(7, 4, generator=generator) > 0.5).float(), "numbers": torch.rand(7, 4)}.get(
-        kind, numbers
-    )
-    (whole,) = torch.autograd.grad(loss.compute(output, target), output)
-    parts = [slice(0, 3), slice(3, 6), slice(6, 7)]
-    counts = [loss.count(target[part]) for part in parts]
-    summed = sum(
-        loss.compute(output[part], target[part]) * n / sum(counts) for part, n in zip(parts, counts, strict=True)
-    )
-    (ours,) = torch.autograd.grad(summed, output)
-    torch.testing.assert_close(ours, whole)
 
 
 @pytest.mark.requirement("TRAIN-1")

@@ -111,8 +111,8 @@ def test_the_teacher_is_frozen_recorded_and_in_no_checkpoint(
     assert {value.shape for value in model.values()} == {(24, 64), (24,), (10, 24), (10,)}
     assert not any(name.startswith("objective") for name in tensors)
     record = resolved_evidence(session)
-    assert record["objective"] == "distillation"
-    teacher = record["objective_rests_on"]["teacher"]
+    assert record.objective == "distillation"
+    teacher = record.objective_rests_on["teacher"]
     assert (teacher["use"], teacher["weights"]) == ("cnn", "teacher.safetensors")
     assert teacher["weights_digest"].startswith("blake3:")
     assert root / "teacher.safetensors" in session.work.splits.files, "a change of it re-opens the gate"

@@ -15,6 +15,7 @@ from trainwright.trainer.jobs.probe import rates, sizes
 from trainwright.trainer.jobs.probe.rates import bottleneck
 from trainwright.trainer.jobs.probe.run import put_back
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.results import Probe
 from trainwright.trainer.supervision.stop import StopRequest
 
 pytestmark = pytest.mark.slow
@@ -58,7 +59,7 @@ def test_a_probe_measures_suggests_and_keeps_no_checkpoint(tmp_path: Path, make_
     assert tried[0]["samples_per_second"] > 0
     assert not any(run.checkpoints.glob("step-*"))
     assert run.evidence("summary") is None
-    told = probe_result(found, run.artifacts)
+    told = probe_result(run.part(Probe), run.artifacts)
     assert suggested_call("mine", "run", told).arguments["changes"] == found["changes"]
 
 
@@ -67,7 +68,7 @@ def test_the_suggested_rate_trains_better_than_one_far_below_and_far_above(open_
     """Loss after an epoch with the suggestion, and with a thirtieth and thirty times of it."""
     session = open_session({**DIGITS, "schedule": {"name": "constant"}})
     with put_back(session):
-        suggested = rates.sweep(session, 100)["suggested"]
+        suggested = rates.sweep(session, 100).suggested
     losses = {}
     for factor in (1.0, 1 / 30, 30.0):
         with put_back(session):
@@ -98,7 +99,7 @@ def test_everything_is_as_it_was_after_a_sweep_that_diverged(open_session: Any) 
     before = {name: value.clone() for name, value in session.model.state_dict().items()}
     generator, scaler = torch.get_rng_state(), session.scaler.state_dict()
     with put_back(session):
-        assert rates.sweep(session, 60)["steps"] > 10
+        assert rates.sweep(session, 60).steps > 10
         assert any(not torch.equal(before[name], value) for name, value in session.model.state_dict().items())
     assert all(torch.equal(before[name], value) for name, value in session.model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), generator)
@@ -166,6 +167,6 @@ def test_slow_data_is_named_as_the_bottleneck_with_what_helps(tmp_path: Path, ma
 def test_a_dear_update_changes_no_batch_size(open_session: Any) -> None:
     session = open_session({**DIGITS, "model": {"use": "mlp"}})
     found = bottleneck(session, {"data": 5.0, "logging": 1.0, "optimizer": 40.0, "forward": 30.0, "backward": 24.0})
-    assert found["phase"] == "optimizer"
-    assert "larger batch" in found["why"]
-    assert found["changes"] == {}
+    assert found.phase == "optimizer"
+    assert "larger batch" in found.why
+    assert found.changes == {}

@@ -1,8 +1,9 @@
-"""Baseline: one honest run, recorded whole."""
+"""Baseline: one honest run, recorded whole. What holds of it holds of the final run too."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
@@ -24,6 +25,21 @@ ROOM = 0.9
 """Share of a time limit that a shortened run is planned to take."""
 
 
+RunCheck = Callable[["Evidence", "RunEvidence | None", RunKind], Outcome]
+
+
+def of_both_runs(name: str) -> Callable[[RunCheck], RunCheck]:
+    """Register a function as a check of the baseline run, and of the final run in the last phase."""
+
+    def register(function: RunCheck) -> RunCheck:
+        check(f"baseline.{name}")(lambda evidence, line: function(evidence, evidence.baseline, RunKind.BASELINE))
+        check(f"finalization.{name}")(lambda evidence, line: function(evidence, evidence.final, RunKind.FINAL))
+        return function
+
+    return register
+
+
+@of_both_runs("run_completed")
 def run_completed(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
     """Judge that a run of the kind ended by itself and that its record is as it was sealed."""
     required = f"a completed {kind.value} run whose record is unchanged"
@@ -33,10 +49,11 @@ def run_completed(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
         return failed(f"{run.id} is {run.status.state.value}", required, run.next_call())
     if (bound := run.directory.specification().max_steps) is not None:
         return failed(f"{run.id} was cut short at {bound} steps", required, evidence.start(kind))
-    measured = f"{run.id} completed ({run.summary.get('stop_reason')})"
+    measured = f"{run.id} completed ({run.summary.stop_reason})"
     return judged(not run.differences, "; ".join([measured, *run.differences[:2]]), required, evidence.start(kind))
 
 
+@of_both_runs("same_evidence")
 def same_evidence(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
     """Judge that a run saw the data, code and packages that the planning gate rested on."""
     required = "the data, code and packages of the planning gate"
@@ -47,6 +64,7 @@ def same_evidence(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
     return judged(not different, measured, required, evidence.start(kind))
 
 
+@of_both_runs("losses_finite")
 def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
     """Judge that every recorded loss is a finite number."""
     required = "every recorded loss finite"
@@ -57,7 +75,7 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
         recorded = {key: store.count(key) for key in LOSS_KEYS}
         bad = {key: len(store.non_finite(key)) for key in LOSS_KEYS}
     measured = ", ".join(f"{key}: {recorded[key]} recorded, {bad[key]} not finite" for key in LOSS_KEYS)
-    skipped = int(run.summary.get("non_finite_steps", 0))
+    skipped = run.summary.non_finite_steps
     sound = all(recorded.values()) and not any(bad.values()) and not skipped
     if not run.is_complete:
         return judged(sound, measured, required, run.next_call())
@@ -73,6 +91,7 @@ def _lower_rate(evidence: Evidence, run: RunEvidence) -> NextCall:
     return evidence.call("configure", why, changes=changes)
 
 
+@of_both_runs("checkpoints_verified")
 def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
     """Judge that the best and last checkpoints exist and that every checkpoint matches its digests."""
     required = "best and last checkpoints saved, digests verified"
@@ -85,30 +104,6 @@ def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunK
     return judged(whole, "; ".join([measured, *run.checkpoint_problems[:1]]), required, remedy)
 
 
-@check("baseline.run_completed")
-def baseline_run_completed(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The baseline run ended without a crash."""
-    return run_completed(evidence, evidence.baseline, RunKind.BASELINE)
-
-
-@check("baseline.same_evidence")
-def baseline_same_evidence(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The baseline saw what planning approved."""
-    return same_evidence(evidence, evidence.baseline, RunKind.BASELINE)
-
-
-@check("baseline.losses_finite")
-def baseline_losses_finite(evidence: Evidence, line: CheckLine) -> Outcome:
-    """No NaN loss."""
-    return losses_finite(evidence, evidence.baseline, RunKind.BASELINE)
-
-
-@check("baseline.checkpoints_verified")
-def baseline_checkpoints_verified(evidence: Evidence, line: CheckLine) -> Outcome:
-    """Best and last checkpoints are whole."""
-    return checkpoints_verified(evidence, evidence.baseline, RunKind.BASELINE)
-
-
 @check("baseline.gpu_utilisation")
 def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
     """The GPUs of a run on GPUs were used; of one on the CPU, processor use and waiting for data are recorded instead.
@@ -119,12 +114,12 @@ def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
     run = evidence.baseline
     if run is None:
         return failed("no run", required, evidence.start(RunKind.BASELINE))
-    gpu = run.summary.get("gpu_percent_mean") if run.part("resolved").get("device") != "cpu" else None
+    gpu = run.summary.gpu_percent_mean if run.resolved.device != "cpu" else None
     if gpu is None:
-        cpu, wait = run.summary.get("cpu_percent_mean"), run.summary.get("data_wait_fraction")
+        cpu, wait = run.summary.cpu_percent_mean, run.summary.data_wait_fraction
         shown = ("not sampled" if cpu is None else f"{cpu:.0f} %", "unknown" if wait is None else f"{100 * wait:.1f} %")
         return not_applicable(f"no GPU; CPU {shown[0]} of the allowed cores, waiting for data {shown[1]}", required)
-    used = f"{gpu:.0f} % over {run.summary.get('gpus_sampled', 1)} GPU(s)"
+    used = f"{gpu:.0f} % over {run.summary.gpus_sampled} GPU(s)"
     least = evidence.limits.gpu_utilisation_percent
     if gpu < least:
         remedy = evidence.call("diagnose_run", "see what keeps the GPU waiting", run_id=run.id)
@@ -134,8 +129,8 @@ def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
 
 def _idle_because(run: RunEvidence) -> str:
     """Say why a GPU had little to do: that is a fine answer for a small model or a short run."""
-    parameters, seconds = run.part("resolved").get("parameters", 0), float(run.summary.get("train_seconds", 0.0))
-    if (waited := float(run.summary.get("data_wait_fraction", 0.0))) > MUCH_WAITING:
+    parameters, seconds = run.resolved.parameters, run.summary.train_seconds
+    if (waited := run.summary.data_wait_fraction or 0.0) > MUCH_WAITING:
         return f"{100 * waited:.0f} % of the time went by waiting for data (diagnostics/slow_data_loading.md)"
     if seconds < SHORT_SECONDS:
         return f"the run took {seconds:.0f} s, too short to fill a GPU"
@@ -153,7 +148,7 @@ def within_budget(evidence: Evidence, line: CheckLine) -> Outcome:
     run = evidence.baseline
     if run is None:
         return failed("no run", required, evidence.start(RunKind.BASELINE))
-    minutes = float(run.summary.get("train_seconds", 0.0)) / 60
+    minutes = run.summary.train_seconds / 60
     if minutes <= allowed:
         return passed(f"{minutes:.1f} minutes", required)
     return failed(f"{minutes:.1f} minutes", required, _shorter(evidence, run, allowed, minutes))
@@ -162,9 +157,9 @@ def within_budget(evidence: Evidence, line: CheckLine) -> Outcome:
 def _shorter(evidence: Evidence, run: RunEvidence, allowed: float, minutes: float) -> NextCall:
     """Name the change that trains so much less, fewer epochs or else fewer steps; the owner may give it more time."""
     share = ROOM * allowed / minutes
-    epochs, steps = (int(share * run.summary.get(name, 0)) for name in ("epochs", "steps"))
+    epochs, steps = int(share * run.summary.epochs), int(share * run.summary.steps)
     changes = {"training.epochs": epochs} if epochs else {"training.max_steps": max(1, steps)}
-    wish = {"limits": {"baseline_minutes": math.ceil(minutes)}}
-    owner = f"the owner may allow more: configure(project={evidence.name!r}, ask_owner={wish})"
+    request = {"limits": {"baseline_minutes": math.ceil(minutes)}}
+    owner = f"the owner may allow more: configure(project={evidence.name!r}, ask_owner={request})"
     why = f"a shorter baseline; the final run may train longer (phases/05_finalization/workflow.md). Or {owner}"
     return evidence.call("configure", why, changes=changes)

@@ -77,9 +77,9 @@ def gradients_recorded(evidence: Evidence, line: CheckLine) -> Outcome:
     if run is None:
         return _missing(evidence, "no baseline run", required)
     recorded = run.directory.metrics().count("train/gradient_norm")
-    steps = int(run.summary.get("steps", 0))
+    steps = run.summary.steps
     enough = steps > 0 and recorded >= share_required * steps
-    if not enough and steps > 0 and run.part("resolved").get("objective") == "train_step":
+    if not enough and steps > 0 and run.resolved.objective == "train_step":
         return not_applicable(f"{recorded} of {steps} steps: the user's train_step clears its gradients", required)
     return judged(enough, f"{recorded} of {steps} steps", required, evidence.start(RunKind.BASELINE))
 

@@ -33,7 +33,7 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable("the configuration bounds no metric", line.text)
     if evidence.smoke is None:
         return failed("no smoke run of this configuration", line.text, evidence.start(RunKind.SMOKE))
-    computed = (evidence.smoke.summary.get("best") or {}).get("metrics", {})
+    computed = evidence.smoke.summary.best_metrics
     missing = [name for name in names if name not in computed]
     measured = f"not computed: {', '.join(missing)}" if missing else f"computed: {', '.join(names)}"
     bounds = evidence.config.evaluation_gate
@@ -92,6 +92,5 @@ def _value(evidence: Evidence, name: str) -> float | None:
     """Return a metric of the final run's best epoch; with `test/` before it, of the export's look at the test split."""
     if evidence.final is None or not name.startswith(TEST):
         return evidence.final.best_value(name) if evidence.final is not None else None
-    found = (evidence.export.part("export").get("test") or {}).get("metrics", {}) if evidence.export else {}
-    value = found.get(name.removeprefix(TEST))
-    return float(value) if isinstance(value, int | float) else None
+    tested = evidence.export.exported.test.metrics if evidence.export is not None else None
+    return (tested or {}).get(name.removeprefix(TEST))

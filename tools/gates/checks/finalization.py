@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.checks.baseline import checkpoints_verified, losses_finite, run_completed, same_evidence
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
 from trainwright.tools.gates.onward import without_gates_anew
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed_with_exemption
@@ -21,30 +20,6 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 3
 LONGER = "start_training(project={!r}, kind='final', template='production')"
-
-
-@check("finalization.run_completed")
-def final_run_completed(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final run of the chosen configuration ended by itself."""
-    return run_completed(evidence, evidence.final, RunKind.FINAL)
-
-
-@check("finalization.same_evidence")
-def final_same_evidence(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final run saw what planning approved."""
-    return same_evidence(evidence, evidence.final, RunKind.FINAL)
-
-
-@check("finalization.losses_finite")
-def final_losses_finite(evidence: Evidence, line: CheckLine) -> Outcome:
-    """No NaN loss in the final run."""
-    return losses_finite(evidence, evidence.final, RunKind.FINAL)
-
-
-@check("finalization.checkpoints_verified")
-def final_checkpoints_verified(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final run's checkpoints are whole."""
-    return checkpoints_verified(evidence, evidence.final, RunKind.FINAL)
 
 
 @check("finalization.replay_identical")
@@ -84,20 +59,14 @@ def export_verified(evidence: Evidence, line: CheckLine) -> Outcome:
         return missing
     assert evidence.export is not None  # noqa: S101 - shown by _export_missing
     assert evidence.final is not None  # noqa: S101 - shown by _export_missing
-    found = evidence.export.part("export")
+    found = evidence.export.exported
     best = {record.digest for record in list_checkpoints(evidence.final.directory) if "best" in record.tags}
-    onnx = found.get("onnx")
-    sound = (
-        found.get("checkpoint_digest") in best
-        and (found.get("safetensors") or {}).get("reloaded_identical") is True
-        and (onnx is None or onnx.get("passed") is True)
-        and not evidence.export.differences
-    )
-    parity = (
-        f"ONNX differs by {onnx['max_abs_difference']:.1e} over {onnx['rows_compared']} rows" if onnx else "no ONNX"
-    )
+    onnx = found.onnx
+    is_same = found.checkpoint_digest in best and found.safetensors.reloaded_identical is True
+    is_apart = onnx is not None and not onnx.passed
+    sound = is_same and not is_apart and not evidence.export.differences
+    parity = f"ONNX differs by {onnx.max_abs_difference:.1e} over {onnx.rows_compared} rows" if onnx else "no ONNX"
     measured = "; ".join([parity, *evidence.export.differences[:2]])
-    is_apart = onnx is not None and onnx.get("passed") is not True
     return judged(sound, measured, required, _without_onnx(evidence) if is_apart else _export_again(evidence))
 
 
@@ -109,15 +78,13 @@ def test_evaluated(evidence: Evidence, line: CheckLine) -> Outcome:
     if missing is not None:
         return missing
     assert evidence.export is not None  # noqa: S101 - shown by _export_missing
-    found = evidence.export.part("export").get("test") or {}
-    planned = (evidence.smoke.part("data") if evidence.smoke else {}).get("splits", {}).get("test")
+    found = evidence.export.exported.test
+    planned = evidence.smoke.data.test if evidence.smoke is not None else None
     if not planned:
         return not_applicable("the data has no test split", required)
-    same = found.get("fingerprint") == planned.get("fingerprint")
-    metrics = ", ".join(f"{key} {value:.4f}" for key, value in found.get("metrics", {}).items())
-    return judged(
-        same and bool(metrics), f"{metrics or 'none'} on {found.get('size')} samples", required, _export_again(evidence)
-    )
+    metrics = ", ".join(f"{key} {value:.4f}" for key, value in (found.metrics or {}).items())
+    is_met = found.fingerprint == planned.fingerprint and bool(metrics)
+    return judged(is_met, f"{metrics or 'none'} on {found.size} samples", required, _export_again(evidence))
 
 
 @check("finalization.goal_reached")
@@ -127,7 +94,7 @@ def goal_reached(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed("no final run", evidence.goal_text, evidence.start(RunKind.FINAL))
     value = evidence.final.best_value(evidence.goal_metric)
     remedy = evidence.call("project_status", "the model card will say that the goal was not reached")
-    tested = (evidence.export.part("export").get("test") or {}).get("metrics") if evidence.export else None
+    tested = evidence.export.exported.test.metrics if evidence.export else None
     told = f"; test {tested[evidence.goal_metric]:.6g}" if tested and evidence.goal_metric in tested else ""
     measured = f"validation {evidence.goal_metric} {'not measured' if value is None else f'{value:.6g}'}{told}"
     return judged(evidence.reaches_goal(value), measured, evidence.goal_text, remedy)

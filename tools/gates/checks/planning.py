@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.carrying import carry_over_call
@@ -27,6 +27,7 @@ from trainwright.trainer.run import RunKind
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.trainer.run.evidence import AlikeSamples
 
 
 HELD_OUT = ("validation", "test")
@@ -62,7 +63,7 @@ def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
 def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
     """The project's limits are within those of the workspace's owner, and what ended runs used leaves some time."""
     limits = limits_under(evidence.settings, evidence.project.limits, evidence.grants)
-    used = sum(seal.get("used", {}).get("wall_clock_seconds", 0.0) for seal in evidence.facts.seals.values())
+    used = sum(seal.used.get("wall_clock_seconds", 0.0) for seal in evidence.facts.seals.values())
     measured = (
         f"{used:.0f} of {limits.project_wall_clock_seconds:.0f} s used; at most {limits.gpu_hours:g} GPU hours, "
         f"{limits.trials} trials, {limits.disk_bytes} bytes"
@@ -79,7 +80,7 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
     run = evidence.smoke
     if run is None:
         return failed("no smoke run of this configuration", required, evidence.start(RunKind.SMOKE))
-    steps, failure = int(run.summary.get("steps", run.status.step)), run.status.failure
+    steps, failure = run.summary.steps if run.summary else run.status.step, run.status.failure
     against = [*run.differences, *evidence.surroundings(run)]
     enough = run.is_complete and steps >= (line.threshold or 1) and not against
     came_to = f"{run.status.state.value}, {steps} steps" + (f": {failure.message[:200].rstrip('.')}" if failure else "")
@@ -92,29 +93,26 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
 def seeds_probed(evidence: Evidence, line: CheckLine) -> Outcome:
     """Every random generator gave the same draws twice in the worker."""
     run = evidence.smoke
-    probe = _reproducibility(run).get("probe", {}).get("draws_repeat", {})
-    if not probe:
+    if run is None or not run.reproducibility.probe.draws_repeat:
         return _needs_smoke(evidence, "no probe", line.text)
-    wrong = sorted(name for name, repeats in probe.items() if repeats is False)
-    measured = f"seed {_reproducibility(run).get('seed')}; " + (
-        f"differ: {', '.join(wrong)}" if wrong else "all repeat"
-    )
+    wrong = sorted(name for name, repeats in run.reproducibility.probe.draws_repeat.items() if repeats is False)
+    measured = f"seed {run.reproducibility.seed}; " + (f"differ: {', '.join(wrong)}" if wrong else "all repeat")
     return judged(not wrong, measured, "the same draws twice from every generator", _again(evidence))
 
 
 @check("planning.determinism_probed")
 def determinism_probed(evidence: Evidence, line: CheckLine) -> Outcome:
     """Deterministic mode was on, and an operation known to be non-deterministic was refused."""
-    record = _reproducibility(evidence.smoke)
+    record = evidence.smoke.reproducibility if evidence.smoke is not None else None
     if not record:
         return _needs_smoke(evidence, "no probe", line.text)
     required = "deterministic algorithms on; a non-deterministic operation refused"
-    on = bool(record.get("settings", {}).get("deterministic_algorithms"))
-    refused = record.get("probe", {}).get("nondeterministic_operation_refused")
+    on = bool(record.settings.get("deterministic_algorithms"))
+    refused = record.probe.nondeterministic_operation_refused
     remedy = evidence.call(
         "configure", "switch deterministic operation on", changes={"reproducibility.deterministic": True}
     )
-    used, allowed = list(record.get("exemptions") or []), operations(evidence.grants)
+    used, allowed = record.exemptions, operations(evidence.grants)
     measured = f"deterministic: {on}; operation refused: {refused}"
     if used != allowed:
         told = f"exempted in the run: {', '.join(used) or 'none'}; by the owner: {', '.join(allowed) or 'none'}"
@@ -122,22 +120,19 @@ def determinism_probed(evidence: Evidence, line: CheckLine) -> Outcome:
     if on and used and refused is not False:
         return passed_with_exemption(f"{measured}; exempted by the owner: {', '.join(used)}", required)
     if on and refused is None:
-        return not_applicable(
-            f"no such operation on this device: {record.get('probe', {}).get('reason', '')}", required
-        )
+        return not_applicable(f"no such operation on this device: {record.probe.reason or ''}", required)
     return judged(on and bool(refused), measured, required, remedy)
 
 
 @check("planning.environment_captured")
 def environment_captured(evidence: Evidence, line: CheckLine) -> Outcome:
     """The packages were recorded; those that the engine uses, and then the user's code in the smoke run, import."""
-    record = evidence.smoke.part("environment") if evidence.smoke else {}
-    if not record:
+    run = evidence.smoke
+    if run is None or not run.environment:
         return _needs_smoke(evidence, "not captured", line.text)
-    failures = record.get("import_failures") or {}
-    count = len(record.get("packages", {}))
-    told = f"{', '.join(record.get('import_tested') or {})} import together"
-    if evidence.smoke is not None and evidence.smoke.is_complete:
+    failures, count = run.environment.import_failures, len(run.environment.packages)
+    told = f"{', '.join(run.environment.import_tested)} import together"
+    if run.is_complete:
         told += ", and with them what the smoke run's code imports"
     measured = f"{count} packages recorded; " + (f"fail to import: {', '.join(failures)}" if failures else told)
     required = "all recorded; those that the engine and the code use import together"
@@ -147,23 +142,21 @@ def environment_captured(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("planning.data_fingerprinted")
 def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
     """Every split has a content fingerprint and shares no sample with another, nor altered copies."""
-    record = evidence.smoke.part("data") if evidence.smoke else {}
+    record = evidence.smoke.data if evidence.smoke is not None else None
     if not record:
         return _needs_smoke(evidence, "not fingerprinted", line.text)
-    splits = record.get("splits", {})
-    marked = bool(splits) and all(split.get("fingerprint") for split in splits.values())
-    disjoint = record.get("disjoint") is True
-    shared = "disjoint" if disjoint else f"{record.get('shared_samples')} samples shared between splits"
-    read = "of a sample of each large split" if record.get("sampled") else "of every sample"
+    marked = bool(record.splits) and all(split.fingerprint for split in record.splits.values())
+    shared = "disjoint" if record.disjoint else f"{record.shared_samples} samples shared between splits"
+    read = "of a sample of each large split" if record.sampled else "of every sample"
     measured, required = f"fingerprints {read}; {shared}", "one a split, no sample shared or copied with changes"
-    if not (marked and disjoint):
+    if not (marked and record.disjoint):
         told = ("return splits that share no sample", "remove the samples that stand in two splits")
         return failed(measured, required, _again_on(evidence, *told))
-    alike = beyond_chance(record.get("alike_samples") or [], line.threshold or math.inf, line.most or math.inf)
+    alike = beyond_chance(record.alike_samples, line.threshold or math.inf, line.most or math.inf)
     if not alike:
         return passed(measured, required)
     measured += "; " + "; ".join(map(_told_alike, alike))
-    if any(wish.kind == "exemption" and wish.name == ALIKE_SAMPLES for wish in evidence.grants):
+    if any(grant.kind == "exemption" and grant.name == ALIKE_SAMPLES for grant in evidence.grants):
         return passed_with_exemption(f"{measured}; exempted by the owner", required)
     return failed(measured, required, _without_copies(evidence, alike[0]))
 
@@ -171,14 +164,13 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("planning.data_volume")
 def data_volume(evidence: Evidence, line: CheckLine) -> Outcome:
     """Every split is large enough to say something, and all together are no slip of a generator."""
-    record = evidence.smoke.part("data") if evidence.smoke else {}
+    run = evidence.smoke
     least, most = line.threshold or 1, line.most or math.inf
     required = f"train, validation and test of at least {least:.0f} samples, at most {most:.0f} in all"
-    if not record:
+    if run is None or not run.data:
         return _needs_smoke(evidence, "not counted", required)
-    splits = record.get("splits", {})
-    sizes = {name: int(split.get("size", 0)) for name, split in splits.items()}
-    different = {name: int(splits[name].get("different", size)) for name, size in sizes.items()}
+    sizes = run.data.sizes
+    different = {name: one.size if one.different is None else one.different for name, one in run.data.splits.items()}
     copied = [name for name, size in sizes.items() if different[name] < least <= size]
     measured = ", ".join(
         f"{name} {n}" + f" ({different[name]} different)" * (name in copied) for name, n in sizes.items()
@@ -194,33 +186,31 @@ def data_volume(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("planning.code_captured")
 def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
     """The user's imported files were digested; their git state is recorded where there is one."""
-    record = evidence.smoke.part("code") if evidence.smoke else {}
-    if not record:
+    run = evidence.smoke
+    if run is None or not run.code:
         return _needs_smoke(evidence, "not captured", line.text)
-    files = record.get("files", {})
-    if not files:
+    count, git = len(run.code.files), run.environment.git
+    if not count:
         return not_applicable("built-in model and data only", "digests of the user's imported files")
-    git = (evidence.smoke.part("environment") if evidence.smoke else {}).get("git") or {}
-    state = f"git {str(git.get('commit'))[:10]}{' with changes' if git.get('dirty') else ''}" if git else "no git"
-    measured = f"{len(files)} file{'s' * (len(files) != 1)}, {str(record.get('digest'))[:19]}…, {state}"
+    state = f"git {str(git.commit)[:10]}{' with changes' if git.dirty else ''}" if git else "no git"
+    measured = f"{count} file{'s' * (count != 1)}, {str(run.code.digest)[:19]}…, {state}"
     if git or not evidence.settings.require_git:
         return passed(measured, "digests of the user's files")
     required = "digests of the user's files, in a git repository as the owner demands"
-    if any(wish.kind == "exemption" and wish.name == MISSING_GIT for wish in evidence.grants):
+    if any(grant.kind == "exemption" and grant.name == MISSING_GIT for grant in evidence.grants):
         return passed_with_exemption(f"{measured}; exempted by the owner", required)
     remedy = evidence.call("configure", "or put the code under git", ask_owner={"exemption": MISSING_GIT})
     return failed(measured, required, remedy)
 
 
-def _told_alike(record: dict[str, Any]) -> str:
-    first, second = record["splits"]
-    count, near = record["alike"], record["near"]
-    return f"{count} samples of {first} almost equal one of {second} (and {near} another of {first})"
+def _told_alike(found: AlikeSamples) -> str:
+    first, second = found.splits
+    return f"{found.alike} samples of {first} almost equal one of {second} (and {found.near} another of {first})"
 
 
-def _without_copies(evidence: Evidence, record: dict[str, Any]) -> NextCall:
-    (first, second), pairs = record["splits"], record["examples"]
-    named = ", ".join(f"{one} and {other}" for one, other in pairs)
+def _without_copies(evidence: Evidence, found: AlikeSamples) -> NextCall:
+    first, second = found.splits
+    named = ", ".join(f"{one} and {other}" for one, other in found.examples)
     asking = evidence.call("configure", "", ask_owner={"exemption": ALIKE_SAMPLES})
     what = f"keep copies of {second} out of {first} (samples {named})"
     return _again_on(evidence, *[f"{what}; where they are none, {asking} asks the owner"] * 2)
@@ -248,10 +238,6 @@ def _larger_shares(evidence: Evidence, sizes: dict[str, int], least: float) -> d
     if split is None or same or sum(held.values()) > MOST_HELD_OUT:
         return None
     return {f"data.split.{name}": value for name, value in held.items()}
-
-
-def _reproducibility(run: RunEvidence | None) -> dict[str, Any]:
-    return run.part("reproducibility") if run else {}
 
 
 def _needs_smoke(evidence: Evidence, measured: str, required: str) -> Outcome:

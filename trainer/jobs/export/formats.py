@@ -16,13 +16,14 @@ from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.serving import WITHOUT_ONNX, Serving
 from trainwright.trainer.objectives.supervised import plain_output
+from trainwright.trainer.run.results import Onnx
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 """What torch puts into its messages for terminals."""
 
 
-def write_onnx(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance: float) -> dict[str, Any]:
-    """Write the file and return the `onnx` evidence.
+def write_onnx(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance: float) -> Onnx:
+    """Write the file and compare it with the model.
 
     Args:
         rows: real raw inputs by name, (rows, ...), at least two rows.
@@ -55,17 +56,17 @@ def write_onnx(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance:
             details=WITHOUT_ONNX,
         ) from error
     evidence = _compare(serving, rows, path, tolerance)
-    if not evidence["passed"]:
+    if not evidence.passed:
         raise IntegrityError(
-            f"The ONNX file differs from the model by {evidence['max_abs_difference']:g}, more than {tolerance:g} of "
-            f"outputs up to {evidence['largest_output']:g}.",
+            f"The ONNX file differs from the model by {evidence.max_abs_difference:g}, more than {tolerance:g} of "
+            f"outputs up to {evidence.largest_output:g}.",
             remedy="Leave onnx out, or raise deployment.onnx_tolerance if that is acceptable.",
-            details={**evidence, **WITHOUT_ONNX},
+            details={**evidence.as_dict(), **WITHOUT_ONNX},
         )
     return evidence
 
 
-def _compare(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance: float) -> dict[str, Any]:
+def _compare(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance: float) -> Onnx:
     import onnx
     import onnxruntime
 
@@ -85,17 +86,17 @@ def _compare(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance: f
         largest, compared = max(largest, difference), compared + size
         scale = max(scale, wanted.double().abs().max().item())
     model = onnx.load(str(path))
-    return {
-        "opset": model.opset_import[0].version,
-        "inputs": {item.name: item.type for item in session.get_inputs()},
-        "shapes": {item.name: list(item.shape) for item in (*session.get_inputs(), *session.get_outputs())},
-        "batch_sizes": sizes,
-        "rows_compared": compared,
-        "max_abs_difference": largest,
-        "tolerance": tolerance,
-        "largest_output": scale,
-        "passed": largest <= tolerance * max(1.0, scale),
-    }
+    return Onnx(
+        opset=model.opset_import[0].version,
+        inputs={item.name: item.type for item in session.get_inputs()},
+        shapes={item.name: list(item.shape) for item in (*session.get_inputs(), *session.get_outputs())},
+        batch_sizes=sizes,
+        rows_compared=compared,
+        max_abs_difference=largest,
+        tolerance=tolerance,
+        largest_output=scale,
+        passed=largest <= tolerance * max(1.0, scale),
+    )
 
 
 TOLERANCE = 1e-4

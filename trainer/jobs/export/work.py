@@ -17,7 +17,7 @@ from trainwright.trainer.assembly.loaders import make_loader
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.checkpoints.store import LoadedCheckpoint, load_checkpoint
+from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY
 from trainwright.trainer.engine.evaluation import evaluate_split
@@ -25,6 +25,8 @@ from trainwright.trainer.engine.session import DEPLOYED, Session
 from trainwright.trainer.jobs.export.formats import write_library_folder, write_onnx
 from trainwright.trainer.jobs.export.serving import Serving, example_rows, serving_model
 from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically
+from trainwright.trainer.run.evidence import Code, Data, Resolved
+from trainwright.trainer.run.results import Evaluated, Export, Safetensors, TestSetAccess
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
 
@@ -48,7 +50,7 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     specification = specification.model_copy(
         update={"config": original.config, "returns": original.returns, "expected": expected}
     )
-    checkpoint = load_checkpoint(_best(source))
+    checkpoint = store_of(source).open(_best(source))
     prove(run, specification, heartbeat)
     session = open_session(run, specification, heartbeat, stop)
     heartbeat.set(state=RunState.RUNNING, stage="exporting")
@@ -56,30 +58,35 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     folder = run.artifacts / "final_model"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    evidence = {
-        "source_run": source.run_id,
-        "checkpoint": checkpoint.name,
-        "checkpoint_digest": checkpoint.manifest["digest"],
-    }
-    measured = _measure(session)
-    evidence |= measured | _write(session, checkpoint, folder, measured)
-    evidence["files"] = {
+    measured = {split: _evaluated(session, split) for split in ("validation", "test")}
+    session.model.eval()
+    written = _write(session, checkpoint, folder, measured)
+    files = {
         path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "digest": digest_file(path)}
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
     require_honest(specification)
-    run.write_evidence("export", evidence)
+    run.write_evidence(
+        Export(
+            source_run=source.run_id,
+            checkpoint=checkpoint.name,
+            checkpoint_digest=checkpoint.manifest["digest"],
+            files=files,
+            **measured,
+            **written,
+        )
+    )
     return "completed"
 
 
-def _best(source: RunDirectory) -> Path:
-    """Return the folder of the best checkpoint; the last where the run keeps no best."""
+def _best(source: RunDirectory) -> str:
+    """Return the best checkpoint's name; the last's where the run keeps no best."""
     records = list_checkpoints(source)
     for tag in ("best", "last"):
         for record in records:
             if tag in record.tags:
-                return record.path
+                return record.name
     raise NotFoundError(
         f"Run {source.run_id} has no checkpoint.", remedy="Export a run that has ended, with checkpoints.save_best."
     )
@@ -87,8 +94,8 @@ def _best(source: RunDirectory) -> Path:
 
 def _evidence_digests(source: RunDirectory) -> dict[str, str]:
     """Return the digests that the source ran on: its data and code must still be the same."""
-    data, code = source.evidence("data") or {}, source.evidence("code") or {}
-    found = {"data": data.get("fingerprint"), "code": code.get("meaning") or code.get("digest")}
+    data, code = source.part(Data), source.part(Code)
+    found = {"data": data.fingerprint, "code": code.meaning or code.digest}
     return {name: digest for name, digest in found.items() if digest}
 
 
@@ -103,27 +110,23 @@ def _load_model(session: Session, checkpoint: LoadedCheckpoint) -> None:
     session.model.eval()
 
 
-def _measure(session: Session) -> dict[str, Any]:
-    """Return the metrics on validation and, only here, on test."""
-    measured: dict[str, Any] = {}
-    for split in ("validation", "test"):
-        record = session.work.splits.records.get(split, EMPTY)
-        values: dict[str, float] | None = None
-        if split in session.work.splits.samples:
-            if split == "test":  # before the first row is read: however this run ends, it has looked
-                look = {
-                    "size": record.size,
-                    "fingerprint": record.fingerprint,
-                    "samples": sorted(set(session.work.splits.raw_test or record.digests)),
-                }
-                session.run.write_evidence("test_look", look)
-            values = evaluate_split(session, make_loader(session.config, session.work, split))
-        measured[split] = {"size": record.size, "fingerprint": record.fingerprint, "metrics": values}
-    session.model.eval()
-    return measured
+def _evaluated(session: Session, split: str) -> Evaluated:
+    """Return the metrics on validation or, only here, on test."""
+    splits = session.work.splits
+    record, values = splits.records.get(split, EMPTY), None
+    if split in splits.samples:
+        if split == "test":  # before the first row is read: however this run ends, it has looked
+            seen = sorted(set(splits.raw_test or record.digests))
+            access = TestSetAccess(size=record.size, fingerprint=record.fingerprint, samples=seen)
+            session.run.write_evidence(access)
+        values = evaluate_split(session, make_loader(session.config, session.work, split))
+    return Evaluated(size=record.size, fingerprint=record.fingerprint, metrics=values)
 
 
-def _write(session: Session, checkpoint: LoadedCheckpoint, folder: Path, measured: dict[str, Any]) -> dict[str, Any]:
+def _write(
+    session: Session, checkpoint: LoadedCheckpoint, folder: Path, measured: dict[str, Evaluated]
+) -> dict[str, Any]:
+    """Write the folder; return what is said of its files, by the names of the evidence's fields."""
     config, splits = session.config, session.work.splits
     evidence: dict[str, Any] = {"safetensors": _write_weights(checkpoint, folder / "model.safetensors")}
     session.model.cpu()
@@ -135,9 +138,8 @@ def _write(session: Session, checkpoint: LoadedCheckpoint, folder: Path, measure
         if "onnx" in config.deployment.formats:
             evidence["onnx"] = write_onnx(serving, rows, folder / "model.onnx", config.deployment.onnx_tolerance)
         evidence["latency_ms"] = _latency_ms(serving, rows)
-    resolved = session.run.evidence("resolved") or {}
     described = {
-        **resolved,
+        **session.run.part(Resolved).as_dict(),
         "class_names": splits.class_names,
         "feature_names": splits.feature_names,
         "text": splits.text.as_dict() if splits.text is not None else None,
@@ -145,7 +147,7 @@ def _write(session: Session, checkpoint: LoadedCheckpoint, folder: Path, measure
         "onnx_includes_preprocessing": splits.preprocessing is not None,
         "input_shapes": [list(value.shape[1:]) for value in rows.values()],
     }
-    metrics = {**measured, "latency_ms": evidence["latency_ms"]}
+    metrics = {split: found.as_dict() for split, found in measured.items()} | {"latency_ms": evidence["latency_ms"]}
     for name, value in (("metrics.json", metrics), ("resolved.json", described)):
         write_atomically(folder / name, json.dumps(value, indent=2, sort_keys=True).encode())
     write_atomically(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")).encode())
@@ -165,13 +167,13 @@ def _rows_to_call_with(session: Session) -> dict[str, Tensor]:
         return {}
 
 
-def _write_weights(checkpoint: LoadedCheckpoint, path: Path) -> dict[str, Any]:
+def _write_weights(checkpoint: LoadedCheckpoint, path: Path) -> Safetensors:
     save_file(checkpoint.model, path, metadata={"format": "pt"})
     again = load_file(path)
     same = again.keys() == checkpoint.model.keys() and all(
         torch.equal(value, again[name]) or bool(torch.isnan(value).any()) for name, value in checkpoint.model.items()
     )
-    return {"tensors": len(again), "reloaded_identical": same}
+    return Safetensors(tensors=len(again), reloaded_identical=same)
 
 
 def _latency_ms(serving: Serving, rows: dict[str, Tensor], repeats: int = 30) -> dict[str, float]:

@@ -21,6 +21,7 @@ from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.optimization.schedules.schedule import Schedule
+from trainwright.trainer.run.results import Bottleneck, Profile, RateTest
 from trainwright.trainer.supervision.sampling import allowed_cores
 
 LOWEST, HIGHEST = 1e-7, 10.0
@@ -48,7 +49,7 @@ class Sweep(Schedule):
         """Leave the momentum alone."""
 
 
-def sweep(session: Session, steps: int) -> dict[str, Any]:
+def sweep(session: Session, steps: int) -> RateTest:
     """Train over the range, a step for each rate; return the curve, why it ended, and the suggested rate."""
     peak = max(rate for rates in session.base_rates.values() for rate in rates)
     schedule = Sweep(session.schedule, peak, steps)
@@ -67,7 +68,7 @@ def sweep(session: Session, steps: int) -> dict[str, Any]:
                 break
     except DivergenceError:
         ended = "the loss was no number any more"
-    return {"steps": len(points), "ended": ended, "points": points, **suggestion(points)}
+    return RateTest(steps=len(points), ended=ended, points=points, **suggestion(points))
 
 
 def suggestion(points: list[tuple[float, float, float]]) -> dict[str, Any]:
@@ -84,18 +85,18 @@ def suggestion(points: list[tuple[float, float, float]]) -> dict[str, Any]:
     return {"suggested": float(f"{rate / 10:.2g}"), "at_minimum": rate, "why": "a tenth of the rate at the minimum"}
 
 
-def plot(found: dict[str, Any], path: Path, present: float) -> Path:
+def plot(found: RateTest, path: Path, present: float) -> Path:
     """Draw the curve with the suggestion into a PNG."""
     from matplotlib.figure import Figure  # without pyplot: no global state, no display
 
     figure = Figure(figsize=(7.0, 4.0), layout="constrained")
     axes = figure.subplots()
-    rates, losses, smoothed = zip(*found["points"], strict=True)
+    rates, losses, smoothed = zip(*found.points, strict=True)
     axes.plot(rates, losses, color="#56B4E9", alpha=0.5, linewidth=1.0, label="loss of a step")
     axes.plot(rates, smoothed, color="#0072B2", label="smoothed")
     axes.axvline(present, color="#666666", linestyle=":", label=f"configured {present:g}")
-    if found["suggested"] is not None:
-        axes.axvline(found["suggested"], color="#D55E00", label=f"suggested {found['suggested']:g}")
+    if found.suggested is not None:
+        axes.axvline(found.suggested, color="#D55E00", label=f"suggested {found.suggested:g}")
     low, high = min(smoothed), max(smoothed[0], losses[0])
     room = max(0.5 * (high - low), 1e-6)
     axes.set(xscale="log", ylim=(low - room, high + room), xlabel="learning rate", ylabel="training loss")
@@ -149,7 +150,7 @@ class TimedObjective:
         return self.objective.count(batch)
 
 
-def profile(session: Session, recorder: Recorder, steps: int) -> dict[str, Any]:
+def profile(session: Session, recorder: Recorder, steps: int) -> Profile:
     """Take real steps and return seconds by phase, throughput, estimates and the bottleneck."""
     watch = Stopwatch(session.device)
     plain, samples = session.objective, 0
@@ -196,7 +197,7 @@ def endless(session: Session, steps: int) -> Any:
             return
 
 
-def _report(session: Session, parts: dict[str, float], seconds: list[float], samples: int) -> dict[str, Any]:
+def _report(session: Session, parts: dict[str, float], seconds: list[float], samples: int) -> Profile:
     from trainwright.trainer.assembly.loaders import steps_per_epoch
     from trainwright.trainer.evidence.run_evidence import peak_memory_bytes
 
@@ -204,20 +205,20 @@ def _report(session: Session, parts: dict[str, float], seconds: list[float], sam
     step_seconds = statistics.median(seconds) if seconds else math.nan
     epoch_seconds = step_seconds * steps_per_epoch(session.config, session.train_loader)
     shares = {name: round(100 * value / total, 1) for name, value in parts.items()}
-    return {
-        "steps": len(seconds),
-        "step_ms": round(1e3 * step_seconds, 3),
-        "phases_ms": {name: round(1e3 * value / steps, 3) for name, value in parts.items()},
-        "phases_percent": shares,
-        "samples_per_second": round(samples / total, 1),
-        "peak_memory_bytes": peak_memory_bytes(session.device),
-        "epoch_seconds": round(epoch_seconds, 2),
-        "run_seconds": round(step_seconds * session.total_steps, 2),
-        "bottleneck": bottleneck(session, shares),
-    }
+    return Profile(
+        steps=len(seconds),
+        step_ms=round(1e3 * step_seconds, 3),
+        phases_ms={name: round(1e3 * value / steps, 3) for name, value in parts.items()},
+        phases_percent=shares,
+        samples_per_second=round(samples / total, 1),
+        peak_memory_bytes=peak_memory_bytes(session.device),
+        epoch_seconds=round(epoch_seconds, 2),
+        run_seconds=round(step_seconds * session.total_steps, 2),
+        bottleneck=bottleneck(session, shares),
+    )
 
 
-def bottleneck(session: Session, shares: dict[str, float]) -> dict[str, Any]:
+def bottleneck(session: Session, shares: dict[str, float]) -> Bottleneck:
     """Return the part that is worth shortening, why, and the changes that would."""
     config = session.config
     if shares["data"] > 20:
@@ -226,17 +227,17 @@ def bottleneck(session: Session, shares: dict[str, float]) -> dict[str, Any]:
         why = "the loop waits for batches; fetch them in processes of their own"
         if config.loader.num_workers >= workers:
             more, why = {}, "the loop waits for batches although workers fetch them: make a sample cheaper to load"
-        return {"phase": "data", "percent": shares["data"], "why": why, "changes": more}
+        return Bottleneck(phase="data", percent=shares["data"], why=why, changes=more)
     if shares["logging"] > 5:
         less = {"logging.every_n_steps": config.logging.every_n_steps * 5}
         why = "recording takes its share; read the values less often"
-        return {"phase": "logging", "percent": shares["logging"], "why": why, "changes": less}
+        return Bottleneck(phase="logging", percent=shares["logging"], why=why, changes=less)
     if shares["optimizer"] > 35:
         why = "the update is large beside the batch; a larger batch makes fewer of them"
-        return {"phase": "optimizer", "percent": shares["optimizer"], "why": why, "changes": {}}
+        return Bottleneck(phase="optimizer", percent=shares["optimizer"], why=why, changes={})
     phase = max(("forward", "backward", "other"), key=lambda name: shares[name])
     changes: dict[str, Any] = {}
     if session.device.type == "cuda" and config.training.precision == "fp32":
         changes = {"training.precision": "bf16"}
     why = "the model itself is the work" + ("; compute it in bf16" if changes else "")
-    return {"phase": phase, "percent": shares[phase], "why": why, "changes": changes}
+    return Bottleneck(phase=phase, percent=shares[phase], why=why, changes=changes)

@@ -11,11 +11,13 @@ from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.progress import Progress
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.trackers import Trackers
 from trainwright.trainer.jobs.probe import rates
 from trainwright.trainer.jobs.probe.rates import profile
 from trainwright.trainer.jobs.probe.sizes import find_batch_size
 from trainwright.trainer.optimization.schedules import planned_schedule, plot_schedule
 from trainwright.trainer.run import RunState
+from trainwright.trainer.run.results import Probe, Profile, RateTest, Suggestion
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler
 
@@ -38,27 +40,28 @@ def probe(session: Session, heartbeat: Heartbeat) -> str:
     session.weight_observers = []
     session.model.train()
     heartbeat.set(state=RunState.RUNNING, stage="measuring steps", total_steps=steps)
-    evidence: dict[str, Any] = {}
+    tests: dict[str, Suggestion] = {}
     with explained_shortage(session):
         with put_back(session):
-            evidence["profile"] = _profiled(session, steps)
+            profiled = _profiled(session, steps)
         if not session.stop.asked:
             heartbeat.stage("sweeping rates")
             with put_back(session):
-                evidence["learning_rate"] = _swept(session)
+                tests["learning_rate"] = _swept(session)
     if not session.stop.asked:
         heartbeat.stage("trying batch sizes")
         with put_back(session):
-            evidence["batch_size"] = find_batch_size(session)
-    evidence["schedule_plot"] = _planned(session)
-    evidence["changes"] = suggested_changes(session, evidence)
-    session.run.write_evidence("probe", evidence)
-    heartbeat.set(step=evidence["profile"]["steps"])
+            tests["batch_size"] = find_batch_size(session)
+    rate = tests["learning_rate"].suggested if "learning_rate" in tests else None
+    changes = suggested_changes(session, profiled, rate)
+    session.run.write_evidence(Probe(profile=profiled, schedule_plot=_planned(session), changes=changes, **tests))
+    heartbeat.set(step=profiled.steps)
     return session.stop.reason if session.stop.asked else "completed"
 
 
-def _profiled(session: Session, steps: int) -> dict[str, Any]:
-    recorder = Recorder(session.run.metrics(writer=True), None, SystemSampler(gpus=int(session.device.type == "cuda")))
+def _profiled(session: Session, steps: int) -> Profile:
+    sampler = SystemSampler(gpus=int(session.device.type == "cuda"))
+    recorder = Recorder(session.run.metrics(writer=True), Trackers(session.run, session.config, {}), sampler)
     try:
         recorder.start(session)
         return profile(session, recorder, steps)
@@ -66,14 +69,14 @@ def _profiled(session: Session, steps: int) -> dict[str, Any]:
         recorder.close()
 
 
-def _swept(session: Session) -> dict[str, Any]:
+def _swept(session: Session) -> RateTest:
     if session.rule.is_users:
-        return {"suggested": None, "why": "train_step sets its own rates", "points": []}
+        return RateTest(suggested=None, why="train_step sets its own rates", points=[])
     found = rates.sweep(session, SWEPT_STEPS)
-    if found["points"]:
-        present = max(rate for own in session.base_rates.values() for rate in own)
-        found["plot"] = rates.plot(found, session.run.artifacts / PLOT, present).name
-    return found
+    if not found.points:
+        return found
+    present = max(rate for own in session.base_rates.values() for rate in own)
+    return found.model_copy(update={"plot": rates.plot(found, session.run.artifacts / PLOT, present).name})
 
 
 def _planned(session: Session) -> str:
@@ -82,13 +85,12 @@ def _planned(session: Session) -> str:
     return plot_schedule(points, session.run.artifacts / SCHEDULE_PLOT).name
 
 
-def suggested_changes(session: Session, evidence: dict[str, Any]) -> dict[str, Any]:
+def suggested_changes(session: Session, profiled: Profile, rate: float | None) -> dict[str, Any]:
     """Return the changes that can be made without another thought: a far-off rate, and the bottleneck's remedy.
 
     A larger batch is suggested beside them only: it changes what is learned in an epoch.
     """
-    changes = dict(evidence["profile"]["bottleneck"]["changes"])
-    rate = evidence.get("learning_rate", {}).get("suggested")
+    changes = dict(profiled.bottleneck.changes)
     held = session.config.optimizer.rate()
     if rate is not None and held is not None and not held[1] / CLOSE <= rate <= held[1] * CLOSE:
         changes[held[0]] = rate

@@ -25,6 +25,7 @@ from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.memory import free_bytes
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.probe.rates import endless
+from trainwright.trainer.run.results import SizeTest
 from trainwright.trainer.user_code.guard import exit_now
 
 WORTH_IT = 1.1
@@ -36,11 +37,11 @@ MEASURED_SECONDS = 0.3
 MOST_STEPS = 20
 
 
-def find_batch_size(session: Session) -> dict[str, Any]:
+def find_batch_size(session: Session) -> SizeTest:
     """Try sizes from the configured one on; return what each gave, why it ended, and the suggested size."""
     start = session.train_loader.batch_size
     if start is None:
-        return {"suggested": None, "why": "the data comes in batches already", "tried": []}
+        return SizeTest(suggested=None, why="the data comes in batches already", tried=[])
     most = len(session.train_loader.samples) if not session.train_loader.is_stream else start * 64
     tried: list[dict[str, Any]] = []
     best, size, why = None, start, f"the train split has {most} samples"
@@ -54,7 +55,7 @@ def find_batch_size(session: Session) -> dict[str, Any]:
             why = "throughput stopped growing"
             break
         best, size = tried[-1], size * 2
-    return {"suggested": best["batch_size"] if best else None, "why": why, "tried": tried}
+    return SizeTest(suggested=best["batch_size"] if best else None, why=why, tried=tried)
 
 
 def attempt(session: Session, size: int) -> dict[str, Any]:

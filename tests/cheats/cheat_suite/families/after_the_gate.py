@@ -47,7 +47,7 @@ def code_after_the_gate(scene: Scene) -> None:
 
 @changed(
     "code-removed",
-    "Remove the code a passed gate rested on",
+    "Remove the code a passed gate depended on",
     at="based",
     rule=r"stale.*code: flower_model\.py was removed",
 )

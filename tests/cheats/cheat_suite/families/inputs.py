@@ -41,7 +41,7 @@ def yaml_tag(scene: Scene) -> None:
     assert not mark.exists()
 
 
-@broken_settings("yaml-twice", "Give a limit twice in the settings", rule="key given twice: trials")
+@broken_settings("yaml-twice", "Set a limit twice in the settings", rule="key given twice: trials")
 def yaml_twice(scene: Scene) -> None:
     (scene.world.workspace / "settings.yaml").write_text("limits: {trials: 1, trials: 1000000}\n")
     scene.attempt("start_training", project=NAME, kind="baseline")
@@ -95,7 +95,7 @@ def huge_numbers(scene: Scene) -> None:
 
 @refused(
     "wrong-types",
-    "Send a truth for a number, a text for a number, a list for a mapping",
+    "Send a boolean for a number, a text for a number, a list for a mapping",
     at="created",
     rule="`[a-z_.]+` = ",
 )
@@ -107,7 +107,7 @@ def wrong_types(scene: Scene) -> None:
 
 @refused(
     "odd-letters",
-    "Name a project in letters that look like others, or in none that are seen",
+    "Name a project in letters that look like others, or in invisible ones",
     at="created",
     rule="is not a valid name|There is no project",
 )

@@ -7,8 +7,6 @@ import sqlite3
 from functools import partial
 from typing import Any
 
-from tests.worlds.flowers import NAME
-
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, cut_newest_decision, rewrite_copy, rewrite_entry, rewrite_intent
@@ -51,7 +49,7 @@ def ledger_row(scene: Scene) -> None:
 
 @edited(
     "ledger-row-rehashed",
-    "Edit a row and compute its digest anew",
+    "Edit a row and recompute its digest",
     at="planned",
     rule="does not continue the entry before it",
 )
@@ -69,7 +67,7 @@ def ledger_row_removed(scene: Scene) -> None:
     bring_back()
 
 
-@edited("ledger-tail-removed", "Cut the newest decisions off", at="based", rule="has no ledger entry")
+@edited("ledger-tail-removed", "Cut the newest decisions off", at="based", rule="ledger entry [0-9]+ was removed")
 def ledger_tail_removed(scene: Scene) -> None:
     bring_back = scene.without_triggers()
     last = scene.query("SELECT max(sequence) FROM ledger")[0][0]
@@ -102,7 +100,7 @@ def ledger_trigger_hollow(scene: Scene) -> None:
 
 @edited(
     "ledger-sealed-twice",
-    "Edit a run and append a new seal to the ledger, with a right digest",
+    "Edit a run and append a new seal to the ledger, with a correct digest",
     at="trained",
     rule="was sealed twice without having been resumed|summary.json was changed",
 )
@@ -115,7 +113,7 @@ def ledger_sealed_twice(scene: Scene) -> None:
 
 @edited(
     "ledger-own-decision",
-    "Append a decision of one's own, rightly chained and with its row: planning passed",
+    "Append a decision of one's own, correctly chained: planning passed",
     at="smoked",
     rule="decision on planning|planning gate",
 )
@@ -128,22 +126,12 @@ def ledger_own_decision(scene: Scene) -> None:
     configuration = scene.query("SELECT digest FROM config_versions")[0][0]
     rested_on = {"configuration": configuration, "version": 1, "smoke_run": smoke, "runs": [smoke], "study": None}
     body = {"phase": "planning", "outcome": "passed", "checks": checks, "rested_on": rested_on, "artifacts": {}}
-    sequence = append_entry(scene, "gate", body | {"settings": "own"})
-    row = {
-        "project": NAME,
-        "phase": "planning",
-        "passed": 1,
-        "report": json.dumps({"outcome": "passed", "checks": checks}),
-        "rested_on": json.dumps(rested_on),
-        "ledger_sequence": sequence,
-        "created_at": "2026-11-21 00:00:00",
-    }
-    scene.insert("gate_decisions", row)
+    append_entry(scene, "gate", body | {"settings": "own"})
 
 
 @edited(
     "ledger-rewritten",
-    "Lower the goal in its row and its ledger entry, and chain every later entry anew",
+    "Lower the goal in its row and its ledger entry, and re-chain every later entry",
     at="based",
     rule="planning.goal_fixed: required recorded validation accuracy >= 0.6, derived",
 )
@@ -157,7 +145,7 @@ def ledger_rewritten(scene: Scene) -> None:
 
 @edited(
     "ledger-other-version",
-    "Flatter a decision in ledger, row and plain copy, and say that another version of the program made it",
+    "Flatter a decision in ledger and JSONL copy, and say that another version of the program made it",
     at="based",
     rule="baseline.within_budget: measured recorded none at all, derived .*made by version 0.0.1",
 )
@@ -170,16 +158,13 @@ def ledger_other_version(scene: Scene) -> None:
     query = "SELECT sequence FROM ledger WHERE kind = 'gate' AND body LIKE '%baseline.within_budget%'"
     ((sequence,),) = scene.query(query)
     rewrite_entry(scene, sequence, flatter, onwards=True)
-    checks = scene.bodies("gate")[-1]["checks"]
-    report = json.dumps({"outcome": "passed", "checks": checks}).replace("'", "''")
-    scene.execute(f"UPDATE gate_decisions SET report = '{report}' WHERE ledger_sequence = {sequence}")
     bring_back()
     rewrite_copy(scene)
 
 
 @edited(
     "ledger-rewritten-whole",
-    "Rewrite what no verdict rests on (what the project was for), and chain every later entry anew",
+    "Rewrite what no verdict depends on (what the project was for), and re-chain every later entry",
     at="based",
     rule="ledger.jsonl: line 1 tells ledger entry 1 otherwise than the database",
 )
@@ -189,7 +174,7 @@ def ledger_rewritten_whole(scene: Scene) -> None:
 
 @missed(
     "ledger-and-copy-rewritten",
-    "Do the same, and write the plain copy beside the project anew from it, the ledger being unsigned",
+    "Do the same, and write the JSONL copy beside the project again from it, the ledger being unsigned",
     at="based",
     rule="intent|ledger",
 )
@@ -200,7 +185,7 @@ def ledger_and_copy_rewritten(scene: Scene) -> None:
 
 @edited(
     "noted-ledger-rewritten",
-    "Rewrite the ledger and its plain copy, somebody having noted elsewhere how the ledger ended",
+    "Rewrite the ledger and its JSONL copy, someone having noted elsewhere how the ledger ended",
     at="based",
     rule="holds no entry .* with which it once ended",
 )
@@ -210,23 +195,23 @@ def noted_ledger_rewritten(scene: Scene) -> None:
     rewrite_copy(scene)
 
 
-@edited("copy-edited", "Edit the ledger's plain copy", at="based", rule="ledger.jsonl: line")
+@edited("copy-edited", "Edit the ledger's JSONL copy", at="based", rule="ledger.jsonl: line")
 def copy_edited(scene: Scene) -> None:
     scene.copy.write_text(scene.copy.read_text().replace("passed", "Passed", 1))
 
 
-@edited("copy-cut", "Cut the end off the plain copy", at="based", rule="ledger.jsonl|plain copy")
+@edited("copy-cut", "Cut the end off the JSONL copy", at="based", rule="ledger.jsonl|JSONL copy")
 def copy_cut(scene: Scene) -> None:
     lines = scene.copy.read_text().splitlines(keepends=True)
     scene.copy.write_text("".join(lines[:-2]))
 
 
-@edited("copy-removed", "Remove the plain copy", at="based", rule="ledger.jsonl|plain copy")
+@edited("copy-removed", "Remove the JSONL copy", at="based", rule="ledger.jsonl|JSONL copy")
 def copy_removed(scene: Scene) -> None:
     scene.copy.unlink()
 
 
-@edited("copy-link", "Put a link to another file in the plain copy's place", at="based", rule="ledger.jsonl|plain copy")
+@edited("copy-link", "Put a link to another file in the JSONL copy's place", at="based", rule="ledger.jsonl|JSONL copy")
 def copy_link(scene: Scene) -> None:
     other = scene.world.folder / "elsewhere.jsonl"
     scene.copy.rename(other)
@@ -236,7 +221,7 @@ def copy_link(scene: Scene) -> None:
 
 @missed(
     "both-ends-cut",
-    "Cut the newest decision off the ledger, its row and its plain copy alike, the ledger being unsigned",
+    "Cut the newest decision off the ledger, its row and its JSONL copy alike, the ledger being unsigned",
     at="based",
     rule="entry|ledger|removed",
 )
@@ -246,7 +231,7 @@ def both_ends_cut(scene: Scene) -> None:
 
 @edited(
     "noted-both-ends-cut",
-    "Cut the newest decision off ledger, row and plain copy, somebody having noted elsewhere how the ledger ended",
+    "Cut the newest decision off ledger, row and JSONL copy, someone having noted elsewhere how the ledger ended",
     at="based",
     rule="holds no entry .* with which it once ended",
 )

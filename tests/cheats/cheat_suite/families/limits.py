@@ -53,7 +53,7 @@ def limits_that_are_no_numbers(scene: Scene) -> None:
 
 @refused(
     "limits-misspelt",
-    "Spell a limit otherwise, so that it might slip past the comparison",
+    "Spell a limit differently, so that it might slip past the comparison",
     at="created",
     rule="unknown limit|Only the workspace's owner may allow this: limit trials = 1e\\+06 ",
 )
@@ -108,7 +108,7 @@ def trials_beyond_the_limit(scene: Scene) -> None:
 
 @refused(
     "code-root-outside",
-    "Make a project on a folder that the owner has not allowed",
+    "Create a project on a folder that the owner has not allowed",
     at="created",
     rule="Only the workspace's owner may allow this: code_root /",
 )
@@ -183,7 +183,7 @@ def time_wound_back(scene: Scene) -> None:
 
 @cheat(
     "use-rewritten",
-    "Lower what the baseline's seal says that it used, every later entry and the plain copy written anew",
+    "Lower what the baseline's seal says that it used, every later entry and the JSONL copy rewritten",
     by="files",
     at="based",
     rule="its seal says otherwise what it used: wall_clock_seconds 0.001, by its record",

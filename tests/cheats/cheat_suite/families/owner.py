@@ -15,7 +15,7 @@ from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, rewrite_copy, rewrite_entry
 from cheat_suite.scene import Scene
-from trainwright.tools.owner import Grantor, Request, Wish, decide, requests_of
+from trainwright.tools.owner import Grant, Grantor, Request, decide, requests_of
 from trainwright.tools.projects import configure, create_project
 from trainwright.trainer.base.errors import ApprovalNeededError
 
@@ -113,7 +113,7 @@ def answered_twice(scene: Scene) -> None:
 
 @cheat(
     "answered-at-once",
-    "Answer one request several times at the same instant, granting and denying it",
+    "Answer one request several times at the same time, granting and denying it",
     by="files",
     at="created",
     rule="was answered once",
@@ -138,7 +138,7 @@ def answered_at_once(scene: Scene) -> None:
 
 @cheat(
     "grant-copied",
-    "Copy an old grant in the ledger, rightly chained, for another project",
+    "Copy an old grant in the ledger, correctly chained, for another project",
     by="files",
     at="created",
     rule=ONLY_THE_OWNER,
@@ -154,7 +154,7 @@ def grant_copied(scene: Scene) -> None:
 
 @forged(
     "grant-raised",
-    "Raise the value of a recorded grant and of its request, and chain every later entry anew",
+    "Raise the value of a recorded grant and of its request, and re-chain every later entry",
     rule="tells ledger entry [0-9]+ otherwise than the database",
 )
 def grant_raised(scene: Scene) -> None:
@@ -164,7 +164,7 @@ def grant_raised(scene: Scene) -> None:
 
 @forged(
     "grant-raised-copy-too",
-    "Raise the value of a recorded grant, without its request, in the ledger and the plain copy alike",
+    "Raise the value of a recorded grant, without its request, in the ledger and the JSONL copy alike",
     rule="ledger entry [0-9]+: an answer of the owner answers no request",
 )
 def grant_raised_copy_too(scene: Scene) -> None:
@@ -182,16 +182,16 @@ def _raise_grant(scene: Scene) -> None:
 
 @forged(
     "deletion-nobody-granted",
-    "Delete a project past the server, by a grant of one's own that the ledger is made to tell of",
+    "Delete a project past the server, by a grant of one's own that the ledger is made to record",
     at="planned",
     rule="ledger entry [0-9]+: an answer of the owner answers no request",
 )
 def deletion_nobody_granted(scene: Scene) -> None:
-    wish = Wish(kind="deletion", name=NAME).model_dump()
+    grant = Grant(kind="deletion", name=NAME).model_dump()
     by = {"way": "terminal", "user": "ada", "terminal": "/dev/pts/1", "processes": []}
-    append_entry(scene, "owner_decision", {"request": "r9-abcdef", "wish": wish, "granted": True, "by": by})
+    append_entry(scene, "owner_decision", {"request": "r9-abcdef", "wish": grant, "granted": True, "by": by})
     append_entry(scene, "project_deleted", {"request": "r9-abcdef", "runs": 1})
-    tables = ("gate_decisions", "runs", "config_versions")
+    tables = ("runs", "config_versions")
     scene.execute(*(f"DELETE FROM {table}" for table in tables), "DELETE FROM projects")
     for path in scene.project_folder.iterdir():
         if path != scene.copy:

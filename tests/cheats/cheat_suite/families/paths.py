@@ -25,7 +25,7 @@ OUT = (
 
 @refused(
     "project-name-at-creation",
-    "Make a project whose name leads out of the workspace",
+    "Create a project whose name leads out of the workspace",
     at="created",
     rule="is not a valid name",
 )

@@ -114,7 +114,7 @@ def diagnose_another_run(scene: Scene) -> None:
 
 calls(
     "export-early",
-    "Export, and so look at the test split, before finalization",
+    "Export, and so evaluate the test split, before finalization",
     "diagnosed",
     "export needs the finalization phase",
     ("export_model", {}),
@@ -129,7 +129,7 @@ calls(
 )
 calls(
     "second-look",
-    "Look at the test split again after the last gate",
+    "Evaluate the test split again after the last gate",
     "finished",
     "would look at the test split again|would add nothing to the model that stands",
     ("export_model", {}),
@@ -162,7 +162,7 @@ calls(
 
 @refused(
     "smoke-as-baseline",
-    "Pass a smoke run off for the baseline by its idempotency key",
+    "Pass a smoke run off as the baseline by its idempotency key",
     at="planned",
     rule="already names the smoke run",
 )

@@ -1,4 +1,4 @@
-"""Calls at the same instant, through several servers on one workspace."""
+"""Calls at the same time, through several servers on one workspace."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def burst_of_starts(scene: Scene) -> None:
 
 @race(
     "two-projects-at-once",
-    "Make one project with two goals at once",
+    "Create one project with two goals at once",
     at="empty",
     rule="There is a project 'flowers' already",
 )

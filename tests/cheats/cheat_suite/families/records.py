@@ -68,7 +68,7 @@ def curve_for_the_diagnosis(scene: Scene) -> None:
 
 @forged(
     "diagnosis-of-ones-own",
-    "Append a flattering diagnosis of one's own, rightly chained, and pass the gate on it",
+    "Append a flattering diagnosis of one's own, correctly chained, and pass the gate on it",
     at="based",
     rule=r"diagnosis of baseline-.*best_value: recorded 0\.999, derived",
 )
@@ -142,7 +142,7 @@ def events_removed(scene: Scene) -> None:
     path.write_text("\n".join(path.read_text().splitlines()[1:]) + "\n")
 
 
-@forged("other-order", "Rewrite what a run was told to do", at="based", rule="run.json was changed")
+@forged("other-order", "Rewrite a run's instructions", at="based", rule="run.json was changed")
 def other_order(scene: Scene) -> None:
     edit_json(scene.run("baseline") / "run.json", lambda value: value["config"]["training"].update(epochs=100))
 
@@ -301,7 +301,7 @@ def added_model(scene: Scene) -> None:
 
 @cheat(
     "swapped-before-signing",
-    "Swap the final weights in the moment between the look at the gates and the signing of the final model's statement",
+    "Swap the final weights between the check of the gates and the signing of the final model's statement",
     by="files",
     at="finished",
     rule="Not what finalization recorded: final_model/model.safetensors",

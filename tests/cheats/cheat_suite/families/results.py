@@ -66,7 +66,7 @@ def goal_by_a_second_creation(scene: Scene) -> None:
 
 @detected(
     "metric-after-the-results",
-    "Choose the metric to be judged by after the results are known",
+    "Choose the metric to be evaluated by after the results are known",
     at="based",
     rule=r"stale.*selection\.metric 'accuracy' -> 'loss'",
 )
@@ -76,7 +76,7 @@ def metric_after_the_results(scene: Scene) -> None:
 
 @refused(
     "pass-on-another-metric",
-    "Pass planning anew on the metric chosen after the results",
+    "Pass planning again on the metric chosen after the results",
     at="based",
     rule="planning.goal_fixed: measured selection by loss",
 )

@@ -36,7 +36,7 @@ def _decide(scene: Scene) -> None:
 
 @detected(
     "signed-rewritten",
-    "Rewrite a signed ledger and its plain copy, every entry chained anew",
+    "Rewrite a signed ledger and its JSONL copy, every entry re-chained",
     rule="with a signature that does not fit|no entry is signed by key",
 )
 def signed_rewritten(scene: Scene) -> None:
@@ -47,7 +47,7 @@ def signed_rewritten(scene: Scene) -> None:
 
 @detected(
     "signed-by-another-key",
-    "Rewrite a signed ledger and its plain copy, and sign every entry with a key of one's own",
+    "Rewrite a signed ledger and its JSONL copy, and sign every entry with a key of one's own",
     rule="no entry is signed by key",
 )
 def signed_by_another_key(scene: Scene) -> None:
@@ -62,7 +62,7 @@ def signed_by_another_key(scene: Scene) -> None:
 
 @detected(
     "signatures-removed",
-    "Rewrite a signed ledger and its plain copy, and take the signatures away",
+    "Rewrite a signed ledger and its JSONL copy, and take the signatures away",
     rule="no entry is signed by key",
 )
 def signatures_removed(scene: Scene) -> None:
@@ -76,7 +76,7 @@ def signatures_removed(scene: Scene) -> None:
 
 @edited(
     "signed-cut",
-    "Cut a refusal off a signed ledger, its row and its plain copy, and ask again: no signature tells of what is gone",
+    "Cut a refusal off a signed ledger, its row and its JSONL copy, and ask again: no signature shows what is gone",
     rule=CUT,
     expected="missed",
 )
@@ -88,7 +88,7 @@ def signed_cut(scene: Scene) -> None:
 
 @detected(
     "noted-signed-cut",
-    "Do the same, somebody having noted elsewhere how the ledger ended",
+    "Do the same, someone having noted elsewhere how the ledger ended",
     rule=CUT,
 )
 def noted_signed_cut(scene: Scene) -> None:

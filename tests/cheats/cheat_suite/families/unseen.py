@@ -46,7 +46,7 @@ def before_the_first_look(scene: Scene) -> None:
 
 @forged(
     "signed-by-oneself",
-    "Do so, and sign the record anew with a key of one's own",
+    "Do so, and sign the record again with a key of one's own",
     rule="its worker has not signed that it was completed",
 )
 def signed_by_oneself(scene: Scene) -> None:
@@ -113,7 +113,7 @@ def metrics_while_it_works(scene: Scene) -> None:
 
 @forged(
     "order-before-the-worker",
-    "Rewrite what a run was told to do before its worker has read it",
+    "Rewrite a run's instructions before its worker has read it",
     rule="run.json was changed after it was sealed",
 )
 def order_before_the_worker(scene: Scene) -> None:

@@ -13,6 +13,7 @@ from cheat_suite.families.held_out import BUILD
 from cheat_suite.scene import Scene, wait_until
 from trainwright import trainer
 from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run.evidence import Summary
 
 RUN = """from pathlib import Path
 RUN = Path(open('/proc/self/cmdline').read().rpartition('worker\\0')[2].split('\\0')[0])
@@ -86,10 +87,11 @@ in_forward(
     "Have the engine's own functions write a completed status",
     WRITES,
     "directory = RunDirectory(RUN)\n"
-    "directory.write_evidence('summary', {'best': {'metrics': {'accuracy': 1.0}}, 'steps': 500})\n"
+    "directory.write_evidence(Summary(best={'metrics': {'accuracy': 1.0}}, steps=500))\n"
     "directory.write_status(directory.last_status().model_copy(update={'state': 'completed'}))\n"
     "ctypes.CDLL(None)._exit(0)",
-    before=f"import ctypes\nfrom {RunDirectory.__module__} import RunDirectory\n{RUN}",
+    before=f"import ctypes\nfrom {RunDirectory.__module__} import RunDirectory\n"
+    f"from {Summary.__module__} import Summary\n{RUN}",
 )
 at_import(
     "own-status-in-a-thread",
@@ -181,9 +183,10 @@ def better_table() -> None:
 
 def other_digests() -> None:
     from trainwright.trainer.jobs import train
+    from trainwright.trainer.run.evidence import Code
 
-    digests = dict.fromkeys(("digest", "meaning", "engine_digest"), "blake3:0")
-    train.code_evidence = lambda root: {"files": {}, **digests}
+    found = Code(files={}, **dict.fromkeys(("digest", "meaning", "engine_digest"), "blake3:0"))
+    train.code_evidence = lambda root: found
 
 
 at_import(

@@ -1,4 +1,4 @@
-"""Losses of class numbers: cross entropy, weighted, smoothed or focal, and overlap of segments.
+"""Functions that make the built-in losses of their arguments, each by the loss's name, and rules for weights.
 
 Every mean is over the targets that count, not over their weights: so a micro-batch weighs as many terms as it has, and
 accumulation equals the large batch.
@@ -54,7 +54,7 @@ def by_class(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return output.movedim(1, -1).reshape(-1, output.shape[1]), target.reshape(-1)
 
 
-def cross_entropy(smoothing: float = 0.0, weights: Tensor | None = None) -> Compute:
+def cross_entropy(label_smoothing: float = 0.0, weights: Tensor | None = None) -> Compute:
     """Return cross entropy with label smoothing (Szegedy et al. 2016) and a weight per class."""
     held = None if weights is None else Weights(weights)
 
@@ -62,10 +62,10 @@ def cross_entropy(smoothing: float = 0.0, weights: Tensor | None = None) -> Comp
         if output.dim() == 3 and target.dim() == 2 and output.shape[:2] == target.shape:
             output, target = output.flatten(0, 1), target.flatten()
         if held is None:
-            return F.cross_entropy(output, target, label_smoothing=smoothing, ignore_index=IGNORED)
+            return F.cross_entropy(output, target, label_smoothing=label_smoothing, ignore_index=IGNORED)
         total = F.cross_entropy(
             output.float(), target, held.at(output.device), reduction="sum",
-            label_smoothing=smoothing, ignore_index=IGNORED,
+            label_smoothing=label_smoothing, ignore_index=IGNORED,
         )  # fmt: skip
         terms = (
             target.numel() // output.shape[1] if target.is_floating_point() else (target != IGNORED).sum().clamp(min=1)
@@ -75,9 +75,19 @@ def cross_entropy(smoothing: float = 0.0, weights: Tensor | None = None) -> Comp
     return compute
 
 
-def next_token(output: Tensor, target: Tensor) -> Tensor:
+def class_balanced(
+    beta: float,  # noqa: ARG001 - for the weights
+    gamma: float,
+    label_smoothing: float,
+    weights: Tensor | None = None,
+) -> Compute:
+    """Return the focal loss where `gamma` asks for it, else cross entropy; `effective_numbers` gives the weights."""
+    return focal(gamma, weights) if gamma else cross_entropy(label_smoothing, weights)
+
+
+def next_token() -> Compute:
     """Return the plain mean in nats of output (batch, time, vocabulary); target (batch, time): the token after each."""
-    return F.cross_entropy(output.flatten(0, 1), target.flatten(), ignore_index=IGNORED)
+    return lambda output, target: F.cross_entropy(output.flatten(0, 1), target.flatten(), ignore_index=IGNORED)
 
 
 def focal(gamma: float, weights: Tensor | None = None) -> Compute:
@@ -99,6 +109,39 @@ def focal(gamma: float, weights: Tensor | None = None) -> Compute:
         return terms.sum() / counted.sum().clamp(min=1)
 
     return compute
+
+
+def mse() -> Compute:
+    """Return the mean squared difference."""
+    return lambda output, target: F.mse_loss(output.reshape(target.shape), target.to(output.dtype))
+
+
+def mae() -> Compute:
+    """Return the mean absolute difference."""
+    return lambda output, target: F.l1_loss(output.reshape(target.shape), target.to(output.dtype))
+
+
+def huber(delta: float) -> Compute:
+    """Return the Huber loss: squared below `delta`, linear above it (Huber 1964)."""
+    return lambda output, target: F.huber_loss(output.reshape(target.shape), target.to(output.dtype), delta=delta)
+
+
+def bce_with_logits(weights: Tensor | None = None) -> Compute:
+    """Return binary cross entropy of logits, the positive term of each label times its weight (`pos_weight`)."""
+    held = None if weights is None else Weights(weights)
+
+    def compute(output: Tensor, target: Tensor) -> Tensor:
+        weight = None if held is None else held.at(output.device)
+        return F.binary_cross_entropy_with_logits(
+            output.reshape(target.shape), target.to(output.dtype), pos_weight=weight
+        )
+
+    return compute
+
+
+def negatives_per_positive(counts: Tensor) -> Tensor:
+    """Return the pos_weight under which both sides of each label weigh the same; `counts` (2, labels)."""
+    return (counts[0].clamp(min=1).double() / counts[1].clamp(min=1).double()).float()
 
 
 def effective_numbers(beta: float) -> Callable[[Tensor], Tensor]:

@@ -1,0 +1,105 @@
+"""Data of a run as evidence: sizes, fingerprints and overlap of its splits, and the files that it comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from trainwright.trainer.base.canonical import digest_json, digest_path
+from trainwright.trainer.data import rows
+from trainwright.trainer.data.fingerprint import EMPTY, MAX_CLASSES_COUNTED, MAX_SAMPLES_READ, SplitRecord
+from trainwright.trainer.data.first_look import first_sample
+from trainwright.trainer.data.near_duplicates import compare
+from trainwright.trainer.data.splits import NAMES, Splits
+from trainwright.trainer.data.tensors import TensorSamples
+from trainwright.trainer.run.evidence import AlikeSamples, Data, Split
+
+
+def data_evidence(splits: Splits, code_root: Path) -> Data:
+    """Return sizes, fingerprints, class counts, overlap, preprocessing, source files."""
+    records = {name: splits.records.get(name, EMPTY) for name in NAMES}
+    digests = {name: set(record.digests) for name, record in records.items()}
+    pairs = list(combinations(NAMES, 2))
+    shared = set().union(*(digests[one] & digests[other] | _in_both(splits, one, other) for one, other in pairs))
+    preprocessing = digest_json(splits.preprocessing)
+    sample = next(iter(_first(splits.samples["train"])), None)
+    return Data(
+        source=splits.source,
+        splits={name: _described(name, record) for name, record in records.items()},
+        disjoint=not shared,
+        shared_samples=len(shared),
+        alike_samples=[AlikeSamples.model_validate(found) for found in _alike_of(splits, records)],
+        split=splits.split,
+        text=splits.text.as_dict() if splits.text is not None else None,
+        preprocessing={"standardize": splits.preprocessing is not None},
+        preprocessing_digest=preprocessing,
+        files={_relative(path, code_root): digest_path(path) for path in splits.files},
+        class_names=splits.class_names,
+        feature_names=splits.feature_names,
+        input={
+            "shape": list(getattr(sample, "shape", ())),
+            "dtype": str(getattr(sample, "dtype", type(sample).__name__)),
+        },
+        fingerprint=digest_json([[record.fingerprint for record in records.values()], preprocessing]),
+        first_look=None if splits.look is None else "known" if splits.look.is_known else "now",
+        sampled=any(record.sampled for record in records.values()),
+    )
+
+
+def _described(name: str, record: SplitRecord) -> Split:
+    """Return what is said of a split: of test, no more than its size before it is evaluated."""
+    found = {"size": record.size, "different": len(set(record.digests)), "fingerprint": record.fingerprint}
+    if name == "test" or not 0 < len(record.labels) <= MAX_CLASSES_COUNTED:
+        return Split.model_validate(found)
+    return Split.model_validate(found | {"classes": {str(one): record.labels[one] for one in sorted(record.labels)}})
+
+
+def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str, Any]]:
+    """Return how many inputs are almost equal, as found now or by the first look, which is kept once it is whole."""
+    look = splits.look
+    if look is None:
+        return _alike(records)
+    if look.is_known and look.found is not None and look.found.alike is not None:
+        return look.found.alike
+    alike = _alike(records)
+    if look.found is not None:
+        look.looks.keep(look.key, replace(look.found, alike=alike))
+    return alike
+
+
+def _in_both(splits: Splits, one: str, other: str) -> set[str]:
+    """Return the digests of samples that two splits share, where their records hold a part and all lie in memory.
+
+    Splits that were divided here share none.
+    """
+    first, second = (splits.samples.get(name) for name in (one, other))
+    sampled = any(splits.records[name].sampled for name in (one, other) if name in splits.records)
+    if not (sampled and type(first) is type(second) is TensorSamples) or splits.split is not None:
+        return set()
+    return rows.shared_rows(first, second, MAX_SAMPLES_READ)
+
+
+def _alike(records: dict[str, SplitRecord]) -> list[dict[str, Any]]:
+    """Return, for every two splits and tolerance by which some of their inputs are almost equal, how many are."""
+    return [
+        {"splits": [first, other], **asdict(one)}
+        for first, others in (("train", ("validation", "test")), ("validation", ("test",)))
+        for other, found in zip(others, compare(records[first], [records[name] for name in others]), strict=True)
+        for one in found
+        if one.alike
+    ]
+
+
+def _first(samples: Any) -> list[Any]:
+    sample = first_sample(samples)
+    if isinstance(sample, Mapping):
+        return list(sample.values())
+    return list(sample) if isinstance(sample, tuple | list) else [sample]
+
+
+def _relative(path: Path, root: Path) -> str:
+    resolved = root.resolve()
+    return path.relative_to(resolved).as_posix() if path.is_relative_to(resolved) else path.name

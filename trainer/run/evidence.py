@@ -1,0 +1,253 @@
+"""Evidence that a worker leaves of a training run, as models: the worker fills them, the server reads them.
+
+Each part is `artifacts/<file>.json`. What an earlier version did not record has a default, and a part that was not
+written is empty, and false. Free of torch. The results of replays, exports and probes stand in results.py.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Recorded(BaseModel):
+    """Values that a worker recorded together; false where it recorded none of them."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", protected_namespaces=(), defer_build=True)
+
+    def __bool__(self) -> bool:
+        return bool(self.model_fields_set)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what was recorded, as the file has it."""
+        return self.model_dump(exclude_unset=True)
+
+
+class Part(Recorded):
+    """One file of the evidence."""
+
+    file: ClassVar[str]
+
+    def __init_subclass__(cls, *, file: str, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        cls.file = file
+
+
+P = TypeVar("P", bound=Part)
+
+
+class PartOf(cached_property[P]):
+    """Attribute of whoever has a method `part`: that part of the evidence, read when it is asked for, and once."""
+
+    def __init__(self, kind: type[P]) -> None:
+        super().__init__(lambda run: run.part(kind))
+
+
+class Git(Recorded):
+    """State of the user's repository; untracked files count as changes."""
+
+    commit: str | None = None
+    branch: str | None = None
+    dirty: bool | None = None
+    diff_digest: str | None = None
+    untracked: int = 0
+    untracked_by_name_only: int = 0
+
+
+class Environment(Part, file="environment"):
+    """Packages, hardware and repository (REPRO-3)."""
+
+    python: str | None = None
+    platform: str | None = None
+    packages: dict[str, str] = {}
+    """Version by normalised name."""
+    packages_digest: str | None = None
+    unreleased: list[str] = []
+    """Distributions that came from a folder or a repository: no index has them."""
+    import_tested: dict[str, str] = {}
+    import_failures: dict[str, str] = {}
+    torch: dict[str, Any] = {}
+    hardware: dict[str, Any] = {}
+    git: Git | None = None
+    container_image: str | None = None
+    lock_files: dict[str, str] = {}
+    command_line: list[str] = []
+    fingerprint_basis: dict[str, Any] = {}
+    """Facts on which bits depend: where one differs, runs are not expected to be identical."""
+    fingerprint: str | None = None
+
+
+class Draws(Recorded):
+    """What was tried in the worker's process to show that seeds and settings hold."""
+
+    draws_repeat: dict[str, bool | None] = {}
+    """By generator; None where there is no such generator."""
+    nondeterministic_operation_refused: bool | None = None
+    reason: str | None = None
+
+
+class Reproducibility(Part, file="reproducibility"):
+    """Seeds and deterministic settings, probed (REPRO-1, REPRO-2)."""
+
+    seed: int | None = None
+    seeded: dict[str, bool | None] = {}
+    probe: Draws = Draws()
+    settings: dict[str, Any] = {}
+    exemptions: list[str] = []
+    """Non-deterministic operations that the owner allows."""
+    passed: bool = False
+
+
+class Split(Recorded):
+    """One split of the data."""
+
+    size: int = 0
+    different: int | None = None
+    """Samples that differ, among those read; None: not counted."""
+    fingerprint: str | None = None
+    classes: dict[str, int] | None = None
+
+
+class AlikeSamples(Recorded):
+    """Almost equal inputs of two splits; `near`: with another of the first split in their surroundings."""
+
+    splits: tuple[str, str]
+    alike: int = 0
+    near: int = 0
+    first: int = 0
+    """Distinct inputs of the first split."""
+    second: int = 0
+    tolerance: float | None = None
+    examples: list[tuple[int, int]] = []
+    """Indices of almost equal samples, (in the first split, in the second)."""
+
+
+class Data(Part, file="data"):
+    """Splits, fingerprints, overlap and source files (REPRO-4)."""
+
+    source: str | None = None
+    splits: dict[str, Split] = {}
+    disjoint: bool = False
+    shared_samples: int | None = None
+    alike_samples: list[AlikeSamples] = []
+    split: Any = None
+    """How the samples were divided."""
+    text: dict[str, Any] | None = None
+    preprocessing: dict[str, Any] = {}
+    preprocessing_digest: str | None = None
+    files: dict[str, str] = {}
+    """Digest by path under the code root."""
+    class_names: list[str] | None = None
+    feature_names: list[str] | None = None
+    input: dict[str, Any] = {}
+    fingerprint: str | None = None
+    first_look: str | None = None
+    sampled: bool = False
+    """Whether of some split only a sample was read."""
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Samples by split."""
+        return {name: split.size for name, split in self.splits.items()}
+
+    @property
+    def test(self) -> Split:
+        """The test split; empty where the data has none."""
+        return self.splits.get("test", Split())
+
+
+class Code(Part, file="code"):
+    """The user's imported files, and the engine."""
+
+    files: dict[str, str] = {}
+    digest: str | None = None
+    meanings: dict[str, str] = {}
+    """Digests of the files without comments, docstrings and formatting; early versions did not record them."""
+    meaning: str | None = None
+    engine_version: str | None = None
+    engine_digest: str | None = None
+
+
+class Imported(Part, file="imported"):
+    """The distributions that the run imported; early versions did not record them."""
+
+    packages: list[str] = []
+
+
+class Metric(Recorded):
+    """A metric of the run, and whether the user's code computes it."""
+
+    name: str
+    user_defined: bool = False
+
+
+class Resolved(Part, file="resolved"):
+    """What was settled before training: how the model is called, sizes, steps."""
+
+    returns: str | None = None
+    objective: str | None = None
+    objective_rests_on: dict[str, Any] = {}
+    judged_by: str | None = None
+    inputs: str | None = None
+    told: list[str] | None = None
+    """Short sentences on how the model's call was understood."""
+    parameters: int = 0
+    trainable_parameters: int = 0
+    model_class: str | None = None
+    model_files: dict[str, str] = {}
+    model_arguments: list[str] | None = None
+    """Names that `model.args` may hold; None: not known."""
+    device: str | None = None
+    precision: str | None = None
+    steps_per_epoch: int | None = None
+    total_steps: int | None = None
+    warmup_steps: int | None = None
+    parameter_groups: list[dict[str, Any]] = []
+    target_scaling: dict[str, Any] | None = None
+    loss: str | None = None
+    metrics: list[Metric] | None = None
+    ignored_keys: list[str] | None = None
+    """Keys that were set and have no effect with the other values; None: not known."""
+    keys_without_effect: list[str] = []
+    """All of them, set or not."""
+    deepspeed: dict[str, Any] | None = None
+
+
+class BestEpoch(Recorded):
+    """The best epoch by the selection metric."""
+
+    epoch: int | None = None
+    step: int | None = None
+    metric: str | None = None
+    value: float | None = None
+    metrics: dict[str, float] = {}
+    checkpoint: str | None = None
+
+
+class Summary(Part, file="summary"):
+    """Results and costs of a run that ended in order."""
+
+    stop_reason: str | None = None
+    epochs: int = 0
+    steps: int = 0
+    train_seconds: float = 0.0
+    data_wait_fraction: float | None = None
+    samples_per_second: float | None = None
+    final: dict[str, float] = {}
+    """Last validation values by name, and the train values as `train/<name>`."""
+    best: BestEpoch | None = None
+    weights_digest: str | None = None
+    skipped_updates: int = 0
+    non_finite_steps: int = 0
+    peak_memory_bytes: int | None = None
+    cpu_percent_mean: float | None = None
+    gpu_percent_mean: float | None = None
+    gpus_sampled: int = 1
+    early_stopping: dict[str, Any] = {}
+
+    @property
+    def best_metrics(self) -> dict[str, float]:
+        """Validation metrics at the best epoch; none where no epoch was validated."""
+        return self.best.metrics if self.best is not None else {}

@@ -1,0 +1,137 @@
+"""Results of replays, exports and probes, as models: evidence of runs that train to compare, or not at all."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from trainwright.trainer.run.evidence import Part, Recorded, Split
+
+
+class TestSetAccess(Split, Part, file="test_look"):
+    """The test split as an export is about to evaluate it."""
+
+    __test__: ClassVar[bool] = False
+
+    samples: list[str] = []
+    """Digests."""
+
+
+class Comparison(Part, file="comparison"):
+    """A replay against its source; of a short one the metrics alone (REPRO-5)."""
+
+    steps: int | None = None
+    identical: bool | None = None
+    tensors: int | None = None
+    different: list[dict[str, Any]] = []
+    relative_difference: float | None = None
+    weights_digest: str | None = None
+    source_weights_digest: str | None = None
+    metrics_identical: bool | None = None
+    first_difference_step: int | None = None
+    causes: list[str] | None = None
+    fingerprint_differences: dict[str, Any] = {}
+
+
+class Evaluated(Recorded):
+    """A split as the export evaluated it; no metrics where the data has no such split."""
+
+    size: int = 0
+    fingerprint: str | None = None
+    metrics: dict[str, float] | None = None
+
+
+class Onnx(Recorded):
+    """The ONNX file, compared with the model."""
+
+    opset: int | None = None
+    inputs: dict[str, str] = {}
+    """Type by name."""
+    shapes: dict[str, list[Any]] = {}
+    batch_sizes: list[int] = []
+    rows_compared: int = 0
+    max_abs_difference: float = float("nan")
+    tolerance: float | None = None
+    largest_output: float | None = None
+    passed: bool = False
+
+
+class Safetensors(Recorded):
+    """The file of weights, read back."""
+
+    tensors: int | None = None
+    reloaded_identical: bool | None = None
+
+
+class Export(Part, file="export"):
+    """The exported model: its files, what it was compared with, and its metrics."""
+
+    source_run: str | None = None
+    checkpoint: str | None = None
+    checkpoint_digest: str | None = None
+    validation: Evaluated = Evaluated()
+    test: Evaluated = Evaluated()
+    safetensors: Safetensors = Safetensors()
+    library: dict[str, Any] | None = None
+    onnx: Onnx | None = None
+    latency_ms: dict[str, float] | None = None
+    files: dict[str, dict[str, Any]] = {}
+    """{bytes, digest} by name in the folder."""
+
+
+class Bottleneck(Recorded):
+    """The part of a step that is worth shortening, and the changes that would."""
+
+    phase: str | None = None
+    percent: float | None = None
+    why: str | None = None
+    changes: dict[str, Any] = {}
+
+
+class Profile(Recorded):
+    """Time and memory of a step."""
+
+    steps: int = 0
+    step_ms: float | None = None
+    phases_ms: dict[str, float] = {}
+    phases_percent: dict[str, float] | None = None
+    samples_per_second: float | None = None
+    peak_memory_bytes: int | None = None
+    epoch_seconds: float | None = None
+    run_seconds: float | None = None
+    bottleneck: Bottleneck = Bottleneck()
+
+
+class Suggestion(Recorded):
+    """What a range test of learning rates, or of batch sizes, suggests."""
+
+    suggested: float | None = None
+    why: str | None = None
+
+
+class RateTest(Suggestion):
+    """The range test of learning rates."""
+
+    steps: int = 0
+    ended: str | None = None
+    points: list[tuple[float, float, float]] = []
+    """(rate, loss, smoothed loss) of each step."""
+    at_minimum: float | None = None
+    plot: str | None = None
+
+
+class SizeTest(Suggestion):
+    """The range test of batch sizes."""
+
+    suggested: int | None = None
+    tried: list[dict[str, Any]] = []
+    """{batch_size, and samples_per_second and peak_memory_bytes, or failure}."""
+
+
+class Probe(Part, file="probe"):
+    """What a probe run measured of a run's first steps."""
+
+    profile: Profile = Profile()
+    learning_rate: RateTest = RateTest()
+    batch_size: SizeTest = SizeTest()
+    schedule_plot: str | None = None
+    changes: dict[str, Any] | None = None
