@@ -15,7 +15,8 @@ from trainwright.tools.gates import cures
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
-from trainwright.tools.ledger import append, seal_differences
+from trainwright.tools.ledger import record, seal_differences
+from trainwright.tools.ledger.events import Diagnosed
 from trainwright.tools.reports.markdown import grants_section
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.training_orchestrator import followed_next, refresh_project
@@ -129,9 +130,8 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
 
 def _broken(evidence: Evidence) -> RunEvidence | None:
     """Return the newest run of the configuration that holds where it failed or vanished: what keeps the baseline."""
-    started = [
-        run_id for run_id, body in evidence.facts.started.items() if body["config_digest"] == evidence.config_digest
-    ]
+    digest = evidence.config_digest
+    started = [run_id for run_id, start in evidence.facts.started.items() if start.config_digest == digest]
     run = evidence.run(started[-1]) if started else None
     return run if run is not None and run.status.state in {RunState.FAILED, RunState.INTERRUPTED} else None
 
@@ -147,17 +147,14 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
         documents = diagnostics_digests()
         _draw(run.directory, goal, drawn, added)
         artifacts = digests_of(drawn)
-        body = {
-            "run_id": run.id,
-            "artifacts": artifacts,
-            "version": trainwright.__version__,
-            "documents": documents,
+        diagnosed = Diagnosed(
+            run_id=run.id, artifacts=artifacts, version=trainwright.__version__, documents=documents,
             **assessment.as_recorded(),
-        }
+        )  # fmt: skip
         _refuse_edited(run)  # after all reading: what was put back only now, `verify` finds by deriving it again
         with workspace.session() as session:
             shutil.copytree(drawn, new_drafts(folder), dirs_exist_ok=True)
-            append(session, project, "diagnosis", body)
+            record(session, project, diagnosed)
     with workspace.session() as session:
         publish(session, project, folder)
     return [str(folder / name) for name in sorted(artifacts) if name != REPORT]
@@ -165,7 +162,7 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
 
 def _refuse_edited(run: RunEvidence) -> None:
     """Raise IntegrityError when what the curves were read from is not what the ledger sealed."""
-    differences = run.facts.run_differences(run.row) + seal_differences(run.directory, run.sealed or {})
+    differences = run.facts.rows.differences(run.row) + seal_differences(run.directory, run.sealed or {})
     if differences:
         again = f"start_training(project={run.row.project!r}, kind={run.row.kind!r})"
         raise IntegrityError(

@@ -139,9 +139,7 @@ def _replayed(evidence: Evidence, report: GateReport) -> str:
 def _tried(evidence: Evidence) -> str:
     """Return everything among which the configuration could be chosen by its validation values."""
     found, studies = attempts(evidence), {body["study_id"] for _, body in evidence.entries("study")}
-    trials = sum(
-        body["kind"] == RunKind.TRIAL and body["study"] is not None for body in evidence.facts.started.values()
-    )
+    trials = sum(start.kind == RunKind.TRIAL and start.study is not None for start in evidence.facts.started.values())
     rows = [(each.run, each.kind, each.configuration, each.seed, each.value, each.state) for each in found[-MOST_ROWS:]]
     counted = [
         f"{configurations(evidence)} configurations", f"{len(found)} baselines, ablations and final runs",

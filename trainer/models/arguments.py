@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainwright.trainer.base.section import Patterns, PositiveFloat, Probability, Section, Width
+from trainwright.trainer.base.section import Probability, Section, Width
 
 Widths = Annotated[list[Width], Field(max_length=1000)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
@@ -107,18 +107,3 @@ MODELS: dict[str, type[Section]] = {
     "transformers": TransformersArgs,
     "timm": TimmArgs,
 }
-
-
-class AdapterSection(Section):
-    """Low-rank adaptation (Hu et al. 2021): the model's weights stay, a product of two thin matrices is learned."""
-
-    name: Literal["lora"] = "lora"
-    rank: Annotated[int, Field(ge=1, le=2**14)] = 8
-    alpha: PositiveFloat = 16.0
-    """The learned product is scaled by alpha / rank."""
-    dropout: Probability = 0.0
-    """Of the adapters' inputs."""
-    targets: Patterns | None = None
-    """Modules to adapt: every linear layer but the output's where it is left out."""
-    train_also: Patterns | None = None
-    """Parameters that are trained as a whole; a classifier's new output layer where it is left out."""
