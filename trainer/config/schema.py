@@ -25,7 +25,7 @@ from trainwright.trainer.catalog.names import require_known, with_arguments
 from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
 from trainwright.trainer.data.sections import CurriculumSection, SplitSection
-from trainwright.trainer.models.arguments import AdapterSection
+from trainwright.trainer.models.adapter import AdapterSection
 from trainwright.trainer.objectives.mixing_sections import MixingSection, ProgressiveResizingSection
 from trainwright.trainer.objectives.sections import ObjectiveSection, SupervisedSection
 from trainwright.trainer.optimization.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, AnyOptimizer

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from torch import nn
+from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.models.arguments import AdapterSection
+from trainwright.trainer.base.section import Patterns, PositiveFloat, Probability, Section
 from trainwright.trainer.optimization.parameters import matching
+
+if TYPE_CHECKING:
+    from torch import nn
 
 HEADS = ("classifier", "score", "classification_head", "qa_outputs", "lm_head", "head", "embed_out")
 """Names under which libraries keep the layer that gives the output."""
+
+
+class AdapterSection(Section):
+    """Low-rank adaptation (Hu et al. 2021): the model's weights stay, a product of two thin matrices is learned."""
+
+    name: Literal["lora"] = "lora"
+    rank: Annotated[int, Field(ge=1, le=2**14)] = 8
+    alpha: PositiveFloat = 16.0
+    """The learned product is scaled by alpha / rank."""
+    dropout: Probability = 0.0
+    """Of the adapters' inputs."""
+    targets: Patterns | None = None
+    """Modules to adapt: every linear layer but the output's where it is left out."""
+    train_also: Patterns | None = None
+    """Parameters that are trained as a whole; a classifier's new output layer where it is left out."""
 
 
 def adapt(model: nn.Module, section: AdapterSection) -> None:
@@ -62,6 +80,8 @@ def merged(model: nn.Module) -> nn.Module:
 
 
 def _linear_layers(model: nn.Module) -> list[str]:
+    from torch import nn
+
     """Return the names of linear layers, those of the Transformers library's own kind (GPT-2) included."""
     return [name for name, module in model.named_modules() if isinstance(module, nn.Linear) or _is_conv1d(module)]
 

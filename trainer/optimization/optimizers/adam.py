@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, PositiveFloat
-from trainwright.trainer.optimization.optimizers.section import Betas, Groups, OptimizerSection
-
-if TYPE_CHECKING:
-    from torch.optim import Optimizer
+from trainwright.trainer.optimization.optimizers.section import Betas, Groups, Optimizer, OptimizerSection
 
 
 class _WithMoments(OptimizerSection):

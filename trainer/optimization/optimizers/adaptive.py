@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, PositiveFloat, Probability
-from trainwright.trainer.optimization.optimizers.section import Groups, OptimizerSection
-
-if TYPE_CHECKING:
-    from torch.optim import Optimizer
+from trainwright.trainer.optimization.optimizers.section import Groups, Optimizer, OptimizerSection
 
 
 class Adadelta(OptimizerSection):

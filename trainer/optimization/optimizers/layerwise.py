@@ -6,13 +6,10 @@ and Ginsburg 2017, arXiv:1708.03888.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, PositiveFloat, Probability
-from trainwright.trainer.optimization.optimizers.section import Betas, Groups, OptimizerSection
-
-if TYPE_CHECKING:
-    from torch.optim import Optimizer
+from trainwright.trainer.optimization.optimizers.section import Betas, Groups, Optimizer, OptimizerSection
 
 
 class Lamb(OptimizerSection):

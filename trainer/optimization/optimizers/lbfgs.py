@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat
-from trainwright.trainer.optimization.optimizers.section import Groups, OptimizerSection
-
-if TYPE_CHECKING:
-    from torch.optim import Optimizer
+from trainwright.trainer.optimization.optimizers.section import Groups, Optimizer, OptimizerSection
 
 
 class Lbfgs(OptimizerSection):

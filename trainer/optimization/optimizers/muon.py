@@ -12,12 +12,11 @@ from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import LearningRate, Patterns, PositiveFloat, Probability
-from trainwright.trainer.optimization.optimizers.section import Betas, Groups, OptimizerSection
+from trainwright.trainer.optimization.optimizers.section import Betas, Groups, Optimizer, OptimizerSection
 from trainwright.trainer.optimization.parameters import Setting, matching, to_groups
 
 if TYPE_CHECKING:
     from torch import nn
-    from torch.optim import Optimizer
 
 
 class Muon(OptimizerSection):

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, PositiveFloat, Probability
-from trainwright.trainer.optimization.optimizers.section import Groups, OptimizerSection
+from trainwright.trainer.optimization.optimizers.section import Groups, Optimizer, OptimizerSection
 from trainwright.trainer.optimization.weight_averaging import WeightObserver
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.optim import Optimizer
 
 InnerProbability = Annotated[float, Field(gt=0.0, lt=1.0)]
 

@@ -17,8 +17,12 @@ from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, Pro
 from trainwright.trainer.optimization.parameters import DivisionSection, Setting, settings_of, to_groups
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
-    from torch.optim import Optimizer
+
+    Optimizer = torch.optim.Optimizer
+else:
+    Optimizer = Any  # a word of every file here
 
 Betas = Annotated[tuple[Probability, Probability], Field(strict=False)]
 Groups = list[dict[str, Any]]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import model_validator
 
 from trainwright.trainer.base.section import ImpossibleError, Probability
-from trainwright.trainer.optimization.optimizers.section import Groups, OptimizerSection
-
-if TYPE_CHECKING:
-    from torch.optim import Optimizer
+from trainwright.trainer.optimization.optimizers.section import Groups, Optimizer, OptimizerSection
 
 
 class Sgd(OptimizerSection):
