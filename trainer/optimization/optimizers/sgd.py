@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import model_validator
 
 from trainwright.trainer.base.section import ImpossibleError, Probability
-from trainwright.trainer.optimization.optimizers.section import Groups, Optimizer, OptimizerSection
+from trainwright.trainer.optimization.optimizers.section import OptimizerSection
 
 
 class Sgd(OptimizerSection):
     """Stochastic gradient descent with momentum."""
 
+    made_by = "torch.optim.SGD"
     fused = True
     shardable = True
 
@@ -29,16 +30,3 @@ class Sgd(OptimizerSection):
                 {"optimizer.nesterov": False},
             )
         return self
-
-    def build(self, groups: Groups, **kernels: Any) -> Optimizer:
-        """Return torch's SGD."""
-        from torch.optim import SGD
-
-        return SGD(
-            groups,
-            lr=self.learning_rate,
-            momentum=self.momentum,
-            nesterov=self.nesterov,
-            weight_decay=self.weight_decay,
-            **kernels,
-        )
