@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, NoReturn, cast
 
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
-from trainwright.trainer.checkpoints.index import put_back_replaced
+from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.jobs import engine_guard
 from trainwright.trainer.jobs.ranks import Leader
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
@@ -121,7 +121,7 @@ def _work(
         heartbeat.start()
         run.append_event("started", attempt=attempt, pid=heartbeat.pid)
         ballast.hold()
-        put_back_replaced(run.checkpoints)  # before any other process of the run reads them
+        store_of(run).recover()  # before any other process of the run reads them
         _prepare(run, specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
     except Abandoned:

@@ -42,8 +42,6 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
 
     The run is written into `folder`; data and code lie there too unless `code_root` says otherwise.
     """
-    from torch.utils.tensorboard import SummaryWriter
-
     from trainwright.trainer.assembly.assemble import assemble
     from trainwright.trainer.config import config_digest, parse_config
     from trainwright.trainer.engine.loop import train as train_session
@@ -51,6 +49,7 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
     from trainwright.trainer.engine.observers.observer import Observer, Observers
     from trainwright.trainer.engine.observers.recorder import Recorder
     from trainwright.trainer.engine.observers.reporter import Reporter
+    from trainwright.trainer.engine.trackers import trackers_of
     from trainwright.trainer.reproducibility import determinism
     from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
     from trainwright.trainer.supervision.heartbeat import Heartbeat
@@ -75,8 +74,7 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
     heartbeat, sampler = Heartbeat(directory, specification, 1, stop), SystemSampler()
     heartbeat.start()
     session = assemble(specification, directory, stop)
-    board = SummaryWriter(str(directory.path / "tensorboard"), max_queue=200, flush_secs=10)
-    recorder = Recorder(directory.metrics(writer=True), board, sampler)
+    recorder = Recorder(directory.metrics(writer=True), trackers_of(session), sampler)
     observers = Observers([recorder, Selection(), Reporter(heartbeat), Checkpointing(), Clock()], heartbeat.stage)
     sampler.start()
     try:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.trainer.saving import checkpoint_of
 
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.checkpoints.packing import pack
-from trainwright.trainer.checkpoints.store import LoadedCheckpoint, load_checkpoint, write_checkpoint
+from trainwright.trainer.checkpoints.store import LoadedCheckpoint
 
 PROJECTS = Path(__file__).parent.parent / "trainer" / "projects"
 ROWS: dict[str, Any] = {
@@ -99,12 +100,7 @@ def saved(opened: Any, take_steps: Any) -> Any:
         take_steps(session, STEPS_BEFORE)
         for epoch, value in enumerate((1.0, 2.0), start=1):  # worse: the plateau lowers its rate
             session.schedule.judge(value, epoch, minimize=True)
-        model, state, tensors = session.state()
-        manifest = {"step": session.progress.step, "epoch": 0, "run_id": "run", "config_digest": ""}
-        written = write_checkpoint(
-            session.run.checkpoints, model=model, tensors=tensors, state=state, manifest=manifest
-        )
-        return session, load_checkpoint(written)
+        return session, checkpoint_of(session)
 
     return save
 

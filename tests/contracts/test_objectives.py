@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
+from tests.trainer.saving import checkpoint_of
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import form_of
-from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.models.small import MLP
 from trainwright.trainer.objectives.sections import OBJECTIVES
@@ -130,12 +130,10 @@ def test_it_resumes_exactly_with_all_that_it_has_beside_the_model(
     first = open_session(values, "first")
     untrained = {key: value.clone() for key, value in first.auxiliary.modules.state_dict().items()}
     take_steps(first, 4)
-    model, state, kept = first.state()
-    manifest = {"step": 4, "epoch": 0, "run_id": "run", "config_digest": ""}
-    written = write_checkpoint(first.run.checkpoints, model=model, tensors=kept, state=state, manifest=manifest)
+    checkpoint = checkpoint_of(first)
     resumed = open_session(values, "resumed")
     torch.rand(7)  # the generators stand anywhere
-    resumed.load(load_checkpoint(written))
+    resumed.load(checkpoint)
     take_steps(resumed, 5)
     assert (evaluate_split(resumed, resumed.validation_loader), bits_of(resumed)) == expected
     assert resumed.progress.step == 9

@@ -201,8 +201,7 @@ def assert_resumes_exactly(open_session: Any, take_steps: Any) -> Callable[..., 
     Compares model, optimizers, totals and generators bit for bit; returns the resumed session.
     """
     import torch
-
-    from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
+    from tests.trainer.saving import checkpoint_of
 
     def check(values: dict[str, Any], before: int = 3, after: int = 3) -> Any:
         whole = open_session(values, "whole")
@@ -210,11 +209,9 @@ def assert_resumes_exactly(open_session: Any, take_steps: Any) -> Callable[..., 
         model, state, tensors = whole.state()
         first = open_session(values, "first")
         take_steps(first, before)
-        saved, rest, parts = first.state()
-        manifest = {"step": first.progress.step, "epoch": 0, "run_id": "run", "config_digest": ""}
-        written = write_checkpoint(first.run.checkpoints, model=saved, tensors=parts, state=rest, manifest=manifest)
+        checkpoint = checkpoint_of(first)
         resumed = open_session(values, "resumed")
-        resumed.load(load_checkpoint(written))
+        resumed.load(checkpoint)
         take_steps(resumed, after)
         model_again, state_again, tensors_again = resumed.state()
         for ours, theirs in ((model_again, model), (tensors_again, tensors)):

@@ -12,8 +12,7 @@ from trainwright.tools.owner.grants import operations
 from trainwright.trainer.base.canonical import digest_file, digest_path
 from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.config import flatten, parse_config
-from trainwright.trainer.evidence.environment import engine_digest
-from trainwright.trainer.run.environment import installed_packages
+from trainwright.trainer.run.environment import engine_digest, installed_packages
 from trainwright.trainer.user_code.import_record import meaning_of
 
 if TYPE_CHECKING:

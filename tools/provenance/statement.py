@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel
 
 import trainwright
 from trainwright.tools.gates.phase_status import accepted_decisions
@@ -13,6 +14,7 @@ from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import RunStatus
+from trainwright.trainer.run.evidence import Code, Data, Environment, Part
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
@@ -22,6 +24,7 @@ PREDICATE_TYPE = "https://slsa.dev/provenance/v1"
 BUILD_TYPE = "urn:trainwright:training:1"
 BUILDER = "urn:trainwright:server"
 log = logging.getLogger("trainwright")
+Record = TypeVar("Record", bound=BaseModel)
 
 
 def statement(evidence: Evidence, final: RunEvidence, subjects: dict[str, str], head: LedgerEntry) -> dict[str, Any]:
@@ -64,32 +67,32 @@ def digest_set(digest: str) -> dict[str, str]:
 
 
 def _dependencies(final: RunEvidence) -> list[dict[str, Any]]:
-    environment = _sealed(final, "artifacts/environment.json")
+    environment = _sealed(final, Environment)
+    data, code = _sealed(final, Data), _sealed(final, Code)
     found = [
         {"name": "configuration", "digest": digest_set(final.facts.started[final.id]["config_digest"])},
         {
             "name": "environment",
-            "digest": digest_set(str(environment.get("packages_digest"))),
-            "annotations": {"python": environment.get("python"), "packages": environment.get("packages", {})},
+            "digest": digest_set(str(environment.packages_digest)),
+            "annotations": {"python": environment.python, "packages": environment.packages},
         },
     ]
-    for part, key in (("data", "fingerprint"), ("code", "digest")):
-        record = _sealed(final, f"artifacts/{part}.json")
-        found += [{"name": part, "digest": digest_set(str(record[key]))}] if record.get(key) else []
-        files = sorted(record.get("files", {}).items())
-        found += [{"name": f"{part}/{name}", "digest": digest_set(digest)} for name, digest in files]
-    if git := environment.get("git"):
-        annotations = {"uncommitted_changes": bool(git.get("dirty"))}
-        found.append({"name": "git", "digest": {"gitCommit": git.get("commit")}, "annotations": annotations})
+    for part, digest, files in (("data", data.fingerprint, data.files), ("code", code.digest, code.files)):
+        found += [{"name": part, "digest": digest_set(digest)}] if digest else []
+        found += [{"name": f"{part}/{name}", "digest": digest_set(own)} for name, own in sorted(files.items())]
+    if git := environment.git:
+        annotations = {"uncommitted_changes": bool(git.dirty)}
+        found.append({"name": "git", "digest": {"gitCommit": git.commit}, "annotations": annotations})
     return found
 
 
-def _sealed(final: RunEvidence, name: str) -> dict[str, Any]:
-    """Return what a file of the run's record holds, compared in the same read with its seal. Raises IntegrityError."""
+def _sealed(final: RunEvidence, kind: type[Record]) -> Record:
+    """Return a file of the run's record, compared in the same read with its seal. Raises IntegrityError."""
+    name = f"artifacts/{kind.file}.json" if issubclass(kind, Part) else "status.json"
     try:
         data = (final.directory.path / name).read_bytes()
         if digest_bytes(data) == (final.sealed or {}).get(name):
-            return dict(json.loads(data))
+            return kind.model_validate_json(data)
     except (OSError, ValueError) as error:
         log.warning("%s of run %s: %s", name, final.id, error)
     raise IntegrityError(
@@ -99,7 +102,7 @@ def _sealed(final: RunEvidence, name: str) -> dict[str, Any]:
 
 
 def _times(final: RunEvidence) -> dict[str, str]:
-    status = RunStatus.model_validate(_sealed(final, "status.json"))
+    status = _sealed(final, RunStatus)
     ended = {"startedOn": status.started_at, "finishedOn": status.heartbeat_at}
     return {name: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds") for name, at in ended.items() if at}
 

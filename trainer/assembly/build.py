@@ -19,7 +19,6 @@ from trainwright.trainer.losses.fit import measured_on_train
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names
-from trainwright.trainer.models.adapter import adapt
 from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.objectives.supervised import measure_targets
 from trainwright.trainer.user_code.context import Context
@@ -51,7 +50,7 @@ def build_work(config: TrainingConfig, code_root: Path, context: Context, looks:
         with user_code("Reading the targets of the train split", code_root):
             work.target_scaling = measure_targets(work.splits.samples["train"], context.data_seed)
     if config.adapter is not None:
-        adapt(work.model, config.adapter)
+        config.adapter.build(work.model)
     if work.loss is not None and work.step is None and work.train_step is None:
         work.loss = _measured(work.loss, work.splits)
     of_task = f"task `{config.task.use}`: `metrics`" if config.task is not None else ""

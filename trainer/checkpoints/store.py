@@ -1,4 +1,4 @@
-"""Store of checkpoints: written whole or not at all, and the newest whole one read back."""
+"""Store of a run's checkpoints: written whole or not at all, and the newest whole one read back."""
 
 from __future__ import annotations
 
@@ -8,100 +8,28 @@ import secrets
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.checkpoints.index import (
     FILES,
+    INDEX,
     REPLACED,
     checkpoint_folders,
     checkpoint_name,
     manifest_digest,
+    put_back_replaced,
     read_manifest,
     verify_checkpoint,
+    write_index,
 )
-from trainwright.trainer.run import RunKey
+from trainwright.trainer.run import RunDirectory
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 TEMPORARY = ".writing-"
-
-
-def write_checkpoint(
-    checkpoints: Path,
-    *,
-    model: dict[str, Tensor],
-    tensors: dict[str, Tensor],
-    state: dict[str, Any],
-    manifest: dict[str, Any],
-    key: RunKey | None = None,
-) -> Path:
-    """Write one checkpoint and return its folder.
-
-    Args:
-        model: the model's tensors by name, on the CPU, none sharing memory.
-        tensors: all other tensors, referred to from `state`.
-        state: JSON types.
-        manifest: step, epoch, run_id, config_digest; files and digest are added here.
-        key: the run's, to sign the manifest's digest with.
-
-    Raises:
-        OSError: the disk is full, and the like. Whatever stood before stands still.
-    """
-    final = checkpoints / checkpoint_name(manifest["step"])
-    temporary = checkpoints / f"{TEMPORARY}{final.name}-{secrets.token_hex(4)}"
-    temporary.mkdir()
-    try:
-        save_file(model, temporary / "model.safetensors")
-        save_file(tensors, temporary / "optimizer.safetensors")
-        (temporary / "state.json").write_text(json.dumps(state, allow_nan=False))
-        files = {
-            name: {"bytes": (temporary / name).stat().st_size, "digest": digest_file(temporary / name)}
-            for name in FILES
-        }
-        whole = {**manifest, "files": files}
-        whole["digest"] = manifest_digest(whole)
-        if key is not None:
-            whole["signature"] = key.sign(whole["digest"])
-        (temporary / "manifest.json").write_text(json.dumps(whole, indent=2, sort_keys=True))
-        for path in (*temporary.iterdir(), temporary):
-            _fsync(path)
-        if final.exists():  # one within the epoch, a damaged one, or one of an abandoned attempt
-            final.rename(checkpoints / f"{REPLACED}{final.name}-{secrets.token_hex(4)}")
-        temporary.rename(final)
-        _fsync(checkpoints)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    return final
-
-
-def remove_leftovers(checkpoints: Path) -> None:
-    """Remove what a killed writer left behind, and folders that were replaced."""
-    for path in checkpoints.iterdir():
-        if path.name.startswith((TEMPORARY, REPLACED)):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def remove_untagged(checkpoints: Path, keep: set[str]) -> list[str]:
-    """Remove the checkpoints whose names are not in `keep`; return what was removed."""
-    from trainwright.trainer.checkpoints.index import checkpoint_folders
-
-    removed = [path for path in checkpoint_folders(checkpoints) if path.name not in keep]
-    for path in removed:
-        shutil.rmtree(path, ignore_errors=True)
-    return [path.name for path in removed]
-
-
-def _fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True)
@@ -115,43 +43,170 @@ class LoadedCheckpoint:
     state: dict[str, Any]
 
 
-def load_checkpoint(path: Path) -> LoadedCheckpoint:
-    """Verify and read one checkpoint. Raises IntegrityError when it is not whole."""
-    problems = verify_checkpoint(path)
-    if problems:
-        raise IntegrityError(
-            f"Checkpoint {path.name} is damaged: {'; '.join(problems[:3])}.",
-            remedy="list_checkpoints(run_id) shows those that are whole.",
-            details={"problems": problems},
-        )
-    try:
-        manifest = read_manifest(path)
-        assert manifest is not None  # noqa: S101 - verified above
-        return LoadedCheckpoint(
-            path.name,
-            manifest,
-            load_file(path / "model.safetensors"),
-            load_file(path / "optimizer.safetensors"),
-            json.loads((path / "state.json").read_bytes()),
-        )
-    except (OSError, ValueError, SafetensorError) as error:
-        raise IntegrityError(
-            f"Checkpoint {path.name} cannot be read: {error}.",
-            remedy="list_checkpoints(run_id) shows those that are whole.",
-        ) from error
+class CheckpointStore(Protocol):
+    """Where a run's worker keeps its checkpoints, under names that sort by step.
+
+    A process killed at any instant leaves each checkpoint as it was, or the new one of its step in its place.
+    """
+
+    def recover(self) -> None:
+        """Put in order what a killed process has left; comes before anything is read. Light: free of torch."""
+
+    def save(
+        self, *, model: dict[str, Tensor], tensors: dict[str, Tensor], state: dict[str, Any], manifest: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Keep one checkpoint, in the place of what stood at its step.
+
+        Args:
+            model: the model's tensors by name, on the CPU, none sharing memory.
+            tensors: all other tensors, referred to from `state`.
+            state: JSON types.
+            manifest: step, epoch, run_id, config_digest.
+
+        Returns:
+            The manifest with `files`, their sizes and digests, `digest` over all of it, and the run's signature.
+
+        Raises:
+            OSError: the disk is full, and the like. Whatever stood before stands still.
+        """
+
+    def names(self) -> list[str]:
+        """Return all checkpoints, damaged ones too, by step."""
+
+    def verify(self, name: str) -> list[str]:
+        """Return what is wrong with a checkpoint; an empty list means it is whole and unchanged."""
+
+    def open(self, name: str) -> LoadedCheckpoint:
+        """Verify and read one checkpoint. Raises IntegrityError when it is not whole."""
+
+    def tag(self, *, best: str | None, last: str | None, periodic: list[str]) -> None:
+        """Record which checkpoints the run keeps, and delete all others. Raises StorageError."""
+
+    def delete(self, name: str) -> None:
+        """Delete one checkpoint; one that is not there is deleted already."""
 
 
-def newest_whole(checkpoints: Path, *, config_digest: str) -> tuple[LoadedCheckpoint | None, list[dict[str, Any]]]:
+def store_of(run: RunDirectory) -> CheckpointStore:
+    """Return where a run's checkpoints are kept."""
+    return DirectoryStore(run)
+
+
+def newest_whole(store: CheckpointStore, *, config_digest: str) -> tuple[LoadedCheckpoint | None, list[dict[str, Any]]]:
     """Return the newest checkpoint that verifies and belongs to this configuration, and the ones passed over."""
     skipped: list[dict[str, Any]] = []
-    for path in reversed(checkpoint_folders(checkpoints)):
+    for name in reversed(store.names()):
         try:
-            loaded = load_checkpoint(path)
+            loaded = store.open(name)
         except IntegrityError as error:
-            skipped.append({"name": path.name, "problems": error.details.get("problems", [error.message])})
+            skipped.append({"name": name, "problems": error.details.get("problems", [error.message])})
             continue
         if loaded.manifest.get("config_digest") != config_digest:
-            skipped.append({"name": path.name, "problems": ["it was written under another configuration"]})
+            skipped.append({"name": name, "problems": ["it was written under another configuration"]})
             continue
         return loaded, skipped
     return None, skipped
+
+
+class DirectoryStore:
+    """A folder for each checkpoint in the run directory, as `checkpoints.index` describes them."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+        self.folder = run.checkpoints
+
+    def recover(self) -> None:
+        """Put a checkpoint back that was moved away, and whose newer one is not in its place."""
+        put_back_replaced(self.folder)
+
+    def save(
+        self, *, model: dict[str, Tensor], tensors: dict[str, Tensor], state: dict[str, Any], manifest: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Write it beside the others and move it into place. Raises OSError."""
+        from safetensors.torch import save_file
+
+        self._sweep()
+        final = self.folder / checkpoint_name(manifest["step"])
+        temporary = self.folder / f"{TEMPORARY}{final.name}-{secrets.token_hex(4)}"
+        temporary.mkdir()
+        try:
+            save_file(model, temporary / "model.safetensors")
+            save_file(tensors, temporary / "optimizer.safetensors")
+            (temporary / "state.json").write_text(json.dumps(state, allow_nan=False))
+            paths = {name: temporary / name for name in FILES}
+            files = {name: {"bytes": path.stat().st_size, "digest": digest_file(path)} for name, path in paths.items()}
+            whole = {**manifest, "files": files}
+            whole["digest"] = manifest_digest(whole)
+            if self.run.key is not None:
+                whole["signature"] = self.run.key.sign(whole["digest"])
+            (temporary / "manifest.json").write_text(json.dumps(whole, indent=2, sort_keys=True))
+            for path in (*temporary.iterdir(), temporary):
+                _fsync(path)
+            if final.exists():  # one within the epoch, a damaged one, or one of an abandoned attempt
+                final.rename(self.folder / f"{REPLACED}{final.name}-{secrets.token_hex(4)}")
+            temporary.rename(final)
+            _fsync(self.folder)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        return whole
+
+    def names(self) -> list[str]:
+        """Return the names of the folders."""
+        return [path.name for path in checkpoint_folders(self.folder)]
+
+    def verify(self, name: str) -> list[str]:
+        """Compare every file with its digest in the manifest, and the manifest with its own."""
+        return verify_checkpoint(self.folder / name)
+
+    def open(self, name: str) -> LoadedCheckpoint:
+        """Verify and read one checkpoint. Raises IntegrityError when it is not whole."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        path = self.folder / name
+        remedy = "list_checkpoints(run_id) shows those that are whole."
+        if problems := self.verify(name):
+            raise IntegrityError(
+                f"Checkpoint {name} is damaged: {'; '.join(problems[:3])}.",
+                remedy=remedy,
+                details={"problems": problems},
+            )
+        try:
+            manifest = read_manifest(path)
+            assert manifest is not None  # noqa: S101 - verified above
+            return LoadedCheckpoint(
+                name,
+                manifest,
+                load_file(path / "model.safetensors"),
+                load_file(path / "optimizer.safetensors"),
+                json.loads((path / "state.json").read_bytes()),
+            )
+        except (OSError, ValueError, SafetensorError) as error:
+            raise IntegrityError(f"Checkpoint {name} cannot be read: {error}.", remedy=remedy) from error
+
+    def tag(self, *, best: str | None, last: str | None, periodic: list[str]) -> None:
+        """Write the tags, then remove what has none, and what a killed writer left. Raises StorageError."""
+        digest = write_index(self.folder, best=best, last=last, periodic=periodic)
+        self.run.written[f"{self.folder.name}/{INDEX}"] = digest
+        for name in self.names():
+            if name not in {best, last, *periodic}:
+                self.delete(name)
+        self._sweep()
+
+    def delete(self, name: str) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        """Remove what a killed writer left behind, and folders that were replaced."""
+        for path in self.folder.iterdir():
+            if path.name.startswith((TEMPORARY, REPLACED)):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -16,7 +16,7 @@ import torch
 import trainwright
 from trainwright.trainer.base.canonical import digest_bytes, digest_file, digest_json
 from trainwright.trainer.base.paths import ENGINE
-from trainwright.trainer.run.environment import installed_packages, unreleased_packages
+from trainwright.trainer.run.environment import engine_digest, installed_packages, unreleased_packages
 from trainwright.trainer.run.evidence import Code, Environment, Git
 from trainwright.trainer.user_code.import_record import meanings_of, own_files, sources_of
 
@@ -188,9 +188,3 @@ def code_evidence(code_root: Path) -> Code:
         engine_version=trainwright.__version__,
         engine_digest=engine_digest(ENGINE),
     )
-
-
-def engine_digest(engine: Path) -> str:
-    """Return the digest of all of the engine's own files."""
-    files = {path.relative_to(engine).as_posix(): digest_file(path) for path in sorted(engine.rglob("*.py"))}
-    return digest_json(files)

@@ -21,6 +21,7 @@ from typing import Any
 
 from trainwright.trainer.base.errors import ReproducibilityError, UserCodeError
 from trainwright.trainer.base.paths import ENGINE
+from trainwright.trainer.engine.trackers import TRACKERS
 from trainwright.trainer.user_code.import_record import is_users
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -31,8 +32,6 @@ _PATHS = {
 """How many of an event's arguments name files."""
 _ENGINE = str(ENGINE) + os.sep
 _WORKER = f"{_ENGINE}worker.py"
-_BOARD = "tensorboard"
-"""The folder that a library's own thread writes; nothing rests on it."""
 _guarded: tuple[str, str, str] | None = None
 """The workspace's folder, the run's, and the code root, each with its separator; None: nothing is guarded."""
 _hooked = False
@@ -81,11 +80,17 @@ def _guarded_place(path: object) -> str | None:
         return None
     text = os.path.realpath(os.fsdecode(path).removeprefix("file:"))
     workspace, run, code_root = _guarded
-    if not f"{text}{os.sep}".startswith(workspace) or text.startswith(f"{run}{_BOARD}{os.sep}"):
+    if not f"{text}{os.sep}".startswith(workspace) or text.startswith(_shown(run)):
         return None
     if code_root.startswith(workspace) and text.startswith(code_root) and not text.startswith(run):
         return None
     return text.removeprefix(workspace)
+
+
+@cache
+def _shown(run: str) -> tuple[str, ...]:
+    """Return the folders that libraries' own threads write; nothing depends on them."""
+    return tuple(f"{run}{name}{os.sep}" for name in TRACKERS)
 
 
 def _is_engine_calling() -> bool:

@@ -9,7 +9,7 @@ from trainwright.trainer.acceleration.compilation import defer_compiler
 from trainwright.trainer.assembly.assemble import assemble, choose_device
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DivergenceError, ReproducibilityError
-from trainwright.trainer.checkpoints.store import newest_whole
+from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
@@ -17,6 +17,7 @@ from trainwright.trainer.engine.observers.observer import Observers
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.observers.reporter import Reporter, SettingsHeld
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.trackers import trackers_of
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.determinism_probe import run_probes
 from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
@@ -65,7 +66,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     _resume(session)
     # of a group the launcher's tree and all its devices
     sampler = SystemSampler(session.strategy.watched_process, gpus=heartbeat.gpus)
-    recorder = Recorder(run.metrics(writer=True), _board(session), sampler)
+    recorder = Recorder(run.metrics(writer=True), trackers_of(session), sampler)
     watched = [SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
     observers = Observers(watched, heartbeat.stage)
     sampler.start()
@@ -177,21 +178,13 @@ def open_session(
 def _resume(session: Session) -> None:
     """Take up the newest whole checkpoint of an earlier attempt, if there is one."""
     run = session.run
-    checkpoint, skipped = newest_whole(run.checkpoints, config_digest=session.specification.config_digest)
+    checkpoint, skipped = newest_whole(store_of(run), config_digest=session.specification.config_digest)
     session.strategy.require_same(checkpoint.name if checkpoint is not None else None)
     if checkpoint is not None:
         session.load(checkpoint)
         run.append_event("resumed", from_checkpoint=checkpoint.name, step=checkpoint.manifest["step"], skipped=skipped)
     elif skipped:
         run.append_event("note", text="No checkpoint is whole; training starts from the beginning.", skipped=skipped)
-
-
-def _board(session: Session) -> Any | None:
-    if not session.config.logging.tensorboard or not session.strategy.is_first:
-        return None
-    from torch.utils.tensorboard import SummaryWriter
-
-    return SummaryWriter(str(session.run.path / "tensorboard"), max_queue=200, flush_secs=10)
 
 
 def _noted(error: DivergenceError) -> tuple[float, float]:

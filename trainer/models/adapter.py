@@ -1,4 +1,4 @@
-"""Adapters put into a model, and merged into its weights (LoRA: https://arxiv.org/abs/2106.09685)."""
+"""Adapters put into a model, and merged into its weights. The options are free of torch, which `build` imports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import Patterns, PositiveFloat, Probability, Section
-from trainwright.trainer.optimization.parameters import matching
 
 if TYPE_CHECKING:
     from torch import nn
@@ -32,36 +31,41 @@ class AdapterSection(Section):
     train_also: Patterns | None = None
     """Parameters that are trained as a whole; a classifier's new output layer where it is left out."""
 
+    def build(self, model: nn.Module) -> None:
+        """Freeze the model, and put trainable adapters beside its linear layers.
 
-def adapt(model: nn.Module, section: AdapterSection) -> None:
-    """Freeze the model, and put trainable adapters beside its linear layers.
+        Raises:
+            ConfigurationError: a pattern matches nothing, or there is no layer to adapt.
+        """
+        from peft import LoraConfig, inject_adapter_in_model
 
-    Raises:
-        ConfigurationError: a pattern matches nothing, or there is no layer to adapt.
-    """
-    from peft import LoraConfig, inject_adapter_in_model
-
-    parameters = [name for name, _ in model.named_parameters()]
-    heads = [name for name in parameters if set(name.split(".")) & set(HEADS)]
-    also = matching(parameters, section.train_also, "adapter.train_also") if section.train_also else heads
-    modules = [name for name in _linear_layers(model) if not any(_inside(part, name) for part in also)]
-    if section.targets is not None:
-        owned = matching([f"{name}.weight" for name in _linear_layers(model)], section.targets, "adapter.targets")
-        modules = [name.removesuffix(".weight") for name in owned]
-    if not modules:
-        raise ConfigurationError(
-            "`adapter`: the model has no linear layer to adapt.",
-            remedy="Name its layers in adapter.targets, or take `adapter` out and train the whole model.",
+        parameters = [name for name, _ in model.named_parameters()]
+        also, modules = self._trained_parts(parameters, _linear_layers(model))
+        if not modules:
+            raise ConfigurationError(
+                "`adapter`: the model has no linear layer to adapt.",
+                remedy="Name its layers in adapter.targets, or take `adapter` out and train the whole model.",
+            )
+        config = LoraConfig(
+            r=self.rank,
+            lora_alpha=self.alpha,  # type: ignore[arg-type]  # a float works, and says what is meant
+            lora_dropout=self.dropout,
+            target_modules=modules,
         )
-    config = LoraConfig(
-        r=section.rank,
-        lora_alpha=section.alpha,  # type: ignore[arg-type]  # a float works, and says what is meant
-        lora_dropout=section.dropout,
-        target_modules=modules,
-    )
-    inject_adapter_in_model(config, model)
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_("lora_" in name or name in also)
+        inject_adapter_in_model(config, model)
+        for name, parameter in model.named_parameters():
+            parameter.requires_grad_("lora_" in name or name in also)
+
+    def _trained_parts(self, parameters: list[str], layers: list[str]) -> tuple[list[str], list[str]]:
+        """Return the parameters that are trained as a whole, and the modules that are adapted."""
+        from trainwright.trainer.optimization.parameters import matching
+
+        heads = [name for name in parameters if set(name.split(".")) & set(HEADS)]
+        also = matching(parameters, self.train_also, "adapter.train_also") if self.train_also else heads
+        if self.targets is None:
+            return also, [name for name in layers if not any(part.startswith(f"{name}.") for part in also)]
+        chosen = matching([f"{name}.weight" for name in layers], self.targets, "adapter.targets")
+        return also, [name.removesuffix(".weight") for name in chosen]
 
 
 def merged(model: nn.Module) -> nn.Module:
@@ -80,15 +84,11 @@ def merged(model: nn.Module) -> nn.Module:
 
 
 def _linear_layers(model: nn.Module) -> list[str]:
+    """Return the names of linear layers, those of the Transformers library's own kind (GPT-2) included."""
     from torch import nn
 
-    """Return the names of linear layers, those of the Transformers library's own kind (GPT-2) included."""
     return [name for name, module in model.named_modules() if isinstance(module, nn.Linear) or _is_conv1d(module)]
 
 
 def _is_conv1d(module: nn.Module) -> bool:
     return type(module).__name__ == "Conv1D" and type(module).__module__ == "transformers.pytorch_utils"
-
-
-def _inside(parameter: str, module: str) -> bool:
-    return parameter.startswith(f"{module}.")

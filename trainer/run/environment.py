@@ -1,4 +1,4 @@
-"""Environment of a worker: variables that stand before Python starts, and installed packages. Light."""
+"""Environment of a worker: variables that stand before Python starts, installed packages, the engine. Light."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import sys
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.canonical import digest_file, digest_json
 from trainwright.trainer.base.errors import ReproducibilityError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainwright.trainer.config import TrainingConfig
 
 
@@ -90,6 +92,12 @@ def imported_packages() -> list[str]:
         if name and (name.replace("-", "_") in modules or not modules.isdisjoint(_modules_of(distribution))):
             found.add(name)
     return sorted(found)
+
+
+def engine_digest(engine: Path) -> str:
+    """Return the digest of all of the engine's own files."""
+    files = {path.relative_to(engine).as_posix(): digest_file(path) for path in sorted(engine.rglob("*.py"))}
+    return digest_json(files)
 
 
 def digest_of_versions(packages: dict[str, str], names: list[str]) -> str:

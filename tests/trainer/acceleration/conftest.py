@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
+from tests.trainer.saving import checkpoint_of
 
 from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.checkpoints.packing import pack
-from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.supervision.stop import StopRequest
 
@@ -75,12 +75,7 @@ def taken_up() -> Callable[[Any, Any], Any]:
     """`taken_up(session, again)` writes a session's checkpoint and loads it into another one."""
 
     def take_up(session: Any, again: Any) -> Any:
-        model, state, tensors = session.state()
-        manifest = {"step": session.progress.step, "epoch": 0, "run_id": "run", "config_digest": ""}
-        written = write_checkpoint(
-            session.run.checkpoints, model=model, tensors=tensors, state=state, manifest=manifest
-        )
-        again.load(load_checkpoint(written))
+        again.load(checkpoint_of(session))
         return again
 
     return take_up

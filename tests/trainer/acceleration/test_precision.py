@@ -13,6 +13,7 @@ from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.observers.observer import Observers
 from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.engine.trackers import Trackers
 from trainwright.trainer.evidence.run_evidence import ignored_keys
 from trainwright.trainer.supervision.sampling import SystemSampler
 
@@ -101,7 +102,7 @@ def test_a_gradient_that_is_never_finite_stops_when_the_scale_is_as_low_as_it_ge
 ) -> None:
     session = open_session(with_training(digits_values, precision="fp16", initial_loss_scale=2.0))
     session.model.layers[1].weight.register_hook(lambda gradient: gradient * float("nan"))
-    recorder = Recorder(session.run.metrics(writer=True), None, SystemSampler())
+    recorder = Recorder(session.run.metrics(writer=True), Trackers(session.run, session.config, {}), SystemSampler())
     with pytest.raises(DivergenceError, match="gradient is not finite"):
         train(session, Observers([recorder], lambda stage: None))
     recorder.close()

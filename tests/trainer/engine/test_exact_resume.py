@@ -16,7 +16,7 @@ from tests.trainer.killing import kill_at_call
 
 from trainwright.trainer.checkpoints import store
 from trainwright.trainer.checkpoints.index import list_checkpoints, manifest_digest, verify_checkpoint, write_index
-from trainwright.trainer.checkpoints.store import _fsync, remove_untagged
+from trainwright.trainer.checkpoints.store import DirectoryStore, _fsync, newest_whole
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.recorder import Recorder
@@ -61,7 +61,7 @@ KILLS = {
     "before a checkpoint's manifest": kill_at_call(manifest_digest, 2, called_in=store),
     "before a checkpoint's fsync": kill_at_call(_fsync, 8),
     "between checkpoint and its tags": kill_at_call(write_index, 3),
-    "while removing old checkpoints": kill_at_call(remove_untagged, 3),
+    "while removing old checkpoints": kill_at_call(DirectoryStore.delete, 1),
 }
 
 
@@ -284,8 +284,6 @@ def test_loader_workers_change_nothing(
 def test_a_damaged_checkpoint_is_found_and_an_older_whole_one_is_taken(
     file: str, damage: str, tmp_path: Path, uninterrupted: RunDirectory
 ) -> None:
-    from trainwright.trainer.checkpoints.store import newest_whole
-
     folder = tmp_path / "checkpoints"
     shutil.copytree(uninterrupted.checkpoints, folder)
     newest, older = sorted(folder.glob("step-*"))[:-3:-1]
@@ -299,7 +297,9 @@ def test_a_damaged_checkpoint_is_found_and_an_older_whole_one_is_taken(
         data[len(data) // 2] ^= 1
         target.write_bytes(bytes(data))
     assert verify_checkpoint(newest) != []
-    loaded, skipped = newest_whole(folder, config_digest=uninterrupted.specification().config_digest)
+    loaded, skipped = newest_whole(
+        DirectoryStore(RunDirectory(tmp_path)), config_digest=uninterrupted.specification().config_digest
+    )
     assert loaded is not None
     assert (loaded.name, [entry["name"] for entry in skipped]) == (older.name, [newest.name])
 

@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
-from trainwright.trainer.checkpoints.store import load_checkpoint
+from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.run import RunDirectory
 
 pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-5")]
@@ -56,7 +56,7 @@ def samples(run: RunDirectory | None, number: int = 1000) -> Any:
     module = project()
     model = module.networks()
     if run is not None:
-        model.load_state_dict(load_checkpoint(max(run.checkpoints.glob("step-*"))).model)
+        model.load_state_dict(store_of(run).open(store_of(run).names()[-1]).model)
     model.eval()
     with torch.no_grad():
         return model["generator"](torch.randn(number, module.NOISE)).numpy()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
+from tests.trainer.saving import checkpoint_of
 
 from trainwright.trainer.checkpoints.packing import pack
-from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.run import RunDirectory
 
@@ -59,10 +59,7 @@ def bits_of(session: Any) -> tuple[Any, dict[str, bytes]]:
 
 def saved_and_loaded(session: Any, again: Any) -> Any:
     """Write a session's checkpoint and take it up in another one."""
-    model, state, tensors = session.state()
-    manifest = {"step": session.progress.step, "epoch": 0, "run_id": "run", "config_digest": ""}
-    folder = session.run.checkpoints
-    again.load(load_checkpoint(write_checkpoint(folder, model=model, tensors=tensors, state=state, manifest=manifest)))
+    again.load(checkpoint_of(session))
     return again
 
 

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from tests.trainer.saving import checkpoint_of
 from torch.optim.swa_utils import AveragedModel, get_swa_multi_avg_fn, update_bn
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.checkpoints.packing import pack
-from trainwright.trainer.checkpoints.store import load_checkpoint, write_checkpoint
+from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.engine.evaluation import average_epoch, evaluate_split
 from trainwright.trainer.engine.loop import take_step
@@ -164,14 +165,12 @@ def test_saved_in_mid_epoch_and_continued_is_never_interrupted(
     part(whole)
     seeding.seed_everything(7)
     part(first)
-    model, state, tensors = first.state()
-    manifest = {"step": first.progress.step, "epoch": 2, "run_id": "run", "config_digest": ""}
-    folder = write_checkpoint(first.run.checkpoints, model=model, tensors=tensors, state=state, manifest=manifest)
+    checkpoint = checkpoint_of(first)
     between = seeding.capture()
     an_epoch(whole)
     wanted = bits_of(whole)
     seeding.restore(between)
-    resumed.load(load_checkpoint(folder))
+    resumed.load(checkpoint)
     assert bits_of(resumed) == bits_of(first)
     an_epoch(resumed)
     ours = bits_of(resumed)
@@ -220,7 +219,7 @@ def test_the_checkpoint_holds_the_weights_that_were_judged(  # noqa: PLR0917 - f
     values = {**iris, "model": WITH_STATISTICS, "weight_averaging": section}
     run = make_run(tmp_path / "averaged", values)
     assert work(run) == 0, run.log.read_text()
-    checkpoint = load_checkpoint(max(run.checkpoints.glob("step-*")))
+    checkpoint = store_of(run).open(store_of(run).names()[-1])
     plain = open_session({**iris, "model": WITH_STATISTICS}, "plain")
     plain.model.load_state_dict(checkpoint.model)
     judged = evaluate_split(plain, plain.validation_loader)["loss"]

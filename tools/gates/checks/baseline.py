@@ -1,8 +1,9 @@
-"""Baseline: one honest run, recorded whole."""
+"""Baseline: one honest run, recorded whole. What holds of it holds of the final run too."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
@@ -24,6 +25,21 @@ ROOM = 0.9
 """Share of a time limit that a shortened run is planned to take."""
 
 
+RunCheck = Callable[["Evidence", "RunEvidence | None", RunKind], Outcome]
+
+
+def of_both_runs(name: str) -> Callable[[RunCheck], RunCheck]:
+    """Register a function as a check of the baseline run, and of the final run in the last phase."""
+
+    def register(function: RunCheck) -> RunCheck:
+        check(f"baseline.{name}")(lambda evidence, line: function(evidence, evidence.baseline, RunKind.BASELINE))
+        check(f"finalization.{name}")(lambda evidence, line: function(evidence, evidence.final, RunKind.FINAL))
+        return function
+
+    return register
+
+
+@of_both_runs("run_completed")
 def run_completed(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
     """Judge that a run of the kind ended by itself and that its record is as it was sealed."""
     required = f"a completed {kind.value} run whose record is unchanged"
@@ -37,6 +53,7 @@ def run_completed(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
     return judged(not run.differences, "; ".join([measured, *run.differences[:2]]), required, evidence.start(kind))
 
 
+@of_both_runs("same_evidence")
 def same_evidence(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
     """Judge that a run saw the data, code and packages that the planning gate rested on."""
     required = "the data, code and packages of the planning gate"
@@ -47,6 +64,7 @@ def same_evidence(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
     return judged(not different, measured, required, evidence.start(kind))
 
 
+@of_both_runs("losses_finite")
 def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
     """Judge that every recorded loss is a finite number."""
     required = "every recorded loss finite"
@@ -73,6 +91,7 @@ def _lower_rate(evidence: Evidence, run: RunEvidence) -> NextCall:
     return evidence.call("configure", why, changes=changes)
 
 
+@of_both_runs("checkpoints_verified")
 def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
     """Judge that the best and last checkpoints exist and that every checkpoint matches its digests."""
     required = "best and last checkpoints saved, digests verified"
@@ -83,30 +102,6 @@ def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunK
     measured = f"tags {', '.join(sorted(tags)) or 'none'}; {len(run.checkpoint_problems)} problems"
     remedy = evidence.start(kind) if run.is_complete else run.next_call()
     return judged(whole, "; ".join([measured, *run.checkpoint_problems[:1]]), required, remedy)
-
-
-@check("baseline.run_completed")
-def baseline_run_completed(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The baseline run ended without a crash."""
-    return run_completed(evidence, evidence.baseline, RunKind.BASELINE)
-
-
-@check("baseline.same_evidence")
-def baseline_same_evidence(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The baseline saw what planning approved."""
-    return same_evidence(evidence, evidence.baseline, RunKind.BASELINE)
-
-
-@check("baseline.losses_finite")
-def baseline_losses_finite(evidence: Evidence, line: CheckLine) -> Outcome:
-    """No NaN loss."""
-    return losses_finite(evidence, evidence.baseline, RunKind.BASELINE)
-
-
-@check("baseline.checkpoints_verified")
-def baseline_checkpoints_verified(evidence: Evidence, line: CheckLine) -> Outcome:
-    """Best and last checkpoints are whole."""
-    return checkpoints_verified(evidence, evidence.baseline, RunKind.BASELINE)
 
 
 @check("baseline.gpu_utilisation")

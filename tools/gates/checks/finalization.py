@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.checks.baseline import checkpoints_verified, losses_finite, run_completed, same_evidence
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
 from trainwright.tools.gates.onward import without_gates_anew
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed_with_exemption
@@ -21,30 +20,6 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 3
 LONGER = "start_training(project={!r}, kind='final', template='production')"
-
-
-@check("finalization.run_completed")
-def final_run_completed(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final run of the chosen configuration ended by itself."""
-    return run_completed(evidence, evidence.final, RunKind.FINAL)
-
-
-@check("finalization.same_evidence")
-def final_same_evidence(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final run saw what planning approved."""
-    return same_evidence(evidence, evidence.final, RunKind.FINAL)
-
-
-@check("finalization.losses_finite")
-def final_losses_finite(evidence: Evidence, line: CheckLine) -> Outcome:
-    """No NaN loss in the final run."""
-    return losses_finite(evidence, evidence.final, RunKind.FINAL)
-
-
-@check("finalization.checkpoints_verified")
-def final_checkpoints_verified(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final run's checkpoints are whole."""
-    return checkpoints_verified(evidence, evidence.final, RunKind.FINAL)
 
 
 @check("finalization.replay_identical")

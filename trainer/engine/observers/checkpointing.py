@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from trainwright.trainer.base.errors import ConfigurationError, DivergenceError, near_matches
-from trainwright.trainer.checkpoints.index import INDEX, checkpoint_name, write_index
-from trainwright.trainer.checkpoints.store import remove_leftovers, remove_untagged, write_checkpoint
+from trainwright.trainer.checkpoints.index import checkpoint_name
+from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.engine.loop import lower_rate
 from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
 from trainwright.trainer.engine.progress import Best
@@ -68,8 +68,7 @@ class Checkpointing(Observer):
         """Whether a step of this attempt has shown what user code keeps."""
 
     def start(self, session: Session) -> None:
-        """Clear what a killed writer left, and make the tags fit the position that was taken up."""
-        remove_leftovers(session.run.checkpoints)
+        """Make the tags fit the position that was taken up, and clear what a killed writer left."""
         progress = session.progress
         if progress.step:
             self.saved, self.last = (progress.epoch, progress.batch), checkpoint_name(progress.step)
@@ -118,38 +117,25 @@ class Checkpointing(Observer):
             "run_id": specification.run_id,
             "config_digest": specification.config_digest,
         }
-        path = write_checkpoint(
-            session.run.checkpoints, model=model, tensors=tensors, state=state, manifest=manifest, key=session.run.key
-        )
-        self.saved, self.last = (progress.epoch, progress.batch), path.name
-        self._tag(session)
-        self._report(session, path.name)
-
-    def _tag(self, session: Session) -> None:
-        best, periodic = _best(session), session.progress.periodic
-        folder = session.run.checkpoints
-        digest = write_index(folder, best=best, last=self.last, periodic=periodic)
-        session.run.written[f"{folder.name}/{INDEX}"] = digest
-        remove_untagged(session.run.checkpoints, {name for name in (best, self.last, *periodic) if name})
-        remove_leftovers(session.run.checkpoints)
-
-    def _report(self, session: Session, name: str) -> None:
-        from trainwright.trainer.checkpoints.index import list_checkpoints
-
-        record = next(record for record in list_checkpoints(session.run) if record.name == name)
+        whole = store_of(session.run).save(model=model, tensors=tensors, state=state, manifest=manifest)
+        name = self.last = checkpoint_name(progress.step)
+        self.saved = progress.epoch, progress.batch
+        tagged = self._tag(session)
         session.run.append_event(
             "checkpoint",
             name=name,
-            tags=record.tags,
-            step=record.step,
-            epoch=record.epoch,
-            digest=record.digest,
-            bytes=record.bytes,
+            tags=[tag for tag, names in tagged.items() if name in names],
+            step=progress.step,
+            epoch=progress.epoch,
+            digest=whole["digest"],
+            bytes=sum(file["bytes"] for file in whole["files"].values()),
         )
 
-
-def _best(session: Session) -> str | None:
-    return session.progress.best.checkpoint if session.progress.best is not None else None
+    def _tag(self, session: Session) -> dict[str, list[str | None]]:
+        progress = session.progress
+        best = progress.best.checkpoint if progress.best is not None else None
+        store_of(session.run).tag(best=best, last=self.last, periodic=progress.periodic)
+        return {"best": [best], "last": [self.last], "periodic": [*progress.periodic]}
 
 
 def require_finite(session: Session, model: dict[str, Tensor], infinite_buffers: frozenset[str] = frozenset()) -> None:

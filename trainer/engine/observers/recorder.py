@@ -1,11 +1,10 @@
-"""Numbers of every step, gathered on the device and read every few steps; written to SQLite and TensorBoard."""
+"""Numbers of every step, gathered on the device and read every few steps; written to SQLite, shown by trackers."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 import time
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,6 +14,7 @@ from trainwright.trainer.base.errors import DivergenceError
 from trainwright.trainer.engine.loop import divergence
 from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.trackers.tracker import Trackers
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.supervision.sampling import SystemSampler
 
@@ -28,13 +28,13 @@ Row = tuple[str, int, float, float]
 class Recorder(Observer):
     """Records losses, gradient norms, learning rates, throughput, epoch values and what the machine did."""
 
-    def __init__(self, store: MetricStore, board: Any | None, sampler: SystemSampler) -> None:
-        self.store, self.board, self.sampler = store, board, sampler
+    def __init__(self, store: MetricStore, trackers: Trackers, sampler: SystemSampler) -> None:
+        self.store, self.trackers, self.sampler = store, trackers, sampler
         self.waiting: list[tuple[StepResult, float]] = []
         """Steps whose values have not been read from the device."""
         self.rows: list[Row] = []
         self.shown: list[tuple[dict[str, float], int, float]] = []
-        """What TensorBoard is to get: values, step and moment."""
+        """What the trackers are to get: values, step and moment."""
         self.flushed_at = self.window_at = time.monotonic()
         self.window = (0, 0.0)
         """Samples trained on and seconds waited for data when the present window began."""
@@ -77,8 +77,7 @@ class Recorder(Observer):
             self.flush()
         finally:
             self.store.close()
-            if self.board is not None:
-                self.board.close()
+            self.trackers.close()
 
     def read(self, session: Session) -> None:
         """Read the waiting values from the device, in one transfer. Raises DivergenceError for the first bad step."""
@@ -120,9 +119,7 @@ class Recorder(Observer):
         self.flushed_at = time.monotonic()
         if rows:
             self.store.write(rows)
-        if self.board is not None:
-            for values, step, moment in shown:
-                self._show(values, step, moment)
+        self.trackers.log(shown)
 
     def _repeat_history(self, session: Session) -> None:
         """Record again what the checkpoint remembers of earlier epochs, where the file tells it otherwise.
@@ -138,13 +135,6 @@ class Recorder(Observer):
             self.rows += [(key, step, v, time.time()) for step, v in values.items() if found.get(step) != repr(v)]
         self.flush()
 
-    def _show(self, values: dict[str, float], step: int, moment: float) -> None:
-        """Hand TensorBoard the values as one event, of which add_scalar would make several."""
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
-        numbers = [Summary.Value(tag=key, simple_value=value) for key, value in values.items()]
-        self.board.file_writer.add_summary(Summary(value=numbers), step, moment)  # type: ignore[union-attr]
-
     def _throughput(self, session: Session) -> None:
         progress, seconds = session.progress, time.monotonic() - self.window_at
         samples, waited = self.window
@@ -152,21 +142,21 @@ class Recorder(Observer):
             "throughput/samples_per_second": (progress.samples - samples) / max(seconds, 1e-9),
             "throughput/data_wait_fraction": min((progress.data_wait_seconds - waited) / max(seconds, 1e-9), 1.0),
         }
-        self._add(values, progress.step, time.time(), on_board=False)
+        self._add(values, progress.step, time.time(), is_shown=False)
         self._system(session)
         self._open_window(session)
 
     def _system(self, session: Session) -> None:
         values = {f"system/{name}": value for name, value in self.sampler.take().items()}
-        self._add(values, session.progress.step, time.time(), on_board=False)
+        self._add(values, session.progress.step, time.time(), is_shown=False)
 
     def _open_window(self, session: Session) -> None:
         self.window = (session.progress.samples, session.progress.data_wait_seconds)
         self.window_at = time.monotonic()
 
-    def _add(self, values: dict[str, float], step: int, now: float, *, on_board: bool = True) -> None:
+    def _add(self, values: dict[str, float], step: int, now: float, *, is_shown: bool = True) -> None:
         self.rows += [(key, step, value, now) for key, value in values.items()]
-        if on_board:
+        if is_shown:
             self.shown.append((values, step, now))
 
 

@@ -17,7 +17,7 @@ from trainwright.trainer.assembly.loaders import make_loader
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.checkpoints.store import LoadedCheckpoint, load_checkpoint
+from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY
 from trainwright.trainer.engine.evaluation import evaluate_split
@@ -50,7 +50,7 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     specification = specification.model_copy(
         update={"config": original.config, "returns": original.returns, "expected": expected}
     )
-    checkpoint = load_checkpoint(_best(source))
+    checkpoint = store_of(source).open(_best(source))
     prove(run, specification, heartbeat)
     session = open_session(run, specification, heartbeat, stop)
     heartbeat.set(state=RunState.RUNNING, stage="exporting")
@@ -80,13 +80,13 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     return "completed"
 
 
-def _best(source: RunDirectory) -> Path:
-    """Return the folder of the best checkpoint; the last where the run keeps no best."""
+def _best(source: RunDirectory) -> str:
+    """Return the best checkpoint's name; the last's where the run keeps no best."""
     records = list_checkpoints(source)
     for tag in ("best", "last"):
         for record in records:
             if tag in record.tags:
-                return record.path
+                return record.name
     raise NotFoundError(
         f"Run {source.run_id} has no checkpoint.", remedy="Export a run that has ended, with checkpoints.save_best."
     )

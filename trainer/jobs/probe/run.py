@@ -11,6 +11,7 @@ from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.progress import Progress
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.trackers import Trackers
 from trainwright.trainer.jobs.probe import rates
 from trainwright.trainer.jobs.probe.rates import profile
 from trainwright.trainer.jobs.probe.sizes import find_batch_size
@@ -59,7 +60,8 @@ def probe(session: Session, heartbeat: Heartbeat) -> str:
 
 
 def _profiled(session: Session, steps: int) -> Profile:
-    recorder = Recorder(session.run.metrics(writer=True), None, SystemSampler(gpus=int(session.device.type == "cuda")))
+    sampler = SystemSampler(gpus=int(session.device.type == "cuda"))
+    recorder = Recorder(session.run.metrics(writer=True), Trackers(session.run, session.config, {}), sampler)
     try:
         recorder.start(session)
         return profile(session, recorder, steps)

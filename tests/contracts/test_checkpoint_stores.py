@@ -1,0 +1,316 @@
+"""What every store of checkpoints promises: processes are killed in it, and what it has written is damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load, save
+from torch import Tensor
+
+from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.checkpoints.index import FILES, checkpoint_name, manifest_digest
+from trainwright.trainer.checkpoints.store import CheckpointStore, DirectoryStore, LoadedCheckpoint, newest_whole
+from trainwright.trainer.run import RunDirectory, RunKey
+from trainwright.trainer.run.key import has_signed
+
+
+class DatabaseStore:
+    """The tests' own: all checkpoints of a run in one file of SQLite."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self.run = run
+        self.file = run.checkpoints / "checkpoints.sqlite"
+        self.ask("CREATE TABLE IF NOT EXISTS parts (name TEXT, part TEXT, data BLOB, PRIMARY KEY (name, part))")
+
+    def ask(self, *statements: str, values: tuple[Any, ...] = ()) -> list[Any]:
+        with closing(sqlite3.connect(self.file)) as database, database:
+            return [row for statement in statements for row in database.execute(statement, values)]
+
+    def recover(self) -> None:
+        """SQLite does it by itself."""
+
+    def save(
+        self, *, model: dict[str, Tensor], tensors: dict[str, Tensor], state: dict[str, Any], manifest: dict[str, Any]
+    ) -> dict[str, Any]:
+        name = checkpoint_name(manifest["step"])
+        parts = dict(zip(FILES, (save(model), save(tensors), json.dumps(state).encode()), strict=True))
+        files = {part: {"bytes": len(data), "digest": digest_bytes(data)} for part, data in parts.items()}
+        whole = {**manifest, "files": files}
+        whole["digest"] = manifest_digest(whole)
+        if self.run.key is not None:
+            whole["signature"] = self.run.key.sign(whole["digest"])
+        parts["manifest.json"] = json.dumps(whole).encode()
+        with closing(sqlite3.connect(self.file)) as database, database:
+            database.execute("DELETE FROM parts WHERE name = ?", (name,))
+            rows = [(name, part, data) for part, data in parts.items()]
+            database.executemany("INSERT INTO parts VALUES (?, ?, ?)", rows)
+        return whole
+
+    def names(self) -> list[str]:
+        return [name for (name,) in self.ask("SELECT DISTINCT name FROM parts ORDER BY name")]
+
+    def parts(self, name: str) -> dict[str, bytes]:
+        return dict(self.ask("SELECT part, data FROM parts WHERE name = ?", values=(name,)))
+
+    def verify(self, name: str) -> list[str]:
+        parts = self.parts(name)
+        try:
+            manifest = json.loads(parts.pop("manifest.json"))
+            wanted = {part: file["digest"] for part, file in manifest["files"].items()}
+            problems = [] if manifest["digest"] == manifest_digest(manifest) else ["the manifest was changed"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return ["the manifest is missing or damaged"]
+        return problems + [part for part in FILES if digest_bytes(parts.get(part, b"")) != wanted.get(part)]
+
+    def open(self, name: str) -> LoadedCheckpoint:
+        if problems := self.verify(name):
+            raise IntegrityError(f"{name} is damaged.", remedy="Take another.", details={"problems": problems})
+        parts = self.parts(name)
+        model, tensors, state = (parts[part] for part in FILES)
+        return LoadedCheckpoint(name, json.loads(parts["manifest.json"]), load(model), load(tensors), json.loads(state))
+
+    def tag(self, *, best: str | None, last: str | None, periodic: list[str]) -> None:
+        for name in set(self.names()) - {best, last, *periodic}:
+            self.delete(name)
+
+    def delete(self, name: str) -> None:
+        self.ask("DELETE FROM parts WHERE name = ?", values=(name,))
+
+
+def damage_file(store: Any, name: str, part: str, change: Callable[[bytes], bytes]) -> None:
+    path = store.folder / name / part
+    path.write_bytes(change(path.read_bytes()))
+
+
+def damage_row(store: Any, name: str, part: str, change: Callable[[bytes], bytes]) -> None:
+    data = change(store.parts(name)[part])
+    store.ask("UPDATE parts SET data = ? WHERE name = ? AND part = ?", values=(data, name, part))
+
+
+Damage = Callable[[Any, str, str, Callable[[bytes], bytes]], None]
+STORES: dict[str, tuple[Callable[[RunDirectory], CheckpointStore], Damage]] = {
+    "directory": (DirectoryStore, damage_file),
+    "database": (DatabaseStore, damage_row),
+}
+"""A new store is one line here: how it is opened, and how what it keeps is spoilt."""
+CHANGES: dict[str, Callable[[bytes], bytes]] = {
+    "changed": lambda data: data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :],
+    "cut": lambda data: data[:-7],
+    "empty": lambda data: b"",
+}
+STATE = {"progress": {"step": 3, "best": None}, "text": "größer", "numbers": [0.1, -0.0, 1e-300]}
+KILLS = 40
+
+
+@pytest.fixture(params=STORES)
+def kind(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def opened(kind: str, tmp_path: Path) -> Callable[[], CheckpointStore]:
+    """`opened()` opens the run's store as a new process does."""
+    key = RunKey.new()
+    (tmp_path / "run" / "checkpoints").mkdir(parents=True)
+
+    def opens() -> CheckpointStore:
+        return STORES[kind][0](RunDirectory(tmp_path / "run", key))
+
+    return opens
+
+
+def tensors_of(step: int) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(step)
+    return {
+        "weight": torch.randn(300, 40, generator=generator),
+        "half": torch.randn(7, generator=generator).bfloat16(),
+        "count": torch.tensor(step),
+        "none": torch.empty(0, 3),
+        "odd": torch.tensor([float("nan"), float("inf"), -0.0]),
+    }
+
+
+def save_step(store: CheckpointStore, step: int, *, seed: int | None = None) -> dict[str, Any]:
+    manifest = {"step": step, "epoch": 1, "run_id": "run", "config_digest": "this"}
+    tensors = tensors_of(step if seed is None else seed)
+    return store.save(model=tensors, tensors={"moment": tensors["weight"] * 2}, state=STATE, manifest=manifest)
+
+
+def bits(tensors: dict[str, Tensor]) -> dict[str, tuple[Any, ...]]:
+    return {
+        name: (value.dtype, value.shape, value.reshape(-1).view(torch.uint8).numpy().tobytes())
+        for name, value in tensors.items()
+    }
+
+
+def in_a_fork(work: Callable[[], None]) -> int:
+    """Do the work in a forked process, and return how it ended: 0, 1 where it raised, or a signal's negative."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.requirement("CKPT-1", "CKPT-2")
+def test_what_was_saved_is_read_back_bit_for_bit_and_signed(opened: Callable[[], CheckpointStore]) -> None:
+    whole = save_step(opened(), 3)
+    store = opened()
+    assert store.names() == [checkpoint_name(3)]
+    assert store.verify(checkpoint_name(3)) == []
+    loaded = store.open(checkpoint_name(3))
+    assert bits(loaded.model) == bits(tensors_of(3))
+    assert bits(loaded.tensors) == bits({"moment": tensors_of(3)["weight"] * 2})
+    assert json.dumps(loaded.state) == json.dumps(STATE)
+    assert loaded.manifest == whole
+    assert whole["digest"] == manifest_digest(whole)
+    key = store.run.key  # type: ignore[attr-defined]
+    assert has_signed(key.public, whole["digest"], whole["signature"])
+
+
+@pytest.mark.requirement("CKPT-2")
+def test_names_go_by_step_and_a_step_saved_again_is_replaced(opened: Callable[[], CheckpointStore]) -> None:
+    store = opened()
+    for step in (100, 9, 10):
+        save_step(store, step)
+    save_step(store, 10, seed=77)
+    assert opened().names() == [checkpoint_name(step) for step in (9, 10, 100)]
+    assert bits(opened().open(checkpoint_name(10)).model) == bits(tensors_of(77))
+
+
+@pytest.mark.requirement("CKPT-1")
+def test_what_has_no_tag_is_deleted_and_deleting_twice_does_no_harm(opened: Callable[[], CheckpointStore]) -> None:
+    store = opened()
+    for step in (1, 2, 3, 4, 5):
+        save_step(store, step)
+    store.tag(best=checkpoint_name(2), last=checkpoint_name(5), periodic=[checkpoint_name(4)])
+    assert opened().names() == [checkpoint_name(step) for step in (2, 4, 5)]
+    for _ in range(2):
+        store.delete(checkpoint_name(4))
+    assert opened().names() == [checkpoint_name(step) for step in (2, 5)]
+    opened().tag(best=None, last=checkpoint_name(5), periodic=[])
+    assert opened().names() == [checkpoint_name(5)]
+
+
+@pytest.mark.requirement("CKPT-2")
+@pytest.mark.parametrize("part", [*FILES, "manifest.json"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_any_damage_is_found_and_the_newest_whole_one_is_taken(
+    change: str, part: str, kind: str, opened: Callable[[], CheckpointStore]
+) -> None:
+    for step in (1, 2, 3):
+        save_step(opened(), step)
+    STORES[kind][1](opened(), checkpoint_name(3), part, CHANGES[change])
+    store = opened()
+    problems = store.verify(checkpoint_name(3))
+    assert problems
+    with pytest.raises(IntegrityError):
+        store.open(checkpoint_name(3))
+    loaded, skipped = newest_whole(store, config_digest="this")
+    assert loaded is not None
+    assert (loaded.name, skipped) == (checkpoint_name(2), [{"name": checkpoint_name(3), "problems": problems}])
+    nothing, skipped = newest_whole(store, config_digest="another")
+    assert (nothing, len(skipped)) == (None, 3)
+    save_step(opened(), 3)
+    assert opened().verify(checkpoint_name(3)) == [], "the damaged one was replaced"
+
+
+@pytest.mark.requirement("CKPT-1", "REPRO-6")
+def test_a_process_killed_anywhere_leaves_the_old_one_or_the_new_one(opened: Callable[[], CheckpointStore]) -> None:
+    save_step(opened(), 1)
+    calls = counted(opened)
+    seen = set()
+    for place in range(1, calls, max(1, calls // KILLS)):
+        save_step(opened(), 2, seed=20)
+        assert in_a_fork(lambda at=place: saved_and_killed(opened(), at)) == -signal.SIGKILL  # type: ignore[misc]
+        opened().recover()
+        loaded, skipped = newest_whole(opened(), config_digest="this")
+        assert loaded is not None
+        assert (loaded.name, skipped) == (checkpoint_name(2), [])
+        found = bits(loaded.model)
+        assert found in (bits(tensors_of(20)), bits(tensors_of(21)))
+        seen.add(found == bits(tensors_of(21)))
+        opened().tag(best=checkpoint_name(1), last=checkpoint_name(2), periodic=[])
+        assert opened().names() == [checkpoint_name(1), checkpoint_name(2)]
+    assert False in seen
+
+
+def saved_and_killed(store: CheckpointStore, place: int) -> None:
+    """Save, and be killed at a call into the interpreter's libraries, whichever it is."""
+    number = 0
+
+    def count(frame: Any, event: str, called: Any) -> None:
+        nonlocal number
+        number += event == "c_call"
+        if number == place:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
+    save_step(store, 2, seed=21)
+    sys.setprofile(None)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def counted(opened: Callable[[], CheckpointStore]) -> int:
+    """Return how many such calls a save makes."""
+    store, number = opened(), 0
+
+    def count(frame: Any, event: str, called: Any) -> None:
+        nonlocal number
+        number += event == "c_call"
+
+    save_step(store, 2, seed=21)
+    sys.setprofile(count)
+    try:
+        save_step(store, 2, seed=21)
+    finally:
+        sys.setprofile(None)
+    return number
+
+
+@pytest.mark.requirement("CKPT-1")
+def test_a_full_disk_leaves_what_stood(opened: Callable[[], CheckpointStore]) -> None:
+    save_step(opened(), 1)
+    save_step(opened(), 2, seed=20)
+
+    def without_room() -> None:
+        store = opened()
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+        save_step(store, 2, seed=21)
+
+    assert in_a_fork(without_room) == 1
+    opened().recover()
+    assert opened().names() == [checkpoint_name(1), checkpoint_name(2)]
+    assert bits(opened().open(checkpoint_name(2)).model) == bits(tensors_of(20))
+
+
+@pytest.mark.requirement("CKPT-2")
+def test_nothing_is_pickled(opened: Callable[[], CheckpointStore]) -> None:
+    def watched() -> None:
+        def refuse(event: str, arguments: Any) -> None:
+            if event == "pickle.find_class":
+                os._exit(3)
+
+        sys.addaudithook(refuse)
+        save_step(opened(), 1)
+        opened().open(checkpoint_name(1))
+
+    assert in_a_fork(watched) == 0
