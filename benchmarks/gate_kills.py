@@ -88,10 +88,6 @@ class World:
         query = "SELECT sequence, kind, body FROM ledger WHERE kind IN ('gate', 'diagnosis') ORDER BY sequence"
         return [(number, kind, json.loads(body)) for number, kind, body in self._read(query)]
 
-    def rows(self) -> set[int]:
-        """Return the ledger sequences that decisions have a row for."""
-        return {number for (number,) in self._read("SELECT ledger_sequence FROM gate_decisions")}
-
     def artifact_problems(self) -> list[str]:
         """Return the artifacts that are not as the newest accepted entry of each phase names them."""
         newest = {
@@ -218,16 +214,13 @@ async def decide_and_kill(
 
 def look(world: World, asked: Call, before: int, tally: Tally, *, answered: bool) -> bool:
     """Judge what the killed server left in the database; return whether it holds the decision."""
-    entries = world.entries()
-    new = [(kind, body) for number, kind, body in entries if number > before]
+    new = [(kind, body) for number, kind, body in world.entries() if number > before]
     wanted = "gate" if asked["tool"] == "pass_gate" else "diagnosis"
     phase = asked["arguments"].get("phase")
     if len(new) > 1 or any(kind != wanted or body.get("phase") != phase for kind, body in new):
         tally.problems.append(f"{name_of(asked)}: {len(new)} new entries")
     if any(body.get("outcome") == "refused" for _, body in new):
         tally.problems.append(f"{name_of(asked)}: refused though `next` named it")
-    if world.rows() != {number for number, kind, _ in entries if kind == "gate"}:
-        tally.problems.append(f"{name_of(asked)}: rows and ledger differ")
     if answered and not new:
         tally.problems.append(f"{name_of(asked)}: answered, and not recorded")
     drafted = (world.project / DRAFTS).exists()

@@ -18,38 +18,38 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
-from trainwright.server.context import Desk
+from trainwright.server.argument_repair import normalized_arguments, repaired_arguments
+from trainwright.server.context import AppContext
 from trainwright.server.errors import argument_error, refusal, with_call
 from trainwright.server.facts import facts_of
 from trainwright.server.markdown import markdown
-from trainwright.server.meant import arguments_as_meant, mended_arguments
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import Answer
 
 OUTPUT_SCHEMA: dict[str, Any] = {"type": "object"}
-"""That an answer is structured. The whole schemas would cost each client several thousand tokens: answers are
-checked against their models where they are made, and `tools/INDEX.md` names all their fields."""
+"""Output schema of every tool: an object. Full schemas would cost each client several thousand tokens: answers are
+checked against their models where they are built, and `tools/INDEX.md` lists all their fields."""
 
 
 class StrictTool(Tool):
-    """A tool that refuses arguments it does not know and turns every failure into a message with a remedy."""
+    """A tool that refuses unknown arguments and turns every failure into a message with a remedy."""
 
     answers: tuple[str, ...] = ()
-    """`module:Model` of what it answers, resolved only when `tools/INDEX.md` is written."""
+    """`module:Model` of its answers, resolved only when `tools/INDEX.md` is written."""
 
     async def run(self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False) -> Any:  # noqa: ARG002
-        """Check the arguments, run the function, and hand its CallToolResult on as it is.
+        """Check the arguments, run the function, and return its CallToolResult.
 
-        What went wrong is a result too: worded for the agent, with the call that mends it.
+        A failure is a result too: worded for the agent, with the call that fixes it.
 
         Raises:
             MCPError: protocol errors pass through unchanged.
         """
         try:
-            meant, notes = arguments_as_meant(self.fn_metadata.arg_model, arguments)
-            values = self._checked(meant)
-        except Exception as error:  # noqa: BLE001 - a value that the check itself stumbles over
+            normalized, notes = normalized_arguments(self.fn_metadata.arg_model, arguments)
+            values = self._checked(normalized)
+        except Exception as error:  # noqa: BLE001 - a value that breaks the check itself
             return refusal(error)
         direct = {self.context_kwarg: context} if self.context_kwarg else {}
         try:
@@ -60,7 +60,7 @@ class StrictTool(Tool):
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - the one place where failures are worded for the agent
-            result = refusal(with_call(error, self.name, meant))
+            result = refusal(with_call(error, self.name, normalized))
         return await _named(context, noted(result, notes))
 
     def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -68,19 +68,19 @@ class StrictTool(Tool):
         try:
             return self.fn_metadata.validate_arguments(arguments)
         except ValidationError as error:
-            mended = mended_arguments(self.fn_metadata.arg_model, arguments, error)
-            raise argument_error(self.name, error, self.parameters, mended) from error
+            repaired = repaired_arguments(self.fn_metadata.arg_model, arguments, error)
+            raise argument_error(self.name, error, self.parameters, repaired) from error
 
 
 def noted(result: CallToolResult, notes: list[str]) -> CallToolResult:
-    """Return the result with what was taken in another form than it was written in, in both of its forms."""
+    """Return the result with the notes on repaired arguments, in both of its forms."""
     if not notes or result.is_error:
         return result
     facts = result.structured_content
     if facts is not None:
         facts = {**facts, "taken_as": [*notes, *facts.get("taken_as", [])]}
-    said = TextContent(type="text", text="\n".join(f"taken_as: {note}" for note in notes))
-    return result.model_copy(update={"content": [said, *result.content], "structured_content": facts})
+    lines = TextContent(type="text", text="\n".join(f"taken_as: {note}" for note in notes))
+    return result.model_copy(update={"content": [lines, *result.content], "structured_content": facts})
 
 
 async def _named(context: Context[Any, Any], result: CallToolResult) -> CallToolResult:
@@ -95,13 +95,11 @@ async def _named(context: Context[Any, Any], result: CallToolResult) -> CallTool
 
 
 async def _with_handles(context: Context[Any, Any], value: Any) -> Any:
-    desk = context.request_context.lifespan_context
-    if not isinstance(desk, Desk):
+    app = context.request_context.lifespan_context
+    if not isinstance(app, AppContext):
         return value
-    with suppress(
-        Exception
-    ):  # the answer stands; short names are a convenience, and what keeps them away is told by it
-        return await anyio.to_thread.run_sync(desk.with_handles, value)
+    with suppress(Exception):  # the answer is complete without short names, which are a convenience
+        return await anyio.to_thread.run_sync(app.with_handles, value)
     return value
 
 
@@ -117,14 +115,14 @@ def agent_tool(
 
     Args:
         answers: `module:Model` of the answers it may give, below `trainwright`.
-        structured: whether it answers with structured content; no where the content is the matter (see content_only).
+        structured: whether it answers with structured content; False for documents and pictures (see content_only).
     """
 
     def make(function: Callable[..., Any]) -> StrictTool:
         annotations = ToolAnnotations(
             read_only_hint=read_only,
-            destructive_hint=None if read_only else destructive,  # has no meaning for what reads only
-            idempotent_hint=(idempotent and not read_only) or None,  # and false is what is assumed
+            destructive_hint=None if read_only else destructive,  # has no meaning for a read-only tool
+            idempotent_hint=(idempotent and not read_only) or None,  # false is the default
             open_world_hint=False,
         )
         description = " ".join((function.__doc__ or "").split())
@@ -144,25 +142,25 @@ def agent_tool(
 
 
 def reply(
-    answer: Answer, headline: str = "", *content: ContentBlock, said: Collection[str] = (), full: bool = False
+    answer: Answer, headline: str = "", *content: ContentBlock, omit: Collection[str] = (), full: bool = False
 ) -> CallToolResult:
     """Return the answer twice: as structured content, and as Markdown with the same facts.
 
     Args:
-        said: fields that the headline tells already.
-        full: everything, and not only what matters now.
+        omit: fields that the headline already reports.
+        full: everything, not only what matters now.
     """
     facts = facts_of(answer, full=full)
-    text = TextContent(type="text", text=markdown(facts, headline, frozenset(said)))
+    text = TextContent(type="text", text=markdown(facts, headline, frozenset(omit)))
     return CallToolResult(content=[text, *content], structured_content=facts)
 
 
-def content_only(answer: Answer, headline: str, *content: ContentBlock, said: Collection[str] = ()) -> CallToolResult:
-    """Return an answer whose content is the matter: a document, a picture.
+def content_only(answer: Answer, headline: str, *content: ContentBlock, omit: Collection[str] = ()) -> CallToolResult:
+    """Return an answer that consists of its content: a document, a picture.
 
-    A client that reads structured content alone drops the content where there is any, so here there is none.
+    Some clients drop the content of an answer with structured content, so this one has none.
     """
-    return reply(answer, headline, *content, said=said).model_copy(update={"structured_content": None})
+    return reply(answer, headline, *content, omit=omit).model_copy(update={"structured_content": None})
 
 
 def shortened(schema: dict[str, Any]) -> dict[str, Any]:
@@ -187,7 +185,7 @@ def _short(node: Any, definitions: dict[str, Any], parent: str = "") -> Any:
 
 
 def _is_noise(key: str, value: Any) -> bool:
-    """Whether the keyword says nothing that a reader does not assume anyway."""
+    """Return whether a reader assumes the keyword's value anyway."""
     if key == "default":
-        return not value  # null, false, 0 and an empty text are what an optional argument is without a value
+        return not value  # null, false, 0 and an empty text are the usual defaults of optional arguments
     return key == "title" or (key == "additionalProperties" and value is True)

@@ -10,7 +10,7 @@ from mcp.server import MCPServer
 
 import trainwright
 from trainwright.server.completions import add_completions
-from trainwright.server.context import Desk
+from trainwright.server.context import AppContext
 from trainwright.server.prompts import add_prompts
 from trainwright.server.resources import add_resources
 from trainwright.server.stdio import StdioServer
@@ -19,37 +19,37 @@ from trainwright.server.surface import TOOLS
 INSTRUCTIONS = """\
 Trainwright trains PyTorch models through five gated phases: planning, baseline, diagnostics, optimization, \
 finalization. Begin with create_project, or project_status if one exists, then follow the `next` call that every \
-answer carries; advance makes those calls for you until something is to be decided. Gates open on evidence that the \
-server measured, never on what is said; a refusal names each failed check, what was measured and what to do. \
+answer carries; advance makes those calls for you until there is something to decide. Gates open on evidence that the \
+server measured, never on claims; a refusal names each failed check, the measured value and what to do. \
 Training runs in the background: start calls and run_status wait for it with wait_seconds. Runs are named as \
 digits/baseline-2; detail="full" shows all of an answer. The documents are at read_document(path='SKILL.md')."""
 
 
-def build_server(workspace_path: Path) -> MCPServer[Desk]:
-    """Return a server over the workspace folder, which is made when the first call needs it."""
-    desk = Desk(workspace_path)
+def build_server(workspace_path: Path) -> MCPServer[AppContext]:
+    """Return a server over the workspace folder, which is created when the first call needs it."""
+    app = AppContext(workspace_path)
     server = StdioServer(
         "trainwright",
         title="Trainwright",
         version=trainwright.__version__,
         instructions=INSTRUCTIONS,
         tools=list(TOOLS),
-        lifespan=_lifespan(desk),
+        lifespan=_lifespan(app),
         log_level="WARNING",
     )
     add_resources(server)
     add_prompts(server)
-    add_completions(server, desk)
+    add_completions(server, app)
     return server
 
 
-def _lifespan(desk: Desk) -> Callable[[MCPServer[Desk]], AbstractAsyncContextManager[Desk]]:
+def _lifespan(app: AppContext) -> Callable[[MCPServer[AppContext]], AbstractAsyncContextManager[AppContext]]:
     @asynccontextmanager
-    async def lifespan(_: MCPServer[Desk]) -> AsyncIterator[Desk]:
-        desk.begin()
+    async def lifespan(_: MCPServer[AppContext]) -> AsyncIterator[AppContext]:
+        app.begin()
         try:
-            yield desk
+            yield app
         finally:
-            desk.close()
+            app.close()
 
     return lifespan

@@ -1,4 +1,4 @@
-"""Bounded waits: on a thread, with progress for the client, and gone at once when the client gives up."""
+"""Bounded waits: on a thread, with progress for the client, and cancelled as soon as the client gives up."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 
 
 class Progress(NamedTuple):
-    """How far something is."""
+    """Progress of a run or study."""
 
     done: float
     total: float | None
@@ -38,14 +38,14 @@ async def waited(
 ) -> Answer:
     """Run `look(should_stop)` on a thread and report progress every second until it returns.
 
-    When the client cancels the call, `should_stop` turns true and the thread ends soon after; what it watched goes on.
+    When the client cancels the call, `should_stop` turns true and the thread ends soon after; the run continues.
     """
     given_up = threading.Event()
 
     async def report() -> None:
         while True:
             await anyio.sleep(PROGRESS_SECONDS)
-            with suppress(TrainwrightError):  # a damaged record is told by the answer itself
+            with suppress(TrainwrightError):  # the answer itself reports a damaged record
                 done, total, message = await anyio.to_thread.run_sync(progress)
                 await context.report_progress(done, total, message)
 
@@ -60,7 +60,7 @@ async def waited(
 async def watched_run(
     context: Context[Any, Any], workspace: Workspace, run_id: str, wait_seconds: float, after_step: int | None = None
 ) -> RunView:
-    """Return the run when it has ended, raised an alert or passed the step; at the latest after the wait."""
+    """Return the run once it has ended, raised an alert or passed the step; at the latest after the wait."""
     from trainwright.tools.training_orchestrator import wait_for_run
 
     def look(should_stop: Callable[[], bool]) -> RunView:
@@ -72,7 +72,7 @@ async def watched_run(
 async def watched_study(
     context: Context[Any, Any], workspace: Workspace, study_id: str, wait_seconds: float
 ) -> StudyView:
-    """Return the study when it has ended; at the latest after the wait."""
+    """Return the study once it has ended; at the latest after the wait."""
     from trainwright.tools.hyperparameter_tuner import study_status
 
     def look(should_stop: Callable[[], bool]) -> StudyView:
@@ -82,7 +82,7 @@ async def watched_study(
 
 
 def run_progress(workspace: Workspace, run_id: str) -> Progress:
-    """Return how far a run is, from its status file alone."""
+    """Return a run's progress, from its status file alone."""
     from trainwright.tools.workspace.records import get_run
 
     with workspace.session() as session:
@@ -92,7 +92,7 @@ def run_progress(workspace: Workspace, run_id: str) -> Progress:
 
 
 def study_progress(workspace: Workspace, study_id: str) -> Progress:
-    """Return how far a study is: trials that have ended, of those that were ordered."""
+    """Return a study's progress: trials that have ended, of those that were requested."""
     from sqlalchemy import func, select
 
     from trainwright.tools.workspace.records import get_study

@@ -31,7 +31,7 @@ WorkspaceOption = Annotated[
 
 
 def main() -> None:
-    """Run the command line; an error is told with its remedy, never as a traceback."""
+    """Run the command line; an error is shown with its remedy, never as a traceback."""
     try:
         app()
     except TrainwrightError as error:
@@ -71,11 +71,11 @@ def serve(
 ) -> None:
     """Serve MCP over stdio: what an agent's client starts."""
     _sign_with(key)
-    if SIGNING_KEY in os.environ:  # one that does not do must not turn up at the first call
+    if SIGNING_KEY in os.environ:  # an unusable key must fail here, not at the first call
         from trainwright.tools.workspace.signing import load_signer
 
         load_signer(workspace_path(workspace))
-    gc.disable()  # the imports make no garbage worth looking for: a tenth of the start-up time
+    gc.disable()  # the imports make little garbage: collecting it would take a tenth of the start-up time
     from trainwright.server.app import build_server
 
     server = build_server(workspace_path(workspace))
@@ -89,7 +89,7 @@ def doctor(
     workspace: WorkspaceOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Say what this machine can do, with a remedy for what it cannot."""
+    """Show what this machine can do, with a remedy for what it cannot."""
     from trainwright.server.commands.doctor import examine
     from trainwright.server.commands.terminal import Terminal
 
@@ -124,7 +124,7 @@ def verify(
         Path | None, typer.Option("--public-key", help="Public key that the ledger should be signed with")
     ] = None,
     head: Annotated[
-        str | None, typer.Option("--head", help="Digest with which the ledger ended when you noted it elsewhere")
+        str | None, typer.Option("--head", help="The ledger's last digest, as you noted it elsewhere")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     option: WorkspaceOption = None,
@@ -148,8 +148,8 @@ def verify(
             "fail" if report.problems else "ok", f"checked {checked}: {counted(len(report.problems), 'problem')}"
         )
         if report.of_other_versions:
-            told = counted(report.of_other_versions, "difference")
-            terminal.line(f"      {told} of versions: this one derives differently what another one recorded.")
+            differences = counted(report.of_other_versions, "difference")
+            terminal.line(f"      {differences} of versions: this one derives other results than the recording one.")
         terminal.line(f"      {report.attested}")
         terminal.line(f"      The ledger ends with {report.head}.")
     if report.problems:
@@ -161,7 +161,7 @@ def rebuild(
     workspace: Annotated[Path | None, typer.Argument(help="Workspace folder; default as everywhere")] = None,
     option: WorkspaceOption = None,
 ) -> None:
-    """Make a lost database anew from the plain ledgers beside the projects; exit with 1 when any of them is damaged."""
+    """Rebuild a lost database from the projects' ledger.jsonl files; exit with 1 when any of them is damaged."""
     from trainwright.server.commands.terminal import Terminal
     from trainwright.server.format import counted
     from trainwright.tools.verification.rebuilding import rebuild_workspace
@@ -171,8 +171,8 @@ def rebuild(
     terminal = Terminal()
     for problem in made.problems:
         terminal.marked("fail", problem)
-    told = f"{made.entries} entries of the ledger, {counted(made.runs, 'run')}"
-    terminal.marked("fail" if made.problems else "ok", f"rebuilt {', '.join(made.projects) or 'no project'}: {told}")
+    size = f"{made.entries} entries of the ledger, {counted(made.runs, 'run')}"
+    terminal.marked("fail" if made.problems else "ok", f"rebuilt {', '.join(made.projects) or 'no project'}: {size}")
     if made.moved:
         terminal.line(f"      The old database is now {', '.join(made.moved)}.")
     terminal.line(f"      trainwright verify {path} compares all of it with the runs' records.")
@@ -186,7 +186,7 @@ def attest(
     workspace: WorkspaceOption = None,
     key: Annotated[Path | None, typer.Option("--key", help="Secret key to sign with; default: yours, if any")] = None,
 ) -> None:
-    """Write where the final model comes from: in-toto statement (SLSA), signed if there is a key, and RO-Crate.
+    """Write the final model's provenance: in-toto statement (SLSA), signed if there is a key, and RO-Crate.
 
     Passing the last gate writes both; this signs them later, or after a crash.
     """
@@ -211,11 +211,11 @@ def prune(
     workspace: WorkspaceOption = None,
     keep_last: Annotated[int | None, typer.Option(min=0, help="Newest checkpoints of each run to keep.")] = None,
     keep_best: Annotated[int | None, typer.Option(min=0, help="Best checkpoints of each run to keep.")] = None,
-    keep_every: Annotated[int | None, typer.Option(min=1, help="Keep those of every so many epochs.")] = None,
+    keep_every: Annotated[int | None, typer.Option(min=1, help="Keep those of every n-th epoch.")] = None,
     budget_mib: Annotated[int | None, typer.Option(min=0, help="Delete no further than this.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it the plan is only shown.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete; without it only the plan is shown.")] = False,
 ) -> None:
-    """Give disk back: delete weights of trials and superseded runs. Without --yes it only shows what would go."""
+    """Free disk space: delete weights of trials and superseded runs. Without --yes it only shows the plan."""
     from trainwright.server.commands.prune import prune_projects
 
     wanted = {"keep_last": keep_last, "keep_best": keep_best, "keep_every_n_epochs": keep_every}
@@ -228,7 +228,7 @@ def prune(
 def new(
     key: Annotated[Path | None, typer.Option("--key", help="File to write; default: your configuration folder")] = None,
 ) -> None:
-    """Make a key that signs every ledger entry from now on, and its public half for whoever verifies."""
+    """Create a key that signs every ledger entry from now on, and its public half for verifiers."""
     from trainwright.server.commands.terminal import Terminal
     from trainwright.tools.workspace.signing import key_path, new_key, public_path
 
@@ -236,8 +236,8 @@ def new(
     signer = new_key(path)
     terminal = Terminal()
     terminal.marked("ok", f"key {signer.public.id}")
-    terminal.line(f"      secret: {path}. Keep it: nobody else may read it, and no worker process is told of it.")
-    terminal.line(f"      public: {public_path(path)}. Give it away: trainwright verify --public-key FILE")
+    terminal.line(f"      secret: {path}. Keep it secret: nobody else may read it, and no worker process gets it.")
+    terminal.line(f"      public: {public_path(path)}. Share it: trainwright verify --public-key FILE")
     if path != key_path():
         terminal.line(f"      Servers use it with `trainwright serve --key {path}` or {SIGNING_KEY}.")
 
@@ -248,7 +248,7 @@ def approve(
     yes: Annotated[list[str] | None, typer.Option("--yes", help="Grant this request without being asked.")] = None,
     deny: Annotated[list[str] | None, typer.Option("--deny", help="Deny this request.")] = None,
 ) -> None:
-    """Answer, as the workspace's owner, what agents ask for."""
+    """Answer agents' requests as the workspace's owner."""
     from trainwright.server.commands.approve import approve as answer
 
     answer(_existing(workspace_path(workspace)), yes=yes or [], deny=deny or [])
@@ -260,7 +260,7 @@ def demo(
         "demo-workspace"
     ),
 ) -> None:
-    """Drive a whole project on real images through all five phases, as an agent would."""
+    """Take a project on real images through all five phases, as an agent would."""
     from trainwright.server.commands.demo import run_demo
 
     raise typer.Exit(run_demo(workspace.expanduser().resolve()))
@@ -279,7 +279,7 @@ def _existing(path: Path) -> Path:
     if not (path / "workspace.sqlite").is_file():
         raise NotFoundError(
             f"There is no workspace at {path}.",
-            remedy="Name one with --workspace DIR or TRAINWRIGHT_HOME; `trainwright demo` makes one to look at.",
+            remedy="Name one with --workspace DIR or TRAINWRIGHT_HOME; `trainwright demo` creates an example.",
         )
     return path
 

@@ -1,4 +1,4 @@
-"""The workspace as the tools of one server share it: opened late, kept open, read anew where the owner may write."""
+"""Application context of one server: its workspace, opened late and kept open, with the owner's present settings."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ OPERATIONS = (
 )
 
 
-class Desk:
-    """What the tools share: the workspace, opened at the first call that needs it and kept open."""
+class AppContext:
+    """Context that all tool calls share: the workspace, opened at the first call that needs it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,12 +76,12 @@ class Desk:
         self._warm_up.start()
 
     def _import_operations(self) -> None:
-        with self._lock:  # a call that comes now waits for it, rather than importing the same beside it
+        with self._lock:  # a call that comes now waits, rather than importing the same modules concurrently
             for name in OPERATIONS:
                 importlib.import_module(name)
 
     def close(self) -> None:
-        """Let the workspace's database and the log file go."""
+        """Close the workspace's database and the log file."""
         if self._warm_up is not None:
             self._warm_up.cancel()
         with self._lock:
@@ -103,13 +103,13 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def workspace_of(context: Context[Any, Any]) -> Workspace:
-    """Return the workspace of the server that the call came to."""
-    desk: Desk = context.request_context.lifespan_context
-    return desk.workspace()
+    """Return the workspace of the server that handles the call."""
+    app: AppContext = context.request_context.lifespan_context
+    return app.workspace()
 
 
 def _log_to(path: Path) -> logging.Handler | None:
-    """Send the server's own log lines to the file, once for each file. Returns None when that is done already."""
+    """Send the server's log lines to the file, once per file. Returns None if that is already done."""
     logger = logging.getLogger("trainwright")
     if any(getattr(handler, "baseFilename", None) == str(path) for handler in logger.handlers):
         return None

@@ -1,4 +1,4 @@
-"""The skill's documents: listing them, reading one, and what was perhaps meant by a wrong path.
+"""Documents of the skill: listing them, reading one, and the nearest ones to a wrong path.
 
 Only Markdown and YAML files below `skills/ml-trainer/` can be read, whatever the path looks like.
 """
@@ -24,7 +24,7 @@ FORMER_PATHS = {
     "checkpointing/best_model.md": "checkpointing/best_model_selection.md",
     "checkpointing/export.md": "checkpointing/deployment_export.md",
 }
-"""Paths that documents had before 2026-11-22: links that agents and their notes hold still answer."""
+"""Paths of documents before 2026-11-22: links in agents' notes still work."""
 
 
 @cache
@@ -50,12 +50,12 @@ def title_of(path: str) -> str:
 
 
 def read_text(path: str) -> str:
-    """Return a document's whole text. Raises NotFoundError."""
+    """Return a document's full text. Raises NotFoundError."""
     return (SKILL / resolve(path)).read_text(encoding="utf-8")
 
 
 def resolve(path: str) -> str:
-    """Return the path under which a document stands, for any form of it: a URI, from the root, one it had before.
+    """Return a document's path, for any form of it: a URI, from the repository's root, a former one.
 
     The path is looked up among the documents that exist, never joined to a folder, so nothing else can be read.
 
@@ -64,10 +64,10 @@ def resolve(path: str) -> str:
     """
     name = _present(path.strip().removeprefix(URI_PREFIX).removeprefix("skills/ml-trainer/").removeprefix("./"))
     if name not in document_paths():
-        meant = name.strip("./")
-        first, *others = nearest = near_paths(meant)
+        wanted = name.strip("./")
+        first, *others = nearest = near_paths(wanted)
         rest = f"; also near: {', '.join(others)}" if others else ""
-        if not meant:
+        if not wanted:
             rest = f", the index; the documents are {', '.join(document_paths())}"
         raise NotFoundError(
             f"There is no document {path[:120]!r}.",
@@ -78,7 +78,7 @@ def resolve(path: str) -> str:
 
 
 def _present(name: str) -> str:
-    """Return a document's present path for one it had before; any other path as it is."""
+    """Return a document's present path for a former one; any other path unchanged."""
     if (phase := re.fullmatch(r"phases/([a-z]+)/(\w+\.md)", name)) is not None:
         ending = f"_{phase[1]}/{phase[2]}"
         return next((path for path in document_paths() if path.startswith("phases/") and path.endswith(ending)), name)
@@ -86,16 +86,16 @@ def _present(name: str) -> str:
 
 
 def read_page(path: str, offset: int) -> tuple[str, int, int | None]:
-    """Return a page of the document, its whole length, and the offset of the next page, all in characters.
+    """Return a page of the document, its length, and the offset of the next page, in characters.
 
     Raises:
         NotFoundError: no document has this path.
-        ConfigurationError: the offset lies behind the end.
+        ConfigurationError: the offset is beyond the end.
     """
     text = read_text(path)
     if offset > len(text):
         raise ConfigurationError(
-            f"offset {offset} lies behind the document's end ({len(text)} characters).",
+            f"offset {offset} is beyond the document's end ({len(text)} characters).",
             remedy=f"read_document(path='{path}', offset=0)",
         )
     end = offset + PAGE_CHARACTERS
@@ -107,7 +107,7 @@ def read_page(path: str, offset: int) -> tuple[str, int, int | None]:
 
 
 def near_paths(name: str) -> list[str]:
-    """Return up to three paths that may have been meant; the index if none is alike."""
+    """Return up to three paths that are nearest to a name; the index if none is similar."""
     words = [word for word in re.sub(r"\.\w*$", "", name).lower().split("/") if len(word) > 2]
     by_word = [path for word in reversed(words) for path in document_paths() if word in path]
     found = [*near(name, document_paths()), *by_word, INDEX]

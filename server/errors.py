@@ -1,6 +1,6 @@
-"""Every failure, told to the agent once and in one form: what happened, the rule, the next call to make.
+"""Failures as an agent reads them, all in one form: what happened, the rule, the next call to make.
 
-An expected failure (TrainwrightError, wrong arguments, a full disk) reaches the agent whole. Anything else is a
+An expected failure (TrainwrightError, wrong arguments, a full disk) reaches the agent in full. Anything else is a
 defect of ours: the agent gets an incident id, and the traceback stays in the server's log file.
 """
 
@@ -16,9 +16,9 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
+from trainwright.server.argument_repair import with_names
 from trainwright.server.facts import offered
 from trainwright.server.format import call_text
-from trainwright.server.meant import instead
 from trainwright.trainer.base.errors import ConfigurationError, StorageError, TrainwrightError, near
 
 logger = logging.getLogger("trainwright")
@@ -44,7 +44,7 @@ def explain(error: TrainwrightError) -> str:
 
 
 def _remedy(error: TrainwrightError, call: Mapping[str, Any] | None) -> str:
-    """Return the call that mends it, and what else may be done where a name was only guessed."""
+    """Return the call that fixes it, and the alternatives if a name was only guessed."""
     if not call:
         return error.remedy
     words = f"{_call(call)}{_why(call)}"
@@ -54,7 +54,7 @@ def _remedy(error: TrainwrightError, call: Mapping[str, Any] | None) -> str:
 
 
 def as_tool_error(error: Exception) -> ToolError:
-    """Turn any exception of a tool into the ToolError that the agent reads; log what was not expected."""
+    """Turn any exception of a tool into the ToolError that the agent reads; log unexpected ones."""
     if isinstance(error, ToolError):
         return error
     if (known := expected(error)) is not None:
@@ -63,7 +63,7 @@ def as_tool_error(error: Exception) -> ToolError:
     logger.error("incident %s", incident, exc_info=error)
     return ToolError(
         f"Something went wrong inside the server (incident {incident}, {type(error).__name__}). "
-        "Runs that are under way go on.\n"
+        "Running runs continue.\n"
         "Remedy: call project_status() and try again; if it happens again, give the incident id to the "
         "workspace's owner, who finds the details in logs/server.log of the workspace."
     )
@@ -77,7 +77,7 @@ def expected(error: Exception) -> TrainwrightError | None:
 
 
 def refusal(error: Exception) -> CallToolResult:
-    """Return a failure as an agent gets it: in words, and as the same facts with the next call to be made as it is."""
+    """Return a failure as an agent gets it: as text, and as structured content with the next call ready to make."""
     text = str(as_tool_error(error))
     facts: dict[str, Any] = {"message": text}
     if (known := expected(error)) is not None:
@@ -93,12 +93,12 @@ def refusal(error: Exception) -> CallToolResult:
 
 
 def argument_error(
-    tool: str, error: ValidationError, schema: Mapping[str, Any], mended: Mapping[str, Any] | None
+    tool: str, error: ValidationError, schema: Mapping[str, Any], repaired: Mapping[str, Any] | None
 ) -> ConfigurationError:
     """Return the error for arguments that do not fit the tool's schema, one line for each of them.
 
     Args:
-        mended: arguments that would be taken, where they can be told.
+        repaired: arguments that would be accepted, if they are known.
     """
     problems = [_explain_argument(problem, schema) for problem in error.errors(include_url=False)]
     names = ", ".join(schema.get("properties", {})) or "none"
@@ -106,22 +106,22 @@ def argument_error(
     return ConfigurationError(
         "\n".join(lines),
         remedy=f"call {tool} again with these corrected; its arguments are: {names}.",
-        details={"next": {"tool": tool, "arguments": dict(mended)}} if mended is not None else {},
+        details={"next": {"tool": tool, "arguments": dict(repaired)}} if repaired is not None else {},
     )
 
 
 def with_call(error: Exception, tool: str, arguments: Mapping[str, Any]) -> Exception:
-    """Return the error with the whole next call, where it says how the arguments of this one are mended.
+    """Return the error with the complete next call, if it says how to correct this call's arguments.
 
-    `details["amend"]` are arguments to give instead (None: leave it out), `details["instead"]` names to replace.
+    `details["amend"]` has arguments to give instead (None: leave it out), `details["instead"]` names to replace.
     """
     if not isinstance(error, TrainwrightError) or "next" in error.details:
         return error
     amend, others = error.details.get("amend"), error.details.get("instead")
     if amend is None and not others:
         return error
-    whole = instead(dict(arguments), others or {}) | (amend or {})
-    call = {"tool": tool, "arguments": {name: value for name, value in whole.items() if value is not None}}
+    complete = with_names(dict(arguments), others or {}) | (amend or {})
+    call = {"tool": tool, "arguments": {name: value for name, value in complete.items() if value is not None}}
     error.details |= {"next": call}
     return error
 
@@ -132,11 +132,11 @@ def _failed_checks(checks: object) -> list[dict[str, Any]]:
 
 
 def _check_line(check: dict[str, Any], remedy: Mapping[str, Any] | None) -> str:
-    """What is measured beside what is required, and the call that mends it where the remedy is another."""
+    """Return the measured and the required value, and the call that fixes it if the remedy is a different one."""
     line = f"- {check.get('id')}: measured {check.get('measured')}; required {check.get('required')}"
     call = check.get("next")
-    is_told = call and remedy and (call["tool"], call["arguments"]) == (remedy.get("tool"), remedy.get("arguments"))
-    return line if not call or is_told else f"{line}; call {_call(call)}"
+    is_same = call and remedy and (call["tool"], call["arguments"]) == (remedy.get("tool"), remedy.get("arguments"))
+    return line if not call or is_same else f"{line}; call {_call(call)}"
 
 
 def _call(call: Mapping[str, Any]) -> str:
@@ -149,7 +149,7 @@ def _why(call: Mapping[str, Any]) -> str:
 
 
 def _other_problems(problems: object, message: str) -> list[str]:
-    """Problems that the message does not already spell out."""
+    """Return the problems that the message does not already name."""
     if not isinstance(problems, list):
         return []
     return [f"- {problem}" for problem in problems[:8] if str(problem) not in message]
@@ -167,8 +167,8 @@ def _explain_argument(problem: Mapping[str, Any], schema: Mapping[str, Any]) -> 
     key = ".".join([*parents, name])
     if problem["type"] == "extra_forbidden":
         known = _properties_at(schema, parents)
-        meant = near(name, known)
-        hint = f"did you mean `{meant[0]}`?" if meant else f"known: {', '.join(known) or 'none'}"
+        nearest = near(name, known)
+        hint = f"did you mean `{nearest[0]}`?" if nearest else f"known: {', '.join(known) or 'none'}"
         return f"unknown argument `{key}`; {hint}"
     if problem["type"] == "missing":
         return f"`{key}` is required"

@@ -10,20 +10,20 @@ if TYPE_CHECKING:
 
 SIGNIFICANT_DIGITS = 6
 AS_SET = frozenset({"next", "changed", "changes", "arguments"})
-"""Keys below which values were set by someone: they are shown as they were set, and not rounded."""
+"""Keys whose values somebody set: they are shown as they were set, and not rounded."""
 WAITING = frozenset({"start_training", "start_tuning", "verify_reproducibility", "export_model", "resume_training"})
-"""Tools that can wait for what they started."""
+"""Tools that can wait for the run or study that they start."""
 WAIT_SECONDS = 50
 
 
 def facts_of(answer: Answer, *, full: bool = False) -> dict[str, Any]:
-    """Return the answer's facts, all of them or what matters now, as JSON values."""
+    """Return the answer's facts, all of them or only what matters now, as JSON values."""
     facts: dict[str, Any] = _offered(rounded(answer.shown(full=full)))
     return facts
 
 
 def offered(call: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a proposed call so that it also waits for what it starts, within what every client bears."""
+    """Return a proposed call that also waits for the run it starts, for a time that every client allows."""
     arguments = dict(call.get("arguments") or {})
     if call.get("tool") in WAITING:
         arguments.setdefault("wait_seconds", WAIT_SECONDS)
@@ -31,7 +31,7 @@ def offered(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rounded(value: Any) -> Any:
-    """Return the value without what is null, and with measured numbers at six digits; what someone set stays."""
+    """Return the value without nulls, and with measured numbers at six digits; values that somebody set are kept."""
     if isinstance(value, float):
         return float(f"{value:.{SIGNIFICANT_DIGITS}g}")
     if isinstance(value, list):
@@ -42,7 +42,7 @@ def rounded(value: Any) -> Any:
 
 
 def is_call(value: Any) -> bool:
-    """Whether the value is a call that an answer proposes."""
+    """Return whether the value is a call that an answer proposes."""
     return isinstance(value, Mapping) and "tool" in value and set(value) <= {"tool", "arguments", "why"}
 
 

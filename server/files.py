@@ -1,6 +1,6 @@
-"""A project's reports and pictures as resources, and the links to them that answers carry.
+"""Reports and pictures of a project as resources, and the links to them in answers.
 
-Only what the server itself writes for readers: reports and cards as text, plots as pictures. Nothing else of a
+Only files that the server writes for readers: reports and cards as text, plots as pictures. Nothing else in a
 project's folder can be read, whatever the path looks like: no weights, no evidence, no data.
 """
 
@@ -27,7 +27,7 @@ PICTURES = ("plots/*.png", "runs/*/artifacts/*.png")
 
 
 def links(workspace: Workspace, project: str, paths: Sequence[str | Path]) -> list[ResourceLink]:
-    """Return a link to each of the paths that is served as a resource; they may be relative to the project's folder."""
+    """Return a link to each path that is served as a resource; paths may be relative to the project's folder."""
     folder = workspace.project_folder(project)
     found = []
     for path in dict.fromkeys(folder / path for path in paths):
@@ -52,7 +52,7 @@ def read_picture(project: str, path: str, context: Context[Any, Any]) -> bytes:
 
 
 def _file(workspace: Workspace, project: str, path: str, patterns: tuple[str, ...]) -> Path:
-    """Return the file, looked up among those that are served and never joined to the folder. Raises NotFoundError."""
+    """Return the file, looked up among the served ones and never joined to the folder. Raises NotFoundError."""
     from trainwright.tools.workspace.records import get_project
 
     with workspace.snapshot() as session:
@@ -67,7 +67,7 @@ def _file(workspace: Workspace, project: str, path: str, patterns: tuple[str, ..
 
 
 def _served(folder: Path, patterns: tuple[str, ...]) -> dict[str, Path]:
-    """Return the files that are served, by their path in the folder; no link leads out of it."""
+    """Return the served files by their path in the folder; no link leads out of it."""
     root = folder.resolve()
     files = (path for pattern in patterns for path in folder.glob(pattern) if path.is_file())
     return {path.relative_to(folder).as_posix(): path for path in files if path.resolve().is_relative_to(root)}

@@ -1,4 +1,4 @@
-"""Calls and numbers in words, the same in answers, errors and the terminal."""
+"""Text of calls and numbers, the same in answers, errors and the terminal."""
 
 from __future__ import annotations
 

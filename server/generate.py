@@ -1,6 +1,6 @@
-"""Writes what is derived from the tools: `tools/INDEX.md` and the locked surface.
+"""Generator of the files derived from the tools: `tools/INDEX.md` and the locked surface.
 
-`python -m trainwright.server.generate` says whether the files fit the code; with `--write` it writes them, which is
+`python -m trainwright.server.generate` checks whether the files fit the code; with `--write` it writes them, which is
 how the public surface is changed on purpose.
 """
 
@@ -20,16 +20,16 @@ HEADER = """\
 # Tools
 
 Generated from the code by `python -m trainwright.server.generate --write`; a test compares it.
-Every answer carries `next`: the call that makes sense now. It comes as Markdown and, with the same facts, as structured
+Every answer carries `next`, the recommended call. It comes as Markdown and, with the same facts, as structured
 content; documents and pictures come as content alone. Unknown arguments are errors.
 
-| tool | what it is for | hints |
+| tool | purpose | hints |
 |---|---|---|
 """
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files with `--write`; otherwise say which do not fit the code. Returns the exit status."""
+    """Write the files with `--write`; otherwise name those that do not fit the code. Returns the exit status."""
     stale = {path: text for path, text in derived_files().items() if not path.exists() or path.read_text() != text}
     for path, text in stale.items():
         sys.stdout.write(
@@ -65,9 +65,9 @@ def _section(tool: StrictTool) -> str:
     lines = [f"## {tool.name}", "", tool.description, ""]
     for name, node in tool.parameters.get("properties", {}).items():
         kind = " \\| ".join(f"`{value}`" for value in node["enum"]) if "enum" in node else node.get("type", "any")
-        told = f": {node['description']}" if "description" in node else ""
+        about = f": {node['description']}" if "description" in node else ""
         default = f", default `{json.dumps(node['default'])}`" if "default" in node else ""
-        lines.append(f"- `{name}` ({kind}{', required' if name in required else default}){told}")
+        lines.append(f"- `{name}` ({kind}{', required' if name in required else default}){about}")
     fields = dict.fromkeys(name for schema in _answer_schemas(tool) for name in schema["properties"])
     return "\n".join([*lines, "", f"Answers: {', '.join(f'`{name}`' for name in fields)}."])
 

@@ -1,6 +1,6 @@
-"""Any answer as compact Markdown that carries every fact of it, for clients that pass on text alone.
+"""Markdown of any answer, compact and with every fact of it, for clients that pass on text alone.
 
-One renderer for all answers, so that a field which is added to an answer stands in its text without another line
+One renderer for all answers, so that a new field of an answer appears in its text without another line
 here: scalars side by side, rows of one shape as a table, everything else as nested lists.
 """
 
@@ -16,14 +16,14 @@ from trainwright.server.format import call_text
 LONGEST_INLINE = 160
 
 
-def markdown(facts: Mapping[str, Any], headline: str = "", said: frozenset[str] = frozenset()) -> str:
+def markdown(facts: Mapping[str, Any], headline: str = "", omit: frozenset[str] = frozenset()) -> str:
     """Return the answer as text: its headline, its facts, and the next call as the last line.
 
     Args:
         facts: the structured answer, JSON values only.
-        said: fields that the headline tells already, as they stand in the answer.
+        omit: fields that the headline already reports, under their names in the answer.
     """
-    shown = {key: value for key, value in facts.items() if key != "next" and key not in said and not _is_void(value)}
+    shown = {key: value for key, value in facts.items() if key != "next" and key not in omit and not _is_void(value)}
     scalars = {key: value for key, value in shown.items() if _is_short(value)}
     line = "; ".join(f"{key}: {_inline(value)}" for key, value in scalars.items())
     lines = [headline, line, *(row for key, value in shown.items() if key not in scalars for row in _block(key, value))]
@@ -33,7 +33,7 @@ def markdown(facts: Mapping[str, Any], headline: str = "", said: frozenset[str] 
 
 
 def _block(key: str, value: Any, indent: str = "") -> list[str]:
-    """Return the lines of one field that does not fit beside others."""
+    """Return the lines of one field that does not fit into a line with others."""
     if isinstance(value, str):
         return _text(key, value, indent)
     if isinstance(value, Mapping) and not is_call(value):
@@ -59,7 +59,7 @@ def _mapping(key: str, value: Mapping[str, Any], indent: str) -> list[str]:
 
 
 def _rows(key: str, items: list[Any], indent: str) -> list[str]:
-    """A table where all rows have one shape and plain values; otherwise a list."""
+    """Return a table if all rows have one shape and plain values; otherwise a list."""
     rows = [{name: item for name, item in row.items() if not _is_void(item)} for row in items if isinstance(row, dict)]
     names = list(dict.fromkeys(name for row in rows for name in row))
     is_plain = len(rows) == len(items) > 1 and all(_is_short(item) for row in rows for item in row.values())
@@ -127,12 +127,12 @@ def _is_void(value: Any) -> bool:
 
 
 def _is_sentence(value: Any) -> bool:
-    """Whether the value would run into its neighbours in a line."""
+    """Return whether the value needs a line of its own."""
     return isinstance(value, str) and ("\n" in value or ", " in value or len(value) > LONGEST_INLINE // 2)
 
 
 def _is_short(value: Any) -> bool:
-    """Whether the value stands beside others in one line."""
+    """Return whether the value fits into a line with others."""
     if isinstance(value, str):
         return "\n" not in value and len(value) <= LONGEST_INLINE
     return not isinstance(value, Mapping | list)

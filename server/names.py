@@ -12,17 +12,17 @@ from mcp.server.mcpserver import Context
 from mcp.shared.exceptions import MCPError
 from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
 
-from trainwright.server.context import Desk
+from trainwright.server.context import AppContext
 from trainwright.trainer.base.errors import near
 
 SHOWN_CHARACTERS = 80
 
 
-class NamingServer(MCPServer[Desk]):
-    """The SDK's server, which says what was perhaps meant."""
+class NamingServer(MCPServer[AppContext]):
+    """The SDK's server, with the nearest name in the error for an unknown one."""
 
     async def call_tool(
-        self, name: str, arguments: dict[str, Any], context: Context[Desk, Any] | None = None
+        self, name: str, arguments: dict[str, Any], context: Context[AppContext, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. Raises MCPError (invalid parameters) where there is none of this name."""
         known = [tool.name for tool in await self.list_tools()]
@@ -31,7 +31,7 @@ class NamingServer(MCPServer[Desk]):
         return await super().call_tool(name, arguments, context)
 
     async def get_prompt(
-        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Desk, Any] | None = None
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[AppContext, Any] | None = None
     ) -> GetPromptResult | InputRequiredResult:
         """Fill in a prompt. Raises MCPError (invalid parameters) where there is none of this name."""
         known = [prompt.name for prompt in await self.list_prompts()]

@@ -18,7 +18,7 @@ from trainwright.tools.documents import read_document
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from trainwright.server.context import Desk
+    from trainwright.server.context import AppContext
 
 PROMPTS = Path(__file__).resolve().parents[1] / "prompts"
 
@@ -69,7 +69,7 @@ class StrictPrompt(Prompt):
         return await super().render(arguments, context)
 
 
-def add_prompts(server: MCPServer[Desk], folder: Path = PROMPTS) -> None:
+def add_prompts(server: MCPServer[AppContext], folder: Path = PROMPTS) -> None:
     """Register every prompt file of the folder. Raises ConfigurationError when one is not valid."""
     for path in prompt_files(folder):
         front, body = read_document(path, PromptFile)

@@ -21,7 +21,7 @@ from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, T
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from trainwright.server.context import Desk
+    from trainwright.server.context import AppContext
 
 DOCUMENT_TEMPLATE = f"{documents.URI_PREFIX}{{+path}}"
 INDEX_URI = "trainwright://documents"
@@ -35,7 +35,7 @@ class DocumentResource(Resource):
     path: str
 
     async def read(self) -> str:
-        """Return the whole text."""
+        """Return the full text."""
         return await anyio.to_thread.run_sync(documents.read_text, self.path)
 
 
@@ -48,7 +48,7 @@ class IndexResource(Resource):
         return "# Trainwright's documents\n\n" + "\n".join(lines) + "\n"
 
 
-def add_resources(server: MCPServer[Desk]) -> None:
+def add_resources(server: MCPServer[AppContext]) -> None:
     """Register the index, every document, and the templates for documents and runs."""
     server.add_resource(
         IndexResource(
@@ -67,7 +67,7 @@ def add_resources(server: MCPServer[Desk]) -> None:
     server.resource(DOCUMENT_TEMPLATE, name="document", title="A document of the skill", mime_type="text/markdown")(
         _document
     )
-    server.resource(RUN_TEMPLATE, name="run_status", title="Where a run stands", mime_type="application/json")(_run)
+    server.resource(RUN_TEMPLATE, name="run_status", title="Status of a run", mime_type="application/json")(_run)
     server.resource(files.REPORT_TEMPLATE, name="report", title="A project's report", mime_type="text/markdown")(
         _report
     )

@@ -1,4 +1,4 @@
-"""Serving stdio, with an answer for every line: the SDK drops what it cannot parse, and its sender waits for ever.
+"""Stdio transport that answers every line: the SDK drops lines that it cannot parse, and the sender waits forever.
 
 JSON that Python clients write and the SDK's parser refuses: lone surrogates, nesting beyond 200 levels, integers of
 thousands of digits.
@@ -25,7 +25,7 @@ REMEDY = "Send plain JSON: no lone surrogates, no deep nesting, no integers of t
 
 
 class StdioServer(NamingServer):
-    """A server that over stdio answers unparsable requests too."""
+    """A server that answers unparsable requests over stdio too."""
 
     async def run_stdio_async(self) -> None:
         """Serve stdin and stdout until the client closes them."""
@@ -36,7 +36,7 @@ class StdioServer(NamingServer):
 
 
 class _Answered:
-    """The stream of incoming messages without the unparsable ones, which are answered instead."""
+    """Stream of incoming messages without the unparsable ones, which are answered instead."""
 
     def __init__(self, incoming: Any, outgoing: Any) -> None:
         self.incoming, self.outgoing = incoming, outgoing
@@ -77,7 +77,7 @@ class _Answered:
 
 
 def unparsable_line(item: object) -> str | None:
-    """Return the line that was no JSON, if the transport handed over the error about one."""
+    """Return the line that was not JSON, if the transport passed on the error about one."""
     if not isinstance(item, ValidationError):
         return None
     problem = item.errors(include_url=False)[0]
@@ -86,7 +86,7 @@ def unparsable_line(item: object) -> str | None:
 
 
 def request_id(line: str) -> int | str | None:
-    """Return the `id` of a message that need not be JSON: a whole number or a string at its top level."""
+    """Return the `id` of a message that need not be JSON: an integer or a string at its top level."""
     depth = 0
     for token in _TOKEN.finditer(line):
         sign = token.group()

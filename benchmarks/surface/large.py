@@ -19,11 +19,12 @@ from world import CONFIG, GOAL, SEARCH, in_place, write_user_files
 
 from trainwright.tools import ledger, projects
 from trainwright.tools.launchers import Launch, write_launch
+from trainwright.tools.ledger.events import RunStarted, StudyChanged
 from trainwright.tools.training_orchestrator import launch
 from trainwright.tools.training_orchestrator.follow import follow
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import get_project, latest_config
-from trainwright.tools.workspace.tables import Run, Study
+from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunKey, RunKind
 
@@ -120,17 +121,13 @@ def _add_trials(workspace: Workspace, project: str, source: RunDirectory, count:
         row, version = get_project(session, project), latest_config(session, project)
         specification = source.specification()
         base = {key: value for key, value in version.values.items() if key != "search"}
-        study = Study(
-            id=launch.new_id("study", project), project=project, search=parse_config({**base, "search": SEARCH})
+        study = StudyChanged(
+            study_id=launch.new_id("study", project), state="stopped", search=parse_config({**base, "search": SEARCH})
             .search.model_dump(mode="json"), objective={"metric": "accuracy", "direction": "maximize"},
-            base_values=base, base_config_digest=config_digest(parse_config(base)), state="stopped",
+            base_config_digest=config_digest(parse_config(base)), idempotency_key=None, created_at=now(),
+            ended_at=now(),
         )  # fmt: skip
-        session.add(study)
-        session.flush()
-        body = {"study_id": study.id, "state": study.state, "search": study.search, "objective": study.objective,
-                "base_config_digest": study.base_config_digest, "idempotency_key": None,
-                "created_at": ledger.as_told(study.created_at)}  # fmt: skip
-        ledger.append(session, project, "study", body)
+        ledger.record(session, project, study)
         library = Path(workspace.path.parent / "library")
         prepared = next(
             one for path in sorted(library.iterdir())
@@ -142,26 +139,32 @@ def _add_trials(workspace: Workspace, project: str, source: RunDirectory, count:
 
 
 def _trial(  # noqa: PLR0917
-    session: Any, workspace: Workspace, project: Any, study: Study, source: Any, prepared: RunDirectory, seed: int
+    session: Any,
+    workspace: Workspace,
+    project: Any,
+    study: StudyChanged,
+    source: Any,
+    prepared: RunDirectory,
+    seed: int,
 ) -> Run:
     values = source.config.model_copy(update={"seed": seed})
     key = RunKey.new()
-    run = Run(
-        id=launch.new_id("trial", project.name), project=project.name, kind="trial", label=None,
-        config_digest=config_digest(values), base_config_digest=study.base_config_digest, seed=seed, source_run=None,
-        study=study.id, idempotency_key=None, state="created", sealed=False,
+    started = RunStarted(
+        run_id=launch.new_id("trial", project.name), kind="trial", label=None, config_digest=config_digest(values),
+        base_config_digest=study.base_config_digest, seed=seed, source_run=None, study=study.study_id,
+        idempotency_key=None, created_at=now(),
     )  # fmt: skip
     permit = {**source.permit, "kind": "trial"}
     order = source.model_copy(
-        update={"run_id": run.id, "kind": RunKind.TRIAL, "config": values, "config_digest": run.config_digest,
-                "permit": permit}
+        update={"run_id": started.run_id, "kind": RunKind.TRIAL, "config": values,
+                "config_digest": started.config_digest, "permit": permit}
     )  # fmt: skip
-    directory = RunDirectory.create(workspace.run_directory(project.name, run.id).path, order)
+    directory = RunDirectory.create(workspace.run_directory(project.name, started.run_id).path, order)
     directory.key = key
     status = prepared.last_status()
     identity = ProcessIdentity.current()
     write_launch(directory.path, Launch(attempt=1, process=identity, launched_at=status.started_at))
-    launch._record(session, run, directory, permit, key)
+    run = launch._record(session, started, directory, key.public)
     _copy(prepared, directory)
     _sign_checkpoints(directory)
     _write_events(Held(directory, prepared, 1, None, None, status.started_at), 0.0)  # type: ignore[arg-type]

@@ -107,7 +107,11 @@ class World:
 
     def gates(self) -> list[tuple[str, int]]:
         """Return (phase, passed) of all decisions in order."""
-        return self._rows("SELECT phase, passed FROM gate_decisions WHERE project = ? ORDER BY ledger_sequence")
+        query = (
+            "SELECT json_extract(body, '$.phase'), json_extract(body, '$.outcome') != 'refused' FROM ledger "
+            "WHERE kind = 'gate' AND project = ? ORDER BY sequence"
+        )
+        return self._rows(query)
 
     def requests(self) -> list[str]:
         """Return the ids of what was asked of the owner."""

@@ -1,1 +1,1 @@
-"""Commands of the terminal: what a person, not an agent, asks of a workspace."""
+"""Commands of the terminal, for people rather than agents."""

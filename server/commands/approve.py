@@ -1,4 +1,4 @@
-"""`trainwright approve`: the owner reads what agents ask for, and answers at a terminal."""
+"""`trainwright approve`: the owner reads agents' requests, and answers at a terminal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _ask(workspace: Workspace, terminal: Terminal) -> None:
             _answer(workspace, terminal, request)
     if pending and not sys.stdin.isatty():
         raise ConflictError(
-            "Standard input is no terminal, so nobody can be asked.",
+            "Standard input is not a terminal, so nobody can be asked.",
             remedy="Call `trainwright approve` in a terminal, or answer one with --yes REQUEST or --deny REQUEST.",
         )
 
@@ -55,15 +55,15 @@ def _show(terminal: Terminal, request: Request) -> None:
     terminal.line()
     terminal.line(f"{request.id}  project {request.project}: {request.grant}", "bold")
     terminal.line(f"  {meaning(request.grant)}")
-    terminal.line(f"  Asked {request.asked_at[:19]} UTC. The agent's reason: {_plain(request.reason) or 'none'}")
+    terminal.line(f"  Requested {request.asked_at[:19]} UTC. The agent's reason: {_plain(request.reason) or 'none'}")
 
 
 def _answer(workspace: Workspace, terminal: Terminal, request: Request) -> None:
     terminal.line("Grant it? y or n; anything else leaves it open: ")
-    said = sys.stdin.readline().strip().lower()
-    if said in {"y", "yes", "n", "no"}:
+    answer = sys.stdin.readline().strip().lower()
+    if answer in {"y", "yes", "n", "no"}:
         by = Grantor.here("terminal", asked=True)
-        terminal.line(f"{decide(workspace, request.id, granted=said[0] == 'y', by=by)}.")
+        terminal.line(f"{decide(workspace, request.id, granted=answer[0] == 'y', by=by)}.")
 
 
 def _plain(text: str) -> str:

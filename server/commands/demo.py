@@ -1,6 +1,6 @@
-"""`trainwright demo`: an agent's client drives a real project through all five phases, over stdio.
+"""`trainwright demo`: an agent's client takes a real project through all five phases, over stdio.
 
-The driver is no mock: it starts the server as a subprocess, speaks MCP through the official client, and follows the
+The driver is not a mock: it starts the server as a subprocess, speaks MCP through the official client, and follows the
 `next` call of each answer, as an agent would. Twice it tries what the gates forbid, and is refused.
 """
 
@@ -36,8 +36,8 @@ SEARCH = {
     },
 }
 THOUGHTS = {
-    "baseline": "Planning is settled. One whole run with a cautious learning rate, as a yardstick.",
-    "diagnostics": "The yardstick stands. What do its curves say?",
+    "baseline": "Planning is settled. One complete run with a cautious learning rate, as a baseline.",
+    "diagnostics": "The baseline is done. What do its curves show?",
     "optimization": "The goal is missed: search the two settings that matter most here.",
     "finalization": "The improvement held on repeated seeds. Train the final model, prove it, export it.",
 }

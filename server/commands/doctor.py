@@ -35,7 +35,7 @@ class Finding(BaseModel):
 
 
 def examine(workspace: Path) -> list[Finding]:
-    """Return the findings about this machine and the folder in which the workspace stands or would stand."""
+    """Return the findings about this machine and the workspace's present or future folder."""
     findings = [_python(), _sqlite()]
     findings += _packages()
     findings += [_memory(), *examine_folder(workspace), _git()]
@@ -114,7 +114,7 @@ def _memory() -> Finding:
 
 
 def examine_folder(workspace: Path) -> list[Finding]:
-    """Return findings on disk space, write access and file locking where the workspace stands or would stand."""
+    """Return findings on disk space, write access and file locking in the workspace's present or future folder."""
     folder = next(path for path in (workspace, *workspace.parents) if path.is_dir())
     return [_disk(folder), _tried("write access", folder, _write_file), _tried("database", folder, _write_database)]
 

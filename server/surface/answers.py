@@ -1,4 +1,4 @@
-"""Answers that the server itself puts together; those of the operations stand beside them in `tools/`."""
+"""Answers that the server itself composes; those of the operations are beside them in `tools/`."""
 
 from __future__ import annotations
 

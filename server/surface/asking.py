@@ -1,4 +1,4 @@
-"""A request to the owner as a question that the agent's client shows to a person, where the owner accepts that."""
+"""Request to the owner as a question that the agent's client shows to a person, if the owner accepts that."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ WAY: Literal["elicitation"] = "elicitation"
 
 
 class OwnersAnswer(BaseModel):
-    """What a person answers."""
+    """Answer of a person."""
 
     answer: Literal["grant", "deny", "leave open"] = "leave open"
 
@@ -22,7 +22,7 @@ class OwnersAnswer(BaseModel):
 def question(
     context: Context[Any, Any], project: str, ask_owner: AskOwner | None, reason: str
 ) -> Elicit[OwnersAnswer] | OwnersAnswer:
-    """Return the question on what this call asks of the owner; nobody is asked where the owner accepts no such answer.
+    """Return the question about this call's requests; nobody is asked if the owner does not accept such answers.
 
     Raises TrainwrightError for invalid requests.
     """
@@ -39,19 +39,19 @@ def question(
     if not pending:
         return OwnersAnswer()
     lines = [f"{request.id}: {request.grant}. {meaning(request.grant)}" for request in pending]
-    asked = f"The agent asks for project {project}: " + " | ".join(lines)
+    asked = f"The agent requests for project {project}: " + " | ".join(lines)
     return Elicit(f"{asked} Its reason: {pending[0].reason or 'none'}.", OwnersAnswer)
 
 
 def take_answer(
-    context: Context[Any, Any], project: str, ask_owner: AskOwner, reason: str, said: ElicitationResult[OwnersAnswer]
+    context: Context[Any, Any], project: str, ask_owner: AskOwner, reason: str, answer: ElicitationResult[OwnersAnswer]
 ) -> None:
     """Record what a person answered; a declined or cancelled question leaves the requests open."""
     from trainwright.tools.owner import Grantor, decide
     from trainwright.tools.projects import ask_for
 
-    if not isinstance(said, AcceptedElicitation) or said.data.answer == "leave open":
+    if not isinstance(answer, AcceptedElicitation) or answer.data.answer == "leave open":
         return
     workspace, by = workspace_of(context), Grantor.here(WAY, asked=False)
     for request in ask_for(workspace, project, ask_owner.model_dump(exclude_none=True), reason):
-        decide(workspace, request.id, granted=said.data.answer == "grant", by=by)
+        decide(workspace, request.id, granted=answer.data.answer == "grant", by=by)

@@ -33,7 +33,9 @@ def list_checkpoints(
     answer = checkpoint_manager.list_checkpoints(workspace, run_of(workspace, run_id), verify=verify)
     checked = f"; {len(answer.problems)} problems" if verify else ""
     return reply(
-        answer, f"Run {answer.run_id}: {counted(len(answer.checkpoints), 'checkpoint')}{checked}.", said={"run_id"}
+        answer,
+        f"Run {answer.run_id}: {counted(len(answer.checkpoints), 'checkpoint')}{checked}.",
+        omit={"run_id"},
     )
 
 
@@ -64,11 +66,11 @@ def prune_checkpoints(
     keep_last: Annotated[int, Field(ge=0, description="Of each run")] = 0,
     keep_best: Annotated[int, Field(ge=0)] = 0,
     keep_every_n_epochs: Annotated[int | None, Field(ge=1)] = None,
-    budget_bytes: Annotated[int | None, Field(ge=0, description="Delete no further than down to this")] = None,
-    confirm: Annotated[str | None, Field(description="The plan to carry out, as the call without it showed")] = None,
+    budget_bytes: Annotated[int | None, Field(ge=0, description="Delete only down to this size")] = None,
+    confirm: Annotated[str | None, Field(description="The plan to carry out, from the call without it")] = None,
 ) -> CallToolResult:
     """Delete weights of trials and superseded runs; without confirm it only shows the plan. Best, last, released and
-    what a gate depends on are never offered; records and digests stay, and verify stays whole."""
+    what a gate depends on are never offered; records and digests stay, and verify still passes."""
     from trainwright.tools import checkpoint_manager
     from trainwright.tools.workspace import RetentionPolicy
 
@@ -82,5 +84,5 @@ def prune_checkpoints(
     return reply(
         answer,
         f"{'Deleted' if answer.deleted else 'Dry run, nothing is deleted yet'}: {what}.",
-        said={"checkpoints", "freed_bytes"},
+        omit={"checkpoints", "freed_bytes"},
     )

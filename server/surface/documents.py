@@ -13,7 +13,7 @@ from trainwright.server.agent_tool import agent_tool, content_only
 @agent_tool("server.surface.answers:DocumentAnswer", title="Read a document", read_only=True, structured=False)
 def read_document(
     path: Annotated[str, Field(max_length=300, description="e.g. phases/01_planning/checklist.md")] = "SKILL.md",
-    offset: Annotated[int, Field(ge=0, description="Character to go on from")] = 0,
+    offset: Annotated[int, Field(ge=0, description="Character to continue from")] = 0,
 ) -> CallToolResult:
     """Read one of the documents: workflows, the enforced checklists, diagnostics, configuration. SKILL.md lists them.
     Long ones come in pages."""
@@ -33,4 +33,4 @@ def read_document(
         next=more if next_offset is not None else None,
     )
     headline = f"{documents.title_of(path)} ({path}, characters {offset} to {offset + len(text)} of {total})\n\n{text}"
-    return content_only(answer, headline, said=set(DocumentAnswer.model_fields))
+    return content_only(answer, headline, omit=set(DocumentAnswer.model_fields))

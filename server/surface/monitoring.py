@@ -21,12 +21,12 @@ from trainwright.server.surface.arguments import Detail, Project, RunId, run_of
 def diagnose_run(
     context: Context[Any, Any],
     project: Project | None = None,
-    run_id: Annotated[RunId | None, Field(description="Any run, also one that still goes on")] = None,
+    run_id: Annotated[RunId | None, Field(description="Any run, also one under way")] = None,
     detail: Detail = "concise",
 ) -> CallToolResult:
-    """Find what is wrong with a run and what would mend it: alerts with their document and ready configuration
+    """Find what is wrong with a run and how to fix it: alerts with their document and ready configuration
     changes, the fit of the learning curves, and a recommendation: deploy, optimize or debug. With project alone it
-    writes the baseline's diagnostic_report.md, which the diagnostics gate needs, or tells of the run that failed."""
+    writes the baseline's diagnostic_report.md, which the diagnostics gate needs, or reports on the run that failed."""
     from trainwright.tools import projects
     from trainwright.tools.workspace.records import get_run
     from trainwright.trainer.base.errors import ConfigurationError
@@ -43,10 +43,10 @@ def diagnose_run(
             project = get_run(session, str(run)).project
     answer = projects.diagnose(workspace, project, run)
     found = f"{answer.fit} fit, recommendation: {answer.recommendation}."
-    said = {"run_id", "project", "kind", "state", "fit", "recommendation"}
+    omit = {"run_id", "project", "kind", "state", "fit", "recommendation"}
     headline = f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}"
     shown = links(workspace, project, [*([answer.report] if answer.report else []), *answer.plots])
-    return reply(answer, headline, *shown, said=said, full=detail == "full")
+    return reply(answer, headline, *shown, omit=omit, full=detail == "full")
 
 
 @agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True, structured=False)

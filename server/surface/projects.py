@@ -58,7 +58,7 @@ def create_project(
         config=config,
         limits=limits,
     )
-    return reply(status, f"Project {name} is in {status.phase}.", said={"project", "phase"})
+    return reply(status, f"Project {name} is in {status.phase}.", omit={"project", "phase"})
 
 
 @agent_tool(
@@ -72,13 +72,13 @@ def configure(
     project: Project,
     changes: Changes | None = None,
     *,
-    reason: Annotated[str, Field(max_length=1000, description="Why; kept, and told to the owner")] = "",
-    template: Annotated[Template | None, Field(description="Begin anew from this template")] = None,
+    reason: Annotated[str, Field(max_length=1000, description="Why; kept, and shown to the owner")] = "",
+    template: Annotated[Template | None, Field(description="Start over from this template")] = None,
     ask_owner: Annotated[
-        AskOwner | None, Field(description="What only the workspace's owner may grant; asking again tells the answer")
+        AskOwner | None, Field(description="Request a grant of the workspace's owner; repeat to see the answer")
     ] = None,
     begin_release: Annotated[bool, Field(description="Work on a finished project: begins its next release")] = False,
-    said: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
+    response: Annotated[ElicitationResult[OwnersAnswer], Resolve(question)],
 ) -> CallToolResult:
     """Change the project's configuration and keep it as a new version. Says which gates become stale by it. Refuses
     what breaks the schema, and then changes nothing. With ask_owner it asks the owner for a higher limit, an exemption
@@ -88,10 +88,10 @@ def configure(
     asked = ask_owner.model_dump(exclude_none=True) if ask_owner else None
     workspace = workspace_of(context)
     if ask_owner is not None:
-        take_answer(context, project, ask_owner, reason, said)
+        take_answer(context, project, ask_owner, reason, response)
         if ask_owner.delete_project:
             gone = projects.delete_project(workspace, project, reason=reason)
-            return reply(gone, f"Project {project} is deleted, with {gone.runs} runs.", said={"project", "runs"})
+            return reply(gone, f"Project {project} is deleted, with {gone.runs} runs.", omit={"project", "runs"})
     answer = projects.configure(
         workspace,
         project,
@@ -103,8 +103,8 @@ def configure(
     )
     kept = f"is kept as version {answer.version}" if answer.changed else f"stays at version {answer.version}"
     changed = "; ".join(f"{key} {json.dumps(old)} -> {json.dumps(new)}" for key, (old, new) in answer.changed.items())
-    told = f"The configuration of {project} {kept}{f': {changed}' if changed else ''}."
-    return reply(answer, told, said={"project", "version", "changed"})
+    headline = f"The configuration of {project} {kept}{f': {changed}' if changed else ''}."
+    return reply(answer, headline, omit={"project", "version", "changed"})
 
 
 @agent_tool(
@@ -113,7 +113,7 @@ def configure(
 def project_status(
     context: Context[Any, Any], project: Project | None = None, detail: Detail = "concise"
 ) -> CallToolResult:
-    """Where a project stands: phase, checks of its gate, runs, what to do next. Without a name: the newest
+    """Status of a project: phase, checks of its gate, runs, what to do next. Without a name: the newest
     projects. Call it first in a new session."""
     from trainwright.server.surface.answers import ProjectsAnswer
     from trainwright.tools import projects
@@ -127,11 +127,11 @@ def project_status(
         begin = NextCall(tool="read_document", arguments={"path": PLANNING}, why="it shows how a project is made")
         left_out = max(0, total - len(listed))
         answer = ProjectsAnswer(projects=listed, total=total, left_out=left_out, next=None if listed else begin)
-        return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.", said={"total"})
+        return reply(answer, f"{counted(total, 'project')}{', the newest' if answer.left_out else ''}.", omit={"total"})
     return reply(
         status,
         f"Project {project}: {'finished' if status.finished else status.phase}.",
-        said={"project"},
+        omit={"project"},
         full=detail == "full",
     )
 
@@ -144,31 +144,31 @@ def pass_gate(
     *,
     conclude: Annotated[
         bool,
-        Field(description="End optimization below the goal: after a search that ended in vain, or where none helps"),
+        Field(description="End optimization below the goal: after a search without improvement, or if none helps"),
     ] = False,
     detail: Detail = "concise",
 ) -> CallToolResult:
-    """Ask for the gate that ends a phase. The server computes every check from evidence it measured; nothing you say
-    counts. Refuses with the failed checks, measured beside required, and the call that mends each."""
+    """Ask for the gate that ends a phase. The server computes every check from evidence it measured; claims do not
+    count. Refuses with the failed checks, measured and required values, and the call that fixes each."""
     from trainwright.tools import projects
 
     workspace = workspace_of(context)
     answer = projects.pass_gate(workspace, project, phase, conclude=conclude)
-    said = f"{answer.goal}. " if answer.goal else ""
-    said += f"The gate of {answer.phase} is {answer.outcome}."
+    headline = f"{answer.goal}. " if answer.goal else ""
+    headline += f"The gate of {answer.phase} is {answer.outcome}."
     if answer.now_in == "finished":
-        said += f" The project is finished: {answer.folder}/final_model."
+        headline += f" The project is finished: {answer.folder}/final_model."
     reports = links(workspace, project, [name for name in answer.artifacts if name.endswith(".md")])
-    return reply(answer, said, *reports, said={"project", "phase", "outcome", "goal"}, full=detail == "full")
+    return reply(answer, headline, *reports, omit={"project", "phase", "outcome", "goal"}, full=detail == "full")
 
 
-@agent_tool("tools.projects:Advance", title="Go on until a decision")
+@agent_tool("tools.projects:Advance", title="Continue until a decision")
 async def advance(
     context: Context[Any, Any], project: Project, wait_seconds: WaitSeconds = LONGEST_WAIT_SECONDS
 ) -> CallToolResult:
     """Follow the project's `next` calls for you: smoke, baseline, diagnosis, gates, final run, replay, export. Ends
-    where something is to be decided (a search, a change), at a failure, refusal or new alert, and when the wait is
-    over; what was started goes on."""
+    at a decision (a search, a change), a failure, refusal or new alert, and when the wait is
+    over; runs continue."""
     from trainwright.tools import projects
 
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
@@ -183,4 +183,4 @@ async def advance(
     answer = await waited(context, look, progress)
     headline = f"Project {project} is in {answer.phase}; ended by {answer.ended}."
     card = links(workspace, project, ["final_model/README.md"] if answer.final_model else [])
-    return reply(answer, headline, *card, said={"project", "phase", "ended"})
+    return reply(answer, headline, *card, omit={"project", "phase", "ended"})

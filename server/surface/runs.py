@@ -1,4 +1,4 @@
-"""Runs: started, watched, stopped, resumed, and trained again to be compared."""
+"""Runs: started, monitored, stopped, resumed, and replayed."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ async def run_status(
     detail: Detail = "concise",
 ) -> CallToolResult:
     """State, progress, latest metrics and open alerts of a run. With wait_seconds it returns early when the run ends
-    or raises an alert. The run goes on when the wait ends or is cancelled."""
+    or raises an alert. The run continues when the wait ends or is cancelled."""
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
     run = await anyio.to_thread.run_sync(run_of, workspace, run_id)
     view = await watched_run(context, workspace, run, wait_seconds, after_step)
-    return told(view, full=detail == "full")
+    return answer_of(view, full=detail == "full")
 
 
 @agent_tool(
@@ -93,8 +93,8 @@ async def run_status(
     idempotent=True,
 )
 def stop_training(context: Context[Any, Any], project: Project, run_id: NewestRun = None) -> CallToolResult:
-    """Stop a run within seconds, whatever it does; one in training saves a checkpoint from which resume_training goes
-    on. With a study's id (digits/study-1) stop the search; start_tuning goes on with it. Refuses what has ended, and
+    """Stop a run within seconds, whatever it does; one in training saves a checkpoint for resume_training.
+    With a study's id (digits/study-1) stop the search; start_tuning resumes it. Refuses ended runs, and
     other projects'."""
     from trainwright.server.surface import tuning
     from trainwright.tools import hyperparameter_tuner, training_orchestrator
@@ -102,16 +102,16 @@ def stop_training(context: Context[Any, Any], project: Project, run_id: NewestRu
     workspace = workspace_of(context)
     if names_study(run_id):
         study = study_of(workspace, run_id, project)
-        return tuning.told(hyperparameter_tuner.stop_study(workspace, study, project=project))
+        return tuning.answer_of(hyperparameter_tuner.stop_study(workspace, study, project=project))
     view = training_orchestrator.stop_and_follow(workspace, run_of(workspace, run_id, project), project=project)
-    return told(view)
+    return answer_of(view)
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Resume a run", idempotent=True)
 async def resume_training(
     context: Context[Any, Any], project: Project, run_id: NewestRun = None, wait_seconds: WaitSeconds = 0.0
 ) -> CallToolResult:
-    """Go on with a stopped or interrupted run from its newest whole checkpoint; it ends with the same weights as if
+    """Resume a stopped or interrupted run from its newest intact checkpoint; it ends with the same weights as if
     it had never been interrupted."""
     from trainwright.tools import training_orchestrator
 
@@ -125,19 +125,24 @@ async def resume_training(
 async def started(
     context: Context[Any, Any], order: Callable[[Workspace], RunView], wait_seconds: float
 ) -> CallToolResult:
-    """Order a run, wait for it within bounds, and return the answer about it."""
+    """Start a run, wait for it within bounds, and return the answer about it."""
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
     view = await anyio.to_thread.run_sync(order, workspace)
     if wait_seconds and not view.is_ended:
         view = await watched_run(context, workspace, view.run_id, wait_seconds)
-    return told(view)
+    return answer_of(view)
 
 
-def told(view: RunView, *, full: bool = False) -> CallToolResult:
+def answer_of(view: RunView, *, full: bool = False) -> CallToolResult:
     """Return the answer about a run."""
     steps = f", step {view.step}/{view.total_steps}" if view.total_steps else ""
-    said = {"run_id", "kind", "state", "project", *(("step", "total_steps") if steps else ())}
-    return reply(view, f"Run {view.run_id} of {view.project} ({view.kind}): {view.state}{steps}.", said=said, full=full)
+    omit = {"run_id", "kind", "state", "project", *(("step", "total_steps") if steps else ())}
+    return reply(
+        view,
+        f"Run {view.run_id} of {view.project} ({view.kind}): {view.state}{steps}.",
+        omit=omit,
+        full=full,
+    )
 
 
 @agent_tool("tools.training_orchestrator:RunView", title="Verify reproducibility")
@@ -146,7 +151,7 @@ async def verify_reproducibility(
     project: Project,
     run_id: Annotated[RunId | None, Field(description="Default: the final run, or else the baseline")] = None,
     *,
-    steps: Annotated[int | None, Field(ge=1, description="Repeat so many first steps alone, bit for bit")] = None,
+    steps: Annotated[int | None, Field(ge=1, description="Repeat only this many first steps, bit for bit")] = None,
     idempotency_key: IdempotencyKey = None,
     wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:

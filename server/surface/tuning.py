@@ -43,7 +43,7 @@ async def start_tuning(
     view = await anyio.to_thread.run_sync(start, workspace, project)
     if wait_seconds and not view.is_ended:
         view = await watched_study(context, workspace, view.study_id, wait_seconds)
-    return told(view)
+    return answer_of(view)
 
 
 @agent_tool("tools.hyperparameter_tuner:StudyView", title="Look at a search", read_only=True)
@@ -57,10 +57,10 @@ async def tuning_status(
     seeds. With wait_seconds it returns early when the study ends."""
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
     study = await anyio.to_thread.run_sync(study_of, workspace, study_id)
-    return told(await watched_study(context, workspace, study, wait_seconds), full=detail == "full")
+    return answer_of(await watched_study(context, workspace, study, wait_seconds), full=detail == "full")
 
 
-def told(view: StudyView, *, full: bool = False) -> CallToolResult:
+def answer_of(view: StudyView, *, full: bool = False) -> CallToolResult:
     """Return the answer about a study."""
     line = f"Study {view.study_id} of {view.project}: {view.state}, {view.trials_done}/{view.trials_total} trials."
-    return reply(view, line, said={"study_id", "project", "state", "trials_done", "trials_total"}, full=full)
+    return reply(view, line, omit={"study_id", "project", "state", "trials_done", "trials_total"}, full=full)

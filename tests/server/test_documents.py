@@ -109,7 +109,7 @@ async def test_pages_join_to_the_whole_document(in_memory):
         assert len(pages) > 1
         bodies = [page.partition("\n\n")[2].partition("\nNext: read_document(path=")[0] for page in pages]
         assert "".join(bodies) == (SKILL / longest).read_text()
-        assert "behind" in await agent.refusal("read_document", path=longest, offset=10**7)
+        assert "beyond" in await agent.refusal("read_document", path=longest, offset=10**7)
 
 
 async def test_every_document_is_a_resource_and_in_the_index(in_memory):

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.server.meant import arguments_as_meant
+from trainwright.server.argument_repair import normalized_arguments
 from trainwright.server.surface import TOOLS
 from trainwright.tools.hyperparameter_tuner.space import with_search
 from trainwright.tools.projects.configuration import keep_version
@@ -222,7 +222,7 @@ class _Player:
 
     def _taken(self, tool: str, played: Played) -> dict[str, Any]:
         model = next(known for known in TOOLS if known.name == tool).fn_metadata.arg_model
-        return arguments_as_meant(model, played.arguments)[0]
+        return normalized_arguments(model, played.arguments)[0]
 
     def _lost(self, played: Played, project: str, meant: dict[str, Any]) -> list[str]:
         if played.trouble is not None:

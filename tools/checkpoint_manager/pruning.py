@@ -16,7 +16,7 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.checkpoint_manager.retention import Offer, Plan, plan, tombstone
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
-from trainwright.tools.ledger.projection import PRUNED
+from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.ledger.seals import is_tombstone_of
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project
@@ -102,8 +102,8 @@ def prune(
                 document="checkpointing/strategy.md",
             )
         if now:
-            body = {"plan": confirm, "policy": policy.model_dump(), "checkpoints": [tombstone(offer) for offer in now]}
-            ledger.append(session, project, PRUNED, body)
+            gone = [tombstone(offer) for offer in now]
+            ledger.record(session, project, Pruned(plan=confirm, policy=policy.model_dump(), checkpoints=gone))
     _delete([offer.record for offer in now])
     return _answer(workspace, project, made, now, damaged, deleted=True, call=None)
 
@@ -131,7 +131,7 @@ def _pruned_projects(session: Session) -> list[str]:
 
     from trainwright.tools.workspace.tables import LedgerEntry
 
-    named = select(LedgerEntry.project).where(LedgerEntry.kind == PRUNED).distinct()
+    named = select(LedgerEntry.project).where(LedgerEntry.kind == Pruned.name).distinct()
     return [str(name) for name in session.scalars(named)]
 
 

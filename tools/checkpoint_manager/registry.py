@@ -9,8 +9,9 @@ from sqlalchemy import func, select
 
 from trainwright.tools import ledger
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.ledger.events import ModelRegistered
 from trainwright.tools.workspace.records import get_project, get_run
-from trainwright.tools.workspace.tables import RegisteredModel, Run
+from trainwright.tools.workspace.tables import RegisteredModel, Run, now
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Code, Data, Environment
@@ -66,20 +67,16 @@ def register_model(session: Session, workspace: Workspace, export_run: str) -> R
         _check_unchanged(session, workspace, part)
     evidence = workspace.run_directory(run.project, run.id).part(Export)
     newest = session.scalar(select(func.max(RegisteredModel.version)).where(RegisteredModel.project == run.project))
-    model = RegisteredModel(
-        project=run.project,
+    model = ModelRegistered(
         version=(newest or 0) + 1,
-        run=run.id,
+        run_id=run.id,
         checkpoint_digest=evidence.checkpoint_digest or "",
         metrics={"test": evidence.test.metrics, "validation": evidence.validation.metrics},
         lineage=_lineage(workspace, source, evidence),
+        created_at=now(),
     )
-    session.add(model)
-    session.flush()
-    entry = _entry(model)
-    created = {"created_at": ledger.as_told(model.created_at)}
-    ledger.append(session, run.project, "model_registered", entry.model_dump(mode="json") | created)
-    return entry
+    ledger.record(session, run.project, model)
+    return RegistryEntry.model_validate(model.model_dump(exclude={"created_at"}))
 
 
 def list_models(workspace: Workspace, project: str) -> ModelRegistry:

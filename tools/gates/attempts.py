@@ -6,13 +6,14 @@ forbidden, but it is told: where optimization is decided, and in the model card.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainwright.tools.ledger import seal_differences
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.ledger.events import RunStarted
 
 KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value, RunKind.FINAL.value)
 MOST_NAMED = 6
@@ -38,19 +39,15 @@ class Attempt(NamedTuple):
 def attempts(evidence: Evidence) -> list[Attempt]:
     """Return the project's baselines, ablations and final runs in order of their start."""
     versions: dict[str, int] = {}
-    for number, body in sorted(evidence.facts.configurations.items()):
-        versions.setdefault(str(body["digest"]), number)
-    started = evidence.facts.started.items()
-    return [
-        _attempt(evidence, run_id, body, versions)
-        for run_id, body in started
-        if body["kind"] in KINDS and body["study"] is None
-    ]
+    for number, version in sorted(evidence.facts.configurations.items()):
+        versions.setdefault(version.digest, number)
+    started = evidence.facts.started.values()
+    return [_attempt(evidence, start, versions) for start in started if start.kind in KINDS and start.study is None]
 
 
 def configurations(evidence: Evidence) -> int:
     """Return how many different configurations the project has had."""
-    return len({body["digest"] for body in evidence.facts.configurations.values()})
+    return len({version.digest for version in evidence.facts.configurations.values()})
 
 
 def told(evidence: Evidence) -> str:
@@ -63,16 +60,16 @@ def told(evidence: Evidence) -> str:
     return f"{len(found)} attempts, {configurations(evidence)} configurations: {named}"
 
 
-def _attempt(evidence: Evidence, run_id: str, body: dict[str, Any], versions: dict[str, int]) -> Attempt:
-    seal = evidence.facts.seals.get(run_id)
-    state = str(seal["state"]) if seal else "not ended"
-    run = evidence.run(run_id)
+def _attempt(evidence: Evidence, start: RunStarted, versions: dict[str, int]) -> Attempt:
+    seal = evidence.facts.seals.get(start.run_id)
+    state = seal.state if seal else "not ended"
+    run = evidence.run(start.run_id)
     value = None
     if seal is not None and state == RunState.COMPLETED:
-        is_whole = run is not None and not seal_differences(run.directory, seal["digests"], evidence.inspection)
+        is_whole = run is not None and not seal_differences(run.directory, seal.digests, evidence.inspection)
         value = run.best_value(evidence.goal_metric) if run is not None and is_whole else None
         state = state if is_whole else "record changed"
-    return Attempt(run_id, body["kind"], versions.get(body["base_config_digest"]), body["seed"], value, state)
+    return Attempt(start.run_id, start.kind, versions.get(start.base_config_digest), start.seed, value, state)
 
 
 def _listed(found: list[Attempt]) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.plan import is_short_replay, other_than_planned
-from trainwright.tools.gates.releases import CARRIED
-from trainwright.tools.ledger import append
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import CarriedOver
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -66,9 +66,11 @@ def record_carry_over(evidence: Evidence, replay: RunEvidence) -> bool:
     carries = changes and all(map(_may_not_matter, changes)) and not shortcomings(evidence, smoke, source, replay)
     if not carries:
         return False
-    body = {"replay": replay.id, "source": source.id, "smoke_run": smoke.id, "planning": planned[-1],
-            "steps": steps_of(source), "changes": changes}  # fmt: skip
-    append(evidence.session, evidence.name, CARRIED, body)
+    carried = CarriedOver(
+        replay=replay.id, source=source.id, smoke_run=smoke.id, planning=planned[-1], steps=steps_of(source),
+        changes=changes,
+    )  # fmt: skip
+    record(evidence.session, evidence.name, carried)
     return True
 
 
@@ -115,7 +117,7 @@ def _baseline(evidence: Evidence) -> RunEvidence | None:
 
 def _short_replays(evidence: Evidence, source: RunEvidence) -> list[RunEvidence]:
     started = evidence.facts.started.items()
-    ids = [run_id for run_id, body in started if (body["kind"], body["source_run"]) == (RunKind.REPLAY, source.id)]
+    ids = [run_id for run_id, start in started if (start.kind, start.source_run) == (RunKind.REPLAY, source.id)]
     return [run for run_id in ids if (run := evidence.run(run_id)) is not None and is_short_replay(run)]
 
 

@@ -162,10 +162,10 @@ def _alert(body: dict[str, Any], alert: str) -> dict[str, Any] | None:
 
 def _values(evidence: Evidence, run_id: str) -> dict[str, Any]:
     """Return the dotted values of the configuration that a run was trained with, by the ledger."""
-    digest = evidence.facts.started.get(run_id, {}).get("config_digest")
-    kept = next((body for body in evidence.facts.configurations.values() if body["digest"] == digest), None)
+    start, versions = evidence.facts.started.get(run_id), evidence.facts.configurations.values()
+    kept = next((version for version in versions if start and version.digest == start.config_digest), None)
     try:
-        return flatten(parse_config(kept["values"]).model_dump(mode="json")) if kept is not None else {}
+        return flatten(parse_config(kept.values).model_dump(mode="json")) if kept is not None else {}
     except ConfigurationError:  # an earlier release's, which does not fit the schema any more
         return {}
 

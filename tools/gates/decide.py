@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 import trainwright
+from trainwright.tools import ledger
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates import checks as _registered  # noqa: F401 - importing registers the checks
 from trainwright.tools.gates.checklist import CheckLine, checklist_digest
@@ -14,8 +15,7 @@ from trainwright.tools.gates.exits import Exit, ending, exit_of, improvement_val
 from trainwright.tools.gates.outcomes import CHECKS, CheckResult, failed
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.staleness import whole_values
-from trainwright.tools.ledger import append, as_told
-from trainwright.tools.workspace.tables import GateDecision, now
+from trainwright.tools.ledger.events import GateDecided
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes
 
@@ -56,42 +56,30 @@ def outcome_of(evidence: Evidence, phase: Phase, results: list[CheckResult]) -> 
 
 
 def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) -> int:
-    """Write the decision into the ledger, and its index row; return its ledger sequence.
+    """Write the decision into the ledger; return its sequence.
 
     Args:
         artifacts: digests of the files the server wrote for this decision, by name in the project folder.
     """
-    rested_on = {} if report.outcome == "refused" else rests_on(evidence, report.phase)
-    checks = [as_recorded(result) for result in report.checks]
-    body: dict[str, Any] = {
-        "phase": report.phase.value,
-        "outcome": report.outcome,
-        "checks": checks,
-        "rested_on": rested_on,
-        "artifacts": artifacts,
-        "settings": evidence.settings.digest,
-        "circumstances": circumstances(evidence, report.phase),
-    }
-    if report.phase is Phase.OPTIMIZATION and report.outcome != "refused":
-        body["final_values"] = final_values(evidence)
-    if report.phase in ENDING and report.outcome != "refused":
-        body["ending"] = ending(evidence, report.phase)
-    if report.phase is Phase.FINALIZATION and report.outcome != "refused":
-        body["release"] = sealed_release(evidence)
-    decided_at = now()
-    entry = append(evidence.session, evidence.name, "gate", body | {"created_at": as_told(decided_at)})
-    decision = GateDecision(
-        project=evidence.name,
+    is_accepted = report.outcome != "refused"
+    settled: dict[str, Any] = {}
+    if report.phase is Phase.OPTIMIZATION and is_accepted:
+        settled["final_values"] = final_values(evidence)
+    if report.phase in ENDING and is_accepted:
+        settled["ending"] = ending(evidence, report.phase)
+    if report.phase is Phase.FINALIZATION and is_accepted:
+        settled["release"] = sealed_release(evidence)
+    decided = GateDecided(
         phase=report.phase.value,
-        passed=report.outcome != "refused",
-        report={"outcome": report.outcome, "checks": checks},
-        rested_on=rested_on,
-        ledger_sequence=entry.sequence,
-        created_at=decided_at,
+        outcome=report.outcome,
+        checks=[as_recorded(result) for result in report.checks],
+        rested_on=rests_on(evidence, report.phase) if is_accepted else {},
+        artifacts=artifacts,
+        settings=evidence.settings.digest,
+        circumstances=circumstances(evidence, report.phase),
+        **settled,
     )
-    evidence.session.add(decision)
-    evidence.session.flush()
-    return entry.sequence
+    return ledger.record(evidence.session, evidence.name, decided).sequence
 
 
 def sealed_release(evidence: Evidence) -> dict[str, Any]:

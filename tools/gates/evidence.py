@@ -21,7 +21,7 @@ from trainwright.tools.limits import count_trials, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
-from trainwright.tools.workspace.tables import ConfigVersion, Run, Study
+from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, parse_config
@@ -73,7 +73,7 @@ class RunEvidence:
         self.facts = facts
         self._inspection = inspection
         self._seal = facts.seals.get(row.id)
-        self.sealed: dict[str, str] | None = self._seal["digests"] if self._seal else None
+        self.sealed: dict[str, str] | None = self._seal.digests if self._seal else None
 
     @property
     def id(self) -> str:
@@ -88,7 +88,7 @@ class RunEvidence:
     @property
     def is_complete(self) -> bool:
         """Whether the run ended by itself and its digests stand in the ledger."""
-        sealed_as_completed = self._seal is not None and self._seal["state"] == RunState.COMPLETED
+        sealed_as_completed = self._seal is not None and self._seal.state == RunState.COMPLETED
         return sealed_as_completed and self.status.state is RunState.COMPLETED
 
     environment = PartOf(Environment)
@@ -115,7 +115,7 @@ class RunEvidence:
         """What was changed since the run was sealed; damaged checkpoints included."""
         if self.sealed is None:
             return [f"run {self.id} is not sealed yet"]
-        own = self.facts.run_differences(self.row)
+        own = self.facts.rows.differences(self.row)
         return own + seal_differences(self.directory, self.sealed, self._inspection) + self.checkpoint_problems
 
     @cached_property
@@ -167,9 +167,10 @@ class Evidence:
         """What `standing` has derived from this, once it has."""
         self._surroundings: dict[str, list[str]] = {}
         self.facts = self.inspection.facts(session, workspace, project, before)
-        cut = cut_off(session, workspace, project) if before is None else []
-        present = self.facts if before is None else ProjectFacts(session, project)
-        refuse_edits(cut + present.project_differences(self.project))
+        if before is None:
+            refuse_edits(cut_off(session, workspace, project) + self.facts.rows.differences(self.project))
+        else:
+            self.project = self.facts.rows.find(Project, project) or self.project
 
     @property
     def name(self) -> str:
@@ -276,7 +277,7 @@ class Evidence:
     def version(self) -> ConfigVersion:
         """The configuration version that holds. Raises IntegrityError when its row is not what was recorded."""
         version = latest_config(self.session, self.name, up_to=max(self.facts.configurations) if self.before else None)
-        refuse_edits(self.facts.configuration_differences(version))
+        refuse_edits(self.facts.rows.differences(version))
         if version.number != max(self.facts.configurations):
             refuse_edits([f"project {self.name}: the newest configuration was removed from the database"])
         return version
@@ -314,12 +315,12 @@ class Evidence:
         """Return the newest run of a kind that belongs to no study; completed ones come first."""
         ids = [
             run_id
-            for run_id, body in self.facts.started.items()
-            if body["kind"] == kind.value
-            and not body.get("permit", {}).get("is_short")
-            and body["study"] is None
-            and (config is None or body["config_digest"] in self._same_as(config))
-            and (source is None or body["source_run"] == source)
+            for run_id, start in self.facts.started.items()
+            if start.kind == kind.value
+            and not start.permit.get("is_short")
+            and start.study is None
+            and (config is None or start.config_digest in self._same_as(config))
+            and (source is None or start.source_run == source)
         ]
         found = [run for run_id in reversed(ids) if (run := self.run(run_id)) is not None]
         return next((run for run in found if run.is_complete), found[0] if found else None)
@@ -344,9 +345,8 @@ class Evidence:
         """The newest study on the configuration that holds; validated ones come first, then completed ones."""
         if not self.has_valid_config:
             return None
-        same = Study.base_config_digest.in_(self._same_as(self.config_digest))
-        query = select(Study).where(Study.project == self.name, same)
-        newest_first = list(self.session.scalars(query.order_by(Study.created_at.desc())))
+        same = self._same_as(self.config_digest)
+        newest_first = [row for row in reversed(self.facts.rows.of(Study)) if row.base_config_digest in same]
         return study_that_counts(newest_first, self.entries("study"))
 
     @cached_property
@@ -404,7 +404,7 @@ class Evidence:
 
     def start(self, kind: RunKind) -> NextCall:
         """Name the call that starts a run of this kind."""
-        exists = any(body["kind"] == kind.value for body in self.facts.started.values())
+        exists = any(start.kind == kind.value for start in self.facts.started.values())
         why = (
             f"the {kind.value} run must be made anew" if exists else f"no {kind.value} run of this configuration exists"
         )

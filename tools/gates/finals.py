@@ -14,6 +14,7 @@ from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.ledger.events import RunStarted
 
 
 def final_of(evidence: Evidence) -> RunEvidence | None:
@@ -23,8 +24,8 @@ def final_of(evidence: Evidence) -> RunEvidence | None:
         return None
     ids = [
         run_id
-        for run_id, body in evidence.facts.started.items()
-        if (body["kind"], body["study"]) == (RunKind.FINAL, None) and _is_of(values, body)
+        for run_id, start in evidence.facts.started.items()
+        if (start.kind, start.study) == (RunKind.FINAL, None) and _is_of(values, start)
     ]
     found = [run for run_id in reversed(ids) if (run := evidence.run(run_id)) is not None]
     return next((run for run in found if run.is_complete), found[0] if found else _proven(evidence, values))
@@ -32,7 +33,7 @@ def final_of(evidence: Evidence) -> RunEvidence | None:
 
 def overlay_of_run(evidence: Evidence, run: RunEvidence) -> dict[str, Any]:
     """Return what a run laid over the accepted configuration, by its entry in the ledger."""
-    return dict(evidence.facts.started.get(run.id, {}).get("overlay") or {})
+    return evidence.facts.overlay(run.id)
 
 
 def is_reused(evidence: Evidence) -> bool:
@@ -56,9 +57,8 @@ def _proven(evidence: Evidence, values: dict[str, Any]) -> RunEvidence | None:
     return baseline if baseline is not None and is_same and baseline.is_complete else None
 
 
-def _is_of(values: dict[str, Any], body: dict[str, Any]) -> bool:
-    overlay = body.get("overlay") or {}
-    return accepts(values, overlay, body["config_digest"])
+def _is_of(values: dict[str, Any], start: RunStarted) -> bool:
+    return accepts(values, start.overlay, start.config_digest)
 
 
 def _digest(values: dict[str, Any]) -> str:

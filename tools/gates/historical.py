@@ -14,9 +14,8 @@ from sqlalchemy import select
 
 from trainwright.tools.gates.checklist import CheckLine
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
-from trainwright.tools.gates.improvement import study_that_counts
 from trainwright.tools.workspace import Settings
-from trainwright.tools.workspace.tables import LedgerEntry, Study
+from trainwright.tools.workspace.tables import LedgerEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,19 +115,6 @@ class PastEvidence(Evidence):
         if name in self._written_later:
             return _artifacts(self.entries("diagnosis")).get(name)
         return super().artifact_digest(name)
-
-    @cached_property
-    def study(self) -> Study | None:
-        """The study that counted, in the state that the ledger gave it."""
-        if not self.has_valid_config:
-            return None
-        found: dict[str, Study] = {}
-        for _, body in self.entries("study"):
-            earlier = found.get(body["study_id"])
-            if earlier is not None or body.get("base_config_digest") in self._same_as(self.config_digest):
-                search = body.get("search") or (earlier.search if earlier else None)
-                found[body["study_id"]] = Study(id=body["study_id"], state=body["state"], search=search)
-        return study_that_counts(list(reversed(found.values())), self.entries("study"))
 
     @cached_property
     def _resumed_later(self) -> set[str]:

@@ -132,8 +132,8 @@ def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
     digest = config_digest(merge_changes(changes, evidence.version.values, argument="changes").config)
     if digest == evidence.config_digest:
         return "the configuration has these values already"
-    held = [number for number, body in evidence.facts.configurations.items() if body["digest"] == digest]
-    tried = any(body["config_digest"] == digest for body in evidence.facts.started.values())
+    held = [number for number, version in evidence.facts.configurations.items() if version.digest == digest]
+    tried = any(start.config_digest == digest for start in evidence.facts.started.values())
     return f"version {held[-1]} had these values, was tried and left" if held and tried else ""
 
 
@@ -196,9 +196,9 @@ def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bo
 
 def _latest(evidence: Evidence, kind: RunKind, config: str, source: str | None) -> Iterator[RunEvidence]:
     """Give the order's runs, the latest first."""
-    for run_id, body in reversed(evidence.facts.started.items()):
-        same = (body["kind"], body["config_digest"], body["study"]) == (kind.value, config, None)
-        if same and source in {None, body["source_run"]} and (run := evidence.run(run_id)) is not None:
+    for run_id, start in reversed(evidence.facts.started.items()):
+        same = (start.kind, start.config_digest, start.study) == (kind.value, config, None)
+        if same and source in {None, start.source_run} and (run := evidence.run(run_id)) is not None:
             yield run
 
 

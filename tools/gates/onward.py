@@ -53,8 +53,8 @@ def _mending(run: RunEvidence, changes: dict[str, Any], failure: Failure) -> Nex
 
 def without_gates_anew(export: RunEvidence, changes: dict[str, Any], why: str) -> NextCall:
     """Name the final run that lays these changes over what the exported one trained with; no earlier gate opens."""
-    overlay = export.facts.started.get(export.row.source_run or "", {}).get("overlay") or {}
-    arguments = {"project": export.row.project, "kind": RunKind.FINAL.value, "changes": {**overlay, **changes}}
+    changes = {**export.facts.overlay(export.row.source_run), **changes}
+    arguments = {"project": export.row.project, "kind": RunKind.FINAL.value, "changes": changes}
     return NextCall(tool="start_training", arguments=arguments, why=why)
 
 
@@ -76,6 +76,6 @@ def _again(run: RunEvidence, why: str) -> NextCall:
         return NextCall(tool="verify_reproducibility", arguments=project, why=why)
     if run.row.kind == RunKind.EXPORT:
         return NextCall(tool="export_model", arguments=project, why=why)
-    overlay = run.facts.started.get(run.id, {}).get("overlay")
+    overlay = run.facts.overlay(run.id)
     again = {"kind": run.row.kind, **({"changes": overlay} if overlay else {})}
     return NextCall(tool="start_training", arguments={**project, **again}, why=why)

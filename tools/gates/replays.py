@@ -50,11 +50,12 @@ def others_that_differed(evidence: Evidence) -> list[str]:
         return []
     others = [
         run_id
-        for run_id, body in evidence.facts.started.items()
-        if (body["kind"], body["source_run"]) == (RunKind.REPLAY, final.id)
+        for run_id, start in evidence.facts.started.items()
+        if (start.kind, start.source_run) == (RunKind.REPLAY, final.id)
         and run_id != counting.id
-        and not body.get("permit", {}).get("is_short")
-        and evidence.facts.seals.get(run_id, {}).get("state") == RunState.COMPLETED
+        and not start.permit.get("is_short")
+        and (seal := evidence.facts.seals.get(run_id)) is not None
+        and seal.state == RunState.COMPLETED
     ]
     found = ((run_id, evidence.run(run_id)) for run_id in others)
     return [run_id for run_id, run in found if run is None or not compared(final, run).is_identical]

@@ -149,8 +149,8 @@ def seconds_a_trial(evidence: Evidence) -> float | None:
     studies = studies_of(evidence)
     ids = [
         run_id
-        for run_id, body in evidence.facts.started.items()
-        if body["kind"] == RunKind.TRIAL and body["study"] in studies and run_id in evidence.facts.seals
+        for run_id, start in evidence.facts.started.items()
+        if start.kind == RunKind.TRIAL and start.study in studies and run_id in evidence.facts.seals
     ]
     runs = [evidence.run(run_id) for run_id in ids[-MOST_TIMED:]] or [evidence.baseline]
     times = [run.summary.train_seconds for run in runs if run is not None]

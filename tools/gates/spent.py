@@ -23,8 +23,8 @@ def spent_limit(evidence: Evidence) -> str:
     if evidence.baseline is None:
         return ""
     table = limit_table(evidence.session, evidence.workspace, evidence.project)
-    seal = evidence.facts.seals.get(evidence.baseline.id, {})
-    needed = Amounts.model_validate(seal.get("used", {}))
+    seal = evidence.facts.seals.get(evidence.baseline.id)
+    needed = Amounts.model_validate(seal.used if seal else {})
     for name, (unit, scale) in UNITS.items():
         line = min(table[name], key=lambda line: line.allowed - line.used)
         left, least = line.allowed - line.used, getattr(needed, name)

@@ -14,6 +14,7 @@ from sqlalchemy import select
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.plan import other_than_planned
 from trainwright.tools.ledger import seal_differences
+from trainwright.tools.ledger.rows import removed
 from trainwright.tools.workspace.tables import Study, Trial
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 
@@ -46,31 +47,25 @@ def best_value(values: Mapping[int, float], direction: str) -> float | None:
 def study_differences(evidence: Evidence) -> list[str]:
     """Return one sentence for all that the rows of the completed study, or its entry, tell otherwise than its runs.
 
-    A study that has not completed claims nothing yet. Raises ConfigurationError for a row that is no configuration.
+    A study that has not completed claims nothing yet. Raises ConfigurationError for parameters that are none.
     """
     study = evidence.study
     bodies = [body for _, body in evidence.entries("study") if study is not None and body["study_id"] == study.id]
     if study is None or not bodies or bodies[-1]["state"] != COMPLETED:
         return []
     told = {name: body[name] for body in bodies for name in COLUMNS if name in body}
-    changed = _changed_rows(evidence, study.id, told, bodies[-1]["trials"])
-    found = changed or _against_runs(evidence, told, bodies[-1]["trials"])
-    return [f"study {study.id}: {what}" for what in found]
+    if changed := _changed_rows(evidence, study.id):
+        return changed
+    return [f"study {study.id}: {what}" for what in _against_runs(evidence, told, bodies[-1]["trials"])]
 
 
-def _changed_rows(evidence: Evidence, study_id: str, told: dict[str, Any], trials: list[dict[str, Any]]) -> list[str]:
-    row = evidence.session.get(Study, study_id)
-    if row is None:
-        return ["it was removed from the database"]
-    changed = [name for name in told if getattr(row, name) != told[name]]
-    if config_digest(parse_config(row.base_values)) != told["base_config_digest"]:
-        changed.append("base_values")
-    rows = list(evidence.session.scalars(select(Trial).where(Trial.study == study_id).order_by(Trial.number)))
-    if len(rows) != len(trials):
-        changed.append(f"the number of its trials ({len(trials)} -> {len(rows)})")
-    pairs = zip(rows, trials, strict=False)
-    changed += [f"trial {line['number']}" for row, line in pairs if any(getattr(row, key) != line[key] for key in line)]
-    return [f"{what} was changed in the database" for what in changed]
+def _changed_rows(evidence: Evidence, study_id: str) -> list[str]:
+    """Return what the rows of the study and its trials tell otherwise than its entries."""
+    session, told = evidence.session, evidence.facts.rows
+    rows = [*session.scalars(select(Study).where(Study.id == study_id))]
+    trials = [*session.scalars(select(Trial).where(Trial.study == study_id).order_by(Trial.number))]
+    found = [what for row in (*rows, *trials) for what in told.differences(row)]
+    return found + removed(told.of(Study, id=study_id), rows) + removed(told.of(Trial, study=study_id), trials)
 
 
 def _against_runs(evidence: Evidence, told: dict[str, Any], trials: list[dict[str, Any]]) -> list[str]:
@@ -114,12 +109,12 @@ def _against_run(evidence: Evidence, line: dict[str, Any], objective: dict[str, 
 def _record_problems(evidence: Evidence, run: RunEvidence, state: str) -> list[str]:
     """Return what stands against a trial's run as evidence. A pruned one may never have ended in order."""
     seal = evidence.facts.seals.get(run.id)
-    if state == COMPLETED and (seal is None or seal["state"] != COMPLETED):
+    if state == COMPLETED and (seal is None or seal.state != COMPLETED):
         return [f"run {run.id} has not completed"]
-    changed = seal_differences(run.directory, seal["digests"], evidence.inspection) if seal else []
+    changed = seal_differences(run.directory, seal.digests, evidence.inspection) if seal else []
     seen = not other_than_planned(evidence, run)
     other = [] if seen else [f"run {run.id} saw other data, code or packages than planning approved"]
-    return evidence.facts.run_differences(run.row) + changed + (other if state == COMPLETED else [])
+    return evidence.facts.rows.differences(run.row) + changed + (other if state == COMPLETED else [])
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.ledger.events import RunSealed
     from trainwright.tools.workspace import Workspace
 
 DELETED = "project_deleted"
@@ -86,18 +87,17 @@ def _shared(split: TestSetAccess, other: TestSetAccess) -> int:
 
 
 def _looks(workspace: Workspace, project: str, facts: ProjectFacts) -> list[Look]:
-    exports = {run_id: body for run_id, body in facts.started.items() if body["kind"] == RunKind.EXPORT}
     return [
-        Look(run_id, str(body["source_run"]), project)
-        for run_id, body in exports.items()
-        if _has_looked(workspace, project, run_id, facts.seals.get(run_id))
+        Look(run_id, str(start.source_run), project)
+        for run_id, start in facts.started.items()
+        if start.kind == RunKind.EXPORT and _has_looked(workspace, project, run_id, facts.seals.get(run_id))
     ]
 
 
-def _has_looked(workspace: Workspace, project: str, run_id: str, seal: dict[str, Any] | None) -> bool:
+def _has_looked(workspace: Workspace, project: str, run_id: str, seal: RunSealed | None) -> bool:
     """By its seal, which outlives the files; a run that goes on or could not be read counts if it may have looked."""
-    if seal is not None and seal["digests"]:
-        return bool(TRACES & seal["digests"].keys())
+    if seal is not None and seal.digests:
+        return bool(TRACES & seal.digests.keys())
     folder = workspace.run_directory(project, run_id).path
     return seal is not None or any((folder / trace).exists() for trace in TRACES)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import traceback
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +25,11 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     best_trial,
     trials_of,
 )
+from trainwright.tools.ledger.events import StudyChanged, TrialEnded
 from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_project, get_study
-from trainwright.tools.workspace.tables import Study, Trial
+from trainwright.tools.workspace.tables import Trial, now
 from trainwright.trainer.base.errors import GateRefusedError, LimitReachedError, TrainwrightError, UserCodeError
 from trainwright.trainer.config import SearchSection
 
@@ -140,30 +140,19 @@ def _end(
         study = get_study(session, study_id)
         if study.state not in ACTIVE:
             return
-        study.state, study.failure = state, failure
-        study.confirmation = confirmation
-        study.ended_at = datetime.now(UTC)
         trials = trials_of(session, study_id)
-        body = {
-            "study_id": study_id,
-            "state": state,
-            "trials": [_line(trial) for trial in trials],
-            "best": _best_number(study, trials),
-            "confirmation": confirmation,
-            "failure": failure,
-        }
-        ledger.append(session, study.project, "study", body)
+        best = best_trial(trials, study.objective["direction"])
+        ended = StudyChanged(
+            study_id=study_id, state=state, trials=[_line(trial) for trial in trials],
+            best=best.number if best else None, confirmation=confirmation, failure=failure, ended_at=now(),
+        )  # fmt: skip
+        ledger.record(session, study.project, ended)
 
 
-def _line(trial: TrialRecord) -> dict[str, Any]:
+def _line(trial: TrialRecord) -> TrialEnded:
     """Return what the trial's row says of its outcome, as the ledger keeps it."""
     line = {name: getattr(trial, name) for name in ("number", "parameters", "state", "value", "run")}
-    return line | {"intermediate": {str(epoch): value for epoch, value in trial.intermediate.items()}}
-
-
-def _best_number(study: Study, trials: list[TrialRecord]) -> int | None:
-    best = best_trial(trials, study.objective["direction"])
-    return best.number if best else None
+    return TrialEnded(**line, intermediate={str(epoch): value for epoch, value in trial.intermediate.items()})
 
 
 if __name__ == "__main__":

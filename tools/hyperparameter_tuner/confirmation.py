@@ -11,6 +11,7 @@ from trainwright.tools.gates.improvement import compare, confirmation_seeds, loo
 from trainwright.tools.gates.study_check import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
+from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.workspace.records import get_run, require_active, runs_of
 from trainwright.trainer.base.errors import ConflictError, UserCodeError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
@@ -39,8 +40,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         study = require_active(session, study_id)
         best = best_trial(trials_of(session, study_id), study.objective["direction"])
         if study.state != CONFIRMING:
-            study.state = CONFIRMING
-            ledger.append(session, study.project, "study", {"study_id": study_id, "state": CONFIRMING})
+            ledger.record(session, study.project, StudyChanged(study_id=study_id, state=CONFIRMING))
     if best is None:
         raise UserCodeError(
             f"None of the study's {study.search['trials']} trials completed, so there is no best configuration.",

@@ -12,9 +12,11 @@ from trainwright.tools import ledger
 from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, write_launch
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.launchers.local import spawn
+from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.observation import last_lines
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.signing import VARIABLE
+from trainwright.tools.workspace.tables import now
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import TrainwrightError
 
@@ -62,9 +64,9 @@ def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
         if study.state not in ACTIVE or (last is not None and may_begin(last)):
             return
         if last is not None and last.attempt >= MOST_LAUNCHES:
-            study.state, study.failure = "stopped", _lost_for_good(folder, last)
-            body = {"study_id": study_id, "state": study.state, "failure": study.failure}
-            ledger.append(session, project, "study", body)
+            failure = _lost_for_good(folder, last)
+            lost = StudyChanged(study_id=study_id, state="stopped", failure=failure, ended_at=now())
+            ledger.record(session, project, lost)
             return
         launch = write_launch(folder, Launch(attempt=last.attempt + 1 if last else 1))
     command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), study_id]

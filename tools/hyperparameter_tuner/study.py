@@ -12,9 +12,10 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.space import checked_search, with_search
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
+from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import get_project, latest_config
-from trainwright.tools.workspace.tables import Project, Run, Study
+from trainwright.tools.workspace.tables import Project, Run, Study, now
 from trainwright.trainer.config import (
     SearchSection,
     TrainingConfig,
@@ -56,14 +57,12 @@ def start_study(
             limits.require_room(session, workspace, row)
             section = checked_search(config.search, wanted, project, given=search is not None)
             limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
-            study = study or _new(session, row, wanted, section, idempotency_key)
-            forget_launches(study_folder(workspace, project, study.id))
-            study.state, study.failure, study.ended_at = "running", None, None
-            body = {"study_id": study.id, "state": study.state, "search": study.search, "objective": study.objective,
-                    "base_config_digest": study.base_config_digest, "idempotency_key": study.idempotency_key,
-                    "created_at": ledger.as_told(study.created_at)}  # fmt: skip
-            ledger.append(session, project, "study", body)
-        study_id = study.id
+            begun = _again(study) if study else _new(project, wanted, section, idempotency_key)
+            study_id = begun.study_id
+            forget_launches(study_folder(workspace, project, study_id))
+            ledger.record(session, project, begun)
+        else:
+            study_id = study.id
     ensure_conductor(workspace, project, study_id)
     return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})
 
@@ -99,19 +98,23 @@ def _rests_on_present(session: Session, workspace: Workspace, project: Project, 
     return workspace.run_directory(project.name, run.id).specification().expected == expected
 
 
-def _new(session: Session, project: Project, values: dict[str, Any], search: SearchSection, key: str | None) -> Study:
+def _again(study: Study) -> StudyChanged:
+    return StudyChanged(
+        study_id=study.id, state="running", search=study.search, objective=study.objective,
+        base_config_digest=study.base_config_digest, idempotency_key=study.idempotency_key,
+        created_at=study.created_at,
+    )  # fmt: skip
+
+
+def _new(project: str, values: dict[str, Any], search: SearchSection, key: str | None) -> StudyChanged:
     base = {name: value for name, value in values.items() if name != "search"}
     config = parse_config(base)
-    study = Study(
-        id=new_id("study", project.name),
-        project=project.name,
+    return StudyChanged(
+        study_id=new_id("study", project),
+        state="running",
         search=search.model_dump(mode="json"),
         objective={"metric": config.selection.metric, "direction": config.selection.direction},
-        base_values=base,
         base_config_digest=config_digest(config),
-        state="running",
         idempotency_key=key,
+        created_at=now(),
     )
-    session.add(study)
-    session.flush()
-    return study

@@ -2,7 +2,8 @@
 
 from trainwright.tools.ledger.chain import append, broken_links, entries
 from trainwright.tools.ledger.jsonl_mirror import copy_all_forward, cut_off
-from trainwright.tools.ledger.projection import ProjectFacts, as_told
+from trainwright.tools.ledger.projection import ProjectFacts
+from trainwright.tools.ledger.rows import record
 from trainwright.tools.ledger.run_keys import digests_to_seal
 from trainwright.tools.ledger.seals import Inspection, Look, seal_differences
 
@@ -11,11 +12,11 @@ __all__ = [
     "Look",
     "ProjectFacts",
     "append",
-    "as_told",
     "broken_links",
     "copy_all_forward",
     "cut_off",
     "digests_to_seal",
     "entries",
+    "record",
     "seal_differences",
 ]

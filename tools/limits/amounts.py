@@ -23,7 +23,7 @@ class Amounts(BaseModel):
 
     @classmethod
     def of_work(cls, seconds: float, gpus: int, price_per_gpu_hour: float, disk_bytes: float = 0.0) -> Self:
-        """Return what so many seconds of work on so many devices come to."""
+        """Return the amounts of so many seconds of work on so many devices."""
         hours = seconds * gpus / SECONDS_PER_HOUR
         money = hours * price_per_gpu_hour
         return cls(wall_clock_seconds=seconds, gpu_hours=hours, money=money, disk_bytes=disk_bytes)
@@ -33,7 +33,7 @@ class Amounts(BaseModel):
         return Amounts(**{name: getattr(self, name) + getattr(other, name) for name in AMOUNTS})
 
     def beyond(self, other: Amounts) -> Amounts:
-        """Return by how much each amount is larger than the other's; none is negative."""
+        """Return by how much each amount exceeds the other's; none is negative."""
         return Amounts(**{name: max(0.0, getattr(self, name) - getattr(other, name)) for name in AMOUNTS})
 
 
@@ -41,7 +41,7 @@ AMOUNTS = tuple(Amounts.model_fields)
 
 
 class Reservation(BaseModel):
-    """What a run may use, set aside for it from its start to its end; recorded in the ledger with its permit."""
+    """Amounts reserved for a run from its start to its end; recorded in the ledger with its permit."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -50,4 +50,4 @@ class Reservation(BaseModel):
     """Devices that the run is expected to work on; its worker counts those that it finds."""
     price_per_gpu_hour: float
     limits: Limits
-    """What the worker enforces on itself."""
+    """Limits that the worker enforces on itself."""

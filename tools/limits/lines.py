@@ -1,4 +1,4 @@
-"""Lines of used and left, one for each limit."""
+"""Lines of used and remaining amounts, one per limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEGABYTE = 1e6
 
 
 def limit_lines(session: Session, workspace: Workspace, project: Project) -> dict[str, str]:
-    """Return what is used, reserved and left of every limit of the project.
+    """Return the used, reserved and remaining amount of every limit of the project.
 
     A limit of the workspace has a line where it leaves less than the project's own; money, where it has a price.
     """

@@ -1,4 +1,4 @@
-"""Setting a run's share aside, inside the transaction that starts it: two servers cannot both take the last one."""
+"""Reservation of a run's share, inside the transaction that starts it: two servers cannot both take the last one."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PROJECT_NAMES = {
     "money": "money",
     "disk_bytes": "disk_bytes",
 }
-"""An amount's name among the project's limits; among the workspace's it has its own."""
+"""Names of amounts among the project's limits; the workspace's limits use the amounts' own names."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One limit: what is used, set aside, and left of it."""
+    """One limit: its used, reserved and remaining amount."""
 
     name: str
     used: float
@@ -45,7 +45,7 @@ class Line:
 
     @property
     def left(self) -> float:
-        """What another run may still take; negative when the limit was lowered meanwhile."""
+        """Amount that another run may still take; negative if the limit was lowered meanwhile."""
         return self.allowed - self.used - self.reserved
 
 
@@ -58,7 +58,7 @@ def reserve(
     *,
     run: Run | None = None,
 ) -> Reservation:
-    """Return what a run may use. It holds once the caller's transaction has recorded it in the ledger.
+    """Return a run's reservation. It is valid once the caller's transaction has recorded it in the ledger.
 
     Args:
         run: a run that is to be resumed: what it has used so far counts against its own share.
@@ -90,7 +90,7 @@ def reserve(
 
 
 def require_room(session: Session, workspace: Workspace, project: Project) -> None:
-    """Raise LimitReachedError when time or disk are used up, whatever the runs under way will give back."""
+    """Raise LimitReachedError if time or disk are used up, whatever running runs will release."""
     lines = limit_table(session, workspace, project)
     for line in lines["wall_clock_seconds"] + lines["disk_bytes"]:
         if line.used >= line.allowed:
@@ -98,7 +98,7 @@ def require_room(session: Session, workspace: Workspace, project: Project) -> No
 
 
 def expected_gpus(config: TrainingConfig, kind: RunKind) -> int:
-    """Return how many devices a run will work on, as far as can be told without torch."""
+    """Return how many devices a run will use, as far as that is known without torch."""
     device = config.training.device
     if device == "cpu" or (device == "auto" and launcher_of(kind, config).is_here and not has_gpu()):
         return 0
@@ -115,7 +115,7 @@ def has_gpu(devices: Path = Path("/dev")) -> bool:
 def limit_table(
     session: Session, workspace: Workspace, project: Project, run: Run | None = None, *, look: bool = False
 ) -> dict[str, list[Line]]:
-    """Return for each amount, and for runs_at_once, the project's line and the workspace's.
+    """Return the project's and the workspace's line of each amount and of runs_at_once.
 
     Args:
         run: a run to be left out: one that is to be resumed.
@@ -144,7 +144,7 @@ def _column(
 
 
 def _reservation(left: Amounts, gpus: int, price_per_gpu_hour: float, user_code_seconds: float) -> Reservation:
-    """Set aside what a run may use of what is left; where no device is expected, its limit is what is left."""
+    """Reserve a run's share of the remaining amounts; without an expected device, its limit is all that remains."""
     work = Amounts.of_work(left.wall_clock_seconds, gpus, price_per_gpu_hour, left.disk_bytes)
     hours = min(work.gpu_hours, left.gpu_hours)
     share = work.model_copy(update={"gpu_hours": hours, "money": min(hours * price_per_gpu_hour, left.money)})
@@ -168,14 +168,14 @@ def _done(workspace: Workspace, run: Run | None) -> Amounts:
 
 
 def how_to_raise(limit: str, project: str) -> str:
-    """Return how the owner is asked for more; what all projects share stands in the settings alone."""
+    """Return how to request more from the owner; limits shared by all projects are in the settings alone."""
     if limit.startswith(WORKSPACE):
         return f"{limit} in settings.yaml."
     return f"configure(project={project!r}, ask_owner={{'limits': {{{limit!r}: …}}}}) asks."
 
 
 def _reached(line: Line, project: str, *, done: float = 0.0) -> LimitReachedError:
-    """Word a limit of which nothing is left; `waits` says whether a run under way will give something back."""
+    """Return the error for a used-up limit; `waits` says whether a running run will release some of it."""
     waits = line.reserved > 0 or line.name.endswith("runs_at_once")
     held = f" and {line.reserved:.6g} reserved by runs under way" if line.reserved else ""
     own = f", {done:.6g} by this run itself" if done else ""

@@ -1,4 +1,4 @@
-"""The trials that searches have made, and those that searches under way have still to make."""
+"""Trials that searches have made, and those that running searches have reserved."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Trials(NamedTuple):
 
     made: int
     reserved: int
-    """Not made yet, by searches under way."""
+    """Trials that running searches have not made yet."""
 
 
 def count_trials(session: Session, project: str | None = None, *, without: str | None = None) -> Trials:
@@ -45,7 +45,7 @@ def count_trials(session: Session, project: str | None = None, *, without: str |
 
 
 def require_trials(session: Session, workspace: Workspace, project: Project, study_id: str | None, trials: int) -> None:
-    """Raise LimitReachedError when a study of so many trials does not fit into what is left."""
+    """Raise LimitReachedError if a study of so many trials exceeds the remaining ones."""
     own = effective_limits(session, workspace, project).trials
     whole = workspace.settings.workspace_limits.trials
     for name, scope, allowed in (("trials", project.name, own), ("workspace_limits.trials", None, whole)):

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from sqlalchemy import select
 
 from trainwright.tools.launchers import may_begin, read_launch
+from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
@@ -34,16 +35,14 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
 
-PRUNED = "pruned"
-"""Kind of the entry of weights that were deleted (see `tools.ledger.facts`, which builds on this)."""
 RUN_KINDS = ("run_started", "run_resumed", "run_sealed")
-TOLD_BY = ("status.json", "events.jsonl", "artifacts/environment.json")
-"""What tells the time and the devices that a run has used."""
+RECORD_FILES = ("status.json", "events.jsonl", "artifacts/environment.json")
+"""Files that record the time and the devices that a run has used."""
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What is used, and what is set aside on top of it."""
+    """Used amounts, and the reserved ones on top of them."""
 
     used: Amounts
     reserved: Amounts
@@ -53,7 +52,7 @@ class Usage:
 
 @dataclass
 class _Account:
-    """One run, as the ledger tells it."""
+    """One run, as the ledger records it."""
 
     project: str
     started_at: float
@@ -63,19 +62,19 @@ class _Account:
 
 
 def project_usage(session: Session, workspace: Workspace, project: str, *, without: str | None = None) -> Usage:
-    """Return what the project's runs use, one of them (a run that is to be resumed) left out if it is named."""
+    """Return the use of the project's runs, without the named one (which is about to be resumed)."""
     return _usage(session, workspace, project, without)
 
 
 def workspace_usage(session: Session, workspace: Workspace, *, without: str | None = None) -> Usage:
-    """Return what the runs of all projects use."""
+    """Return the use of all projects' runs."""
     return _usage(session, workspace, None, without)
 
 
 def seen_usage(session: Session, workspace: Workspace, project: str) -> tuple[Usage, Usage]:
-    """Return what the project's runs use, and those of all projects, for an answer: whoever reserves counts anew.
+    """Return the use of the project's and of all projects' runs, for an answer; a reservation counts it again.
 
-    The bytes of a sealed run are those that its seal tells, or of one that was pruned since, those that lie there.
+    The bytes of a sealed run are those in its seal, or the present ones if it was pruned since.
     """
     names = set(session.scalars(select(LedgerEntry.project).where(LedgerEntry.project.is_not(None)).distinct()))
     look, trim = partial(_sealed, session, workspace, look=True), Trace.forget_files
@@ -90,50 +89,51 @@ def seen_usage(session: Session, workspace: Workspace, project: str) -> tuple[Us
 
 
 def sealed_use(session: Session, workspace: Workspace, run: Run, digests: dict[str, str]) -> Amounts:
-    """Return what a run that has ended counts as.
+    """Return the use that counts for an ended run.
 
-    Where the files that tell it are not what the seal holds, all that was reserved for it: whoever edits the record
-    of a run before a server has looked at it gains nothing by putting it back.
+    If the files that record it do not match the seal, this is the whole reservation: whoever edits the record
+    of a run before a server has read it gains nothing by restoring it.
 
     Args:
-        digests: those that its seal is to hold; none where the record cannot be trusted.
+        digests: those of its future seal; empty if the record cannot be trusted.
     """
     account = _accounts(session, run.project)[run.id]
     directory = workspace.run_directory(run.project, run.id)
     measured = measured_use(directory, account.reserved, started_at=account.started_at)
-    found = {name: digest_file(directory.path / name) for name in TOLD_BY if (directory.path / name).is_file()}
-    same = bool(digests) and found == {name: digests[name] for name in TOLD_BY if name in digests}
+    found = {name: digest_file(directory.path / name) for name in RECORD_FILES if (directory.path / name).is_file()}
+    same = bool(digests) and found == {name: digests[name] for name in RECORD_FILES if name in digests}
     return measured if same else at_worst(account.reserved, measured)
 
 
-def use_differences(directory: RunDirectory, seal: dict[str, Any], permit: dict[str, Any]) -> list[str]:
-    """Return one sentence if a seal says otherwise than the run's record, which is as it was sealed, what was used.
+def use_differences(directory: RunDirectory, sealed: dict[str, Any], permit: dict[str, Any]) -> list[str]:
+    """Return one sentence if a seal disagrees with the run's record, which is unchanged since, about the use.
 
-    A record that tells no time is not compared: such a run counts until it was first looked at.
+    A record without a time is not compared: such a run counts until a server first read it.
 
     Args:
+        sealed: what the seal says that it used.
         permit: that of the run's last attempt.
 
     Raises:
         ValueError, KeyError, TypeError: the entries are not what a server writes.
     """
-    used, seconds = Amounts.model_validate(seal["used"]), _recorded_seconds(directory)
+    used, seconds = Amounts.model_validate(sealed), _recorded_seconds(directory)
     if seconds is None:
         return []
     reserved = Reservation.model_validate(permit["reserved"])
     measured = _amounts(directory, reserved, seconds, used.disk_bytes)
     if used in (measured, at_worst(reserved, measured)):
         return []
-    told = "; ".join(
+    differences = "; ".join(
         f"{name} {getattr(used, name):.6g}, by its record {getattr(measured, name):.6g}"
         for name in AMOUNTS
         if getattr(used, name) != getattr(measured, name)
     )
-    return [f"run {directory.run_id}: its seal says otherwise what it used: {told}"]
+    return [f"run {directory.run_id}: its seal says otherwise what it used: {differences}"]
 
 
 def at_worst(reserved: Reservation | None, measured: Amounts) -> Amounts:
-    """Return the whole time, GPU hours and money that were set aside, or what was measured where that is more."""
+    """Return the reserved time, GPU hours and money, or the measured ones where they are more."""
     return measured + reserved.share.beyond(measured).model_copy(update={"disk_bytes": 0.0}) if reserved else measured
 
 
@@ -153,7 +153,7 @@ def measured_use(directory: RunDirectory, reserved: Reservation | None, *, start
 
 
 def is_living(directory: RunDirectory) -> bool:
-    """Return whether a worker holds the run, or may still take it up."""
+    """Return whether a worker holds the run, or may still start it."""
     if directory.is_locked():
         return True
     launch = read_launch(directory.path)
@@ -182,7 +182,7 @@ def _usage(session: Session, workspace: Workspace, project: str | None, without:
 def _sealed(
     session: Session, workspace: Workspace, project: str | None, without: str | None = None, *, look: bool = False
 ) -> tuple[Amounts, dict[str, _Account]]:
-    """Return what sealed runs have used together, and the accounts of the others."""
+    """Return the total use of sealed runs, and the accounts of the others."""
     used, others = Amounts(), {}
     pruned = _pruned(session, project) if look else set()
     for run_id, account in _accounts(session, project).items():
@@ -201,7 +201,7 @@ def _sealed(
 
 def _pruned(session: Session, project: str | None) -> set[str]:
     """Return the runs whose weights were deleted to make room."""
-    query = select(LedgerEntry.body).where(LedgerEntry.kind == PRUNED, _of(LedgerEntry.project, project))
+    query = select(LedgerEntry.body).where(LedgerEntry.kind == Pruned.name, _of(LedgerEntry.project, project))
     found: set[str] = set()
     for body in session.scalars(query):
         with suppress(ValueError, KeyError, TypeError):  # an entry that was damaged says nothing; `verify` names it
@@ -257,7 +257,7 @@ def _amounts(directory: RunDirectory, reserved: Reservation | None, seconds: flo
 
 
 def _recorded_seconds(directory: RunDirectory) -> float | None:
-    """Return the seconds of all attempts; None when the record is damaged, or tells of none that was made."""
+    """Return the seconds of all attempts; None if the record is damaged or has no attempt."""
     try:
         seconds = directory.seconds_worked()
         return seconds if seconds > 0.0 or directory.last_status().attempt == 0 else None

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from trainwright.tools.ledger import append
-from trainwright.tools.owner.requests import REQUEST, Request, requests_of
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import OwnerAsked
+from trainwright.tools.owner.requests import Request, requests_of
 from trainwright.trainer.base.errors import ApprovalNeededError, ConflictError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def ask(session: Session, workspace: Workspace, project: str, grant: Grant, reas
             remedy="The workspace's owner answers them with `trainwright approve`.",
             document=DOCUMENT,
         )
-    append(session, project, REQUEST, {"wish": grant.model_dump(), "reason": reason})
+    record(session, project, OwnerAsked(wish=grant.model_dump(), reason=reason))
     return requests_of(session, workspace, project)[-1]
 
 

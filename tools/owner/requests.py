@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 from sqlalchemy import select
 
-from trainwright.tools.ledger import append
+from trainwright.tools import ledger
+from trainwright.tools.ledger.events import OwnerAnswered
 from trainwright.tools.owner.grant import Grant
 from trainwright.tools.owner.grants import DECISION, SETTINGS, by_whom, holds, operations
 from trainwright.tools.workspace.tables import LedgerEntry
@@ -95,8 +96,8 @@ def record(session: Session, workspace: Workspace, request: Request, *, granted:
     grant = request.grant
     if grant.kind == "limit":
         by = {**by, "above": getattr(workspace.settings.limits, grant.name)}
-    body = {"request": request.id, "wish": grant.model_dump(), "granted": granted, "by": by}
-    append(session, request.project, DECISION, body)
+    answer = OwnerAnswered(request=request.id, wish=grant.model_dump(), granted=granted, by=by)
+    ledger.record(session, request.project, answer)
 
 
 def request_id(entry: LedgerEntry) -> str:

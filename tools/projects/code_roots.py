@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.staleness import file_changes
-from trainwright.tools.ledger import append
-from trainwright.tools.ledger.projection import MOVED
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import CodeRootMoved
 from trainwright.tools.owner import require_granted, root_grants
 from trainwright.tools.workspace.records import get_project
 from trainwright.trainer.base.errors import ConfigurationError
@@ -58,9 +58,8 @@ def move_code_root(workspace: Workspace, project: str, changes: dict[str, Any], 
     require_granted(workspace, project, root_grants(workspace, root), again=call, reason=reason)
     with workspace.session() as session:
         _require_same_files(session, workspace, project, root)
-        row = get_project(session, project)
-        append(session, project, MOVED, {"code_root": str(root), "before": row.code_root, "reason": reason})
-        row.code_root = str(root)
+        was = get_project(session, project).code_root
+        record(session, project, CodeRootMoved(code_root=str(root), before=was, reason=reason))
     return {KEY: [before, str(root)]}
 
 

@@ -12,7 +12,8 @@ from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import standing
-from trainwright.tools.ledger import append, as_told
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import ConfigurationKept
 from trainwright.tools.owner import (
     Grant,
     Request,
@@ -30,7 +31,7 @@ from trainwright.tools.projects.releasing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config
-from trainwright.tools.workspace.tables import ConfigVersion
+from trainwright.tools.workspace.tables import ConfigVersion, now
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import config_digest, flatten, load_yaml, merge_changes, parse_config
 from trainwright.trainer.config.value_coercion import number_in
@@ -177,13 +178,9 @@ def keep_version(session: Session, project: str, values: dict[str, Any], reason:
     """Check the values and keep them as the project's newest version, with a ledger entry."""
     digest = config_digest(parse_config(values))
     newest = session.scalar(select(func.max(ConfigVersion.number)).where(ConfigVersion.project == project)) or 0
-    version = ConfigVersion(project=project, number=newest + 1, values=values, digest=digest, reason=reason)
-    session.add(version)
-    session.flush()
-    body = {"number": version.number, "digest": digest, "values": values, "reason": reason,
-            "created_at": as_told(version.created_at)}  # fmt: skip
-    append(session, project, "config_version", body)
-    return version
+    kept = ConfigurationKept(number=newest + 1, digest=digest, values=values, reason=reason, created_at=now())
+    record(session, project, kept)
+    return latest_config(session, project)
 
 
 def template_values(template: str) -> dict[str, Any]:

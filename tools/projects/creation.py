@@ -9,13 +9,14 @@ import unicodedata
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.ledger import append, as_told, entries
+from trainwright.tools.ledger import entries, record
+from trainwright.tools.ledger.events import ProjectCreated
 from trainwright.tools.owner import checked_limits, limit_grants, require_granted, root_grants
 from trainwright.tools.projects.code_roots import code_folder
 from trainwright.tools.projects.configuration import keep_version, template_values
 from trainwright.tools.projects.named_files import require_files
 from trainwright.tools.projects.status import ProjectStatus, project_status
-from trainwright.tools.workspace.tables import Project
+from trainwright.tools.workspace.tables import Project, now
 from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near, near_matches
 from trainwright.trainer.catalog.names import BUILT_IN
@@ -75,12 +76,8 @@ def create_project(
     require_files(settled.changes, settled.config, root)  # not before: what lies outside the roots is not looked at
     with workspace.session() as session:
         _require_new(session, name)
-        project = Project(name=name, intent=intent, goal=goal, limits=requested, code_root=str(root))
-        session.add(project)
-        session.flush()
-        body = {"intent": intent, "goal": goal, "limits": project.limits, "code_root": str(root),
-                "created_at": as_told(project.created_at)}  # fmt: skip
-        append(session, name, "project_created", body)
+        made = ProjectCreated(intent=intent, goal=goal, limits=requested, code_root=str(root), created_at=now())
+        record(session, name, made)
         keep_version(session, name, values, f"template {template}")
         workspace.project_folder(name).mkdir(parents=True, exist_ok=True)
     status = project_status(workspace, name)

@@ -12,15 +12,15 @@ from sqlalchemy import delete, select
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.gates.test_set_access import DELETED, looks_to_keep
-from trainwright.tools.ledger import append
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import ProjectDeleted
 from trainwright.tools.ledger.jsonl_mirror import MARKER
 from trainwright.tools.ledger.jsonl_mirror import NAME as LEDGER
-from trainwright.tools.owner import Grant, Request, granted, require_granted
+from trainwright.tools.owner import Grant, granted, require_granted
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, runs_of
 from trainwright.tools.workspace.tables import (
     ConfigVersion,
-    GateDecision,
     LedgerEntry,
     Project,
     RegisteredModel,
@@ -71,7 +71,8 @@ def delete_project(workspace: Workspace, project: str, *, reason: str = "") -> D
         _require_rest(session, project, runs)
         looks = looks_to_keep(session, workspace, project)
         _remove_rows(session, project)
-        append(session, project, DELETED, {**_record(request, runs), "test_looks": looks})
+        gone = ProjectDeleted(request=request.id, runs=[run.id for run in runs], test_looks=looks)
+        record(session, project, gone)
     _remove_files(workspace.project_folder(project))
     return DeletionAnswer(project=project, runs=len(runs))
 
@@ -89,13 +90,9 @@ def _require_rest(session: Session, project: str, runs: list[Run]) -> None:
 def _remove_rows(session: Session, project: str) -> None:
     studies = select(Study.id).where(Study.project == project)
     session.execute(delete(Trial).where(Trial.study.in_(studies)))
-    for table in (RegisteredModel, GateDecision, Run, Study, ConfigVersion):
+    for table in (RegisteredModel, Run, Study, ConfigVersion):
         session.execute(delete(table).where(table.project == project))
     session.execute(delete(Project).where(Project.name == project))
-
-
-def _record(request: Request, runs: list[Run]) -> dict[str, Any]:
-    return {"request": request.id, "runs": [run.id for run in runs]}
 
 
 def finish_deletions(workspace: Workspace) -> list[str]:

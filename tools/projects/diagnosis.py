@@ -15,8 +15,9 @@ from trainwright.tools.gates import cures
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
-from trainwright.tools.ledger import append, seal_differences
-from trainwright.tools.reports.markdown import grants_section
+from trainwright.tools.ledger import record, seal_differences
+from trainwright.tools.ledger.events import Diagnosed
+from trainwright.tools.reports.markdown import granted
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.training_orchestrator import followed_next, refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
@@ -129,9 +130,8 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
 
 def _broken(evidence: Evidence) -> RunEvidence | None:
     """Return the newest run of the configuration that holds where it failed or vanished: what keeps the baseline."""
-    started = [
-        run_id for run_id, body in evidence.facts.started.items() if body["config_digest"] == evidence.config_digest
-    ]
+    digest = evidence.config_digest
+    started = [run_id for run_id, start in evidence.facts.started.items() if start.config_digest == digest]
     run = evidence.run(started[-1]) if started else None
     return run if run is not None and run.status.state in {RunState.FAILED, RunState.INTERRUPTED} else None
 
@@ -142,22 +142,18 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
     with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
         with workspace.session() as session:
-            added = _tried_section(Evidence(session, workspace, project), run, assessment)
-            added += grants_section(session, workspace, project)
+            further = _further(Evidence(session, workspace, project), run, assessment)
         documents = diagnostics_digests()
-        _draw(run.directory, goal, drawn, added)
+        _draw(run.directory, goal, drawn, further)
         artifacts = digests_of(drawn)
-        body = {
-            "run_id": run.id,
-            "artifacts": artifacts,
-            "version": trainwright.__version__,
-            "documents": documents,
+        diagnosed = Diagnosed(
+            run_id=run.id, artifacts=artifacts, version=trainwright.__version__, documents=documents,
             **assessment.as_recorded(),
-        }
+        )  # fmt: skip
         _refuse_edited(run)  # after all reading: what was put back only now, `verify` finds by deriving it again
         with workspace.session() as session:
             shutil.copytree(drawn, new_drafts(folder), dirs_exist_ok=True)
-            append(session, project, "diagnosis", body)
+            record(session, project, diagnosed)
     with workspace.session() as session:
         publish(session, project, folder)
     return [str(folder / name) for name in sorted(artifacts) if name != REPORT]
@@ -165,7 +161,7 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
 
 def _refuse_edited(run: RunEvidence) -> None:
     """Raise IntegrityError when what the curves were read from is not what the ledger sealed."""
-    differences = run.facts.run_differences(run.row) + seal_differences(run.directory, run.sealed or {})
+    differences = run.facts.rows.differences(run.row) + seal_differences(run.directory, run.sealed or {})
     if differences:
         again = f"start_training(project={run.row.project!r}, kind={run.row.kind!r})"
         raise IntegrityError(
@@ -175,18 +171,17 @@ def _refuse_edited(run: RunEvidence) -> None:
         )
 
 
-def _tried_section(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> str:
-    """Return the section on fixes that earlier baselines led to; empty where none was tried."""
+def _further(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> dict[str, Any]:
+    """Return what the report adds of the project: fixes tried before, why it may end, and the owner's grants."""
     new = {"run_id": run.id, **assessment.as_recorded()}
-    done = {alert.id: cures.tried(evidence, alert.id, new=new) for alert in assessment.alerts}
-    lines = [f"- {name}: {one}" for name, found in done.items() for one in found]
-    ground = _ground_to_conclude(evidence, assessment, new)
-    sections = ["\n## Tried before", "\n".join(lines)] if lines else []
-    sections += ["\n## Ending below the goal", f"Recommended: {ground}."] if ground else []
-    return "\n\n".join([*sections, ""]) if sections else ""
+    return {
+        "tried": {alert.id: cures.tried(evidence, alert.id, new=new) for alert in assessment.alerts},
+        "ground": _ground_to_conclude(evidence, assessment, new),
+        "granted": granted(evidence.session, evidence.workspace, evidence.name),
+    }
 
 
-def _draw(run: RunDirectory, goal: Goal, target: Path, added: str) -> None:
+def _draw(run: RunDirectory, goal: Goal, target: Path, further: dict[str, Any]) -> None:
     from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
     from trainwright.tools.training_monitor.report import diagnostic_report
 
@@ -194,7 +189,7 @@ def _draw(run: RunDirectory, goal: Goal, target: Path, added: str) -> None:
     plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
     learning_curves([run], plots[0])
     gradient_health(run, plots[1])
-    write_atomically(target / REPORT, (diagnostic_report(run, goal, plots) + added).encode())
+    write_atomically(target / REPORT, diagnostic_report(run, goal, plots, further=further).encode())
 
 
 def _answer(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.releases import BEGUN
-from trainwright.tools.ledger import append
+from trainwright.tools.ledger import record
+from trainwright.tools.ledger.events import ReleaseBegun
 from trainwright.trainer.base.errors import ConflictError
 
 if TYPE_CHECKING:
@@ -40,6 +40,6 @@ def begin(session: Session, project: str, where: Standing, reason: str) -> int |
     if where.release is None:
         return None
     number = where.release.number + 1
-    body = {"release": number, "after": where.release.sequence, "reason": reason, "since": where.remarks}
-    append(session, project, BEGUN, body)
+    begun = ReleaseBegun(release=number, after=where.release.sequence, reason=reason, since=where.remarks)
+    record(session, project, begun)
     return number

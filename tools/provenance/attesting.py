@@ -14,6 +14,7 @@ from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.phase_status import accepted_decisions, standing
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.ledger.events import ModelAttested
 from trainwright.tools.provenance.crate import crate
 from trainwright.tools.provenance.envelope import as_json, sealed
 from trainwright.tools.provenance.statement import statement
@@ -88,8 +89,8 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
         write_atomically(drafts / FILE, sealed(told, workspace.signer))
         write_atomically(drafts / CRATE, as_json(crate(told, FILE)))
         key = workspace.signer.public.id if workspace.signer else None
-        body = {"finalization": finalization, "artifacts": digests_of(drafts), "key": key}
-        ledger.append(session, project, "attestation", body)
+        attested = ModelAttested(finalization=finalization, artifacts=digests_of(drafts), key=key)
+        ledger.record(session, project, attested)
     with workspace.session() as session:
         publish(session, project, folder)
     return Attested(path=str(folder / FILE), artifacts=[FILE, CRATE], files=len(subjects), key=key)

@@ -47,7 +47,7 @@ def statement(evidence: Evidence, final: RunEvidence, subjects: dict[str, str], 
                 "externalParameters": {"project": evidence.name, "goal": evidence.project.goal},
                 "internalParameters": {
                     "configuration": evidence.final_values,
-                    "seed": final.facts.started[final.id]["seed"],
+                    "seed": final.facts.started[final.id].seed,
                 },
                 "resolvedDependencies": _dependencies(final),
             },
@@ -70,7 +70,7 @@ def _dependencies(final: RunEvidence) -> list[dict[str, Any]]:
     environment = _sealed(final, Environment)
     data, code = _sealed(final, Data), _sealed(final, Code)
     found = [
-        {"name": "configuration", "digest": digest_set(final.facts.started[final.id]["config_digest"])},
+        {"name": "configuration", "digest": digest_set(final.facts.started[final.id].config_digest)},
         {
             "name": "environment",
             "digest": digest_set(str(environment.packages_digest)),

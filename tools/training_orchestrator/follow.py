@@ -21,6 +21,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.plan import is_short_replay
 from trainwright.tools.launchers import read_launch, recorded_launcher
+from trainwright.tools.ledger.events import RunSealed
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.tools.workspace.tables import Run
@@ -98,7 +99,7 @@ def _record(workspace: Workspace, run: Run, seen: Observation, directory: RunDir
     """
     with workspace.session() as session:
         facts = ledger.ProjectFacts(session, run.project)
-    ordered = {"run.json": facts.started[run.id]["specification"]} if run.id in facts.started else {}
+    ordered = {"run.json": facts.started[run.id].specification} if run.id in facts.started else {}
     keys = facts.run_keys[run.id]
     try:
         digests, problem = ledger.digests_to_seal(directory, keys[-1] if keys else None, seen.state)
@@ -117,11 +118,11 @@ def _file(workspace: Workspace, run: Run, seen: Observation, record: dict[str, A
         if is_same and not is_sealed:  # else it was resumed or sealed since we looked
             row.state = seen.state.value
             if record is not None:
-                _seal(row, seen, directory)
-                body = {"run_id": row.id, "state": row.state, "attempt": seen.status.attempt, **record,
-                        "ended_at": ledger.as_told(row.ended_at),
-                        "used": limits.sealed_use(session, workspace, row, record["digests"]).model_dump()}  # fmt: skip
-                ledger.append(session, row.project, "run_sealed", body)
+                row.summary = _summary(directory)
+                used = limits.sealed_use(session, workspace, row, record["digests"]).model_dump()
+                ended_at = datetime.fromtimestamp(seen.status.heartbeat_at or time.time(), UTC)
+                told = {"state": row.state, "attempt": seen.status.attempt, "ended_at": ended_at, "used": used}
+                ledger.record(session, row.project, RunSealed(run_id=row.id, **told, **record))
                 if row.kind == RunKind.REPLAY and seen.state is RunState.COMPLETED:
                     _carry_over(session, workspace, row)
         run.state, run.sealed, run.summary, run.ended_at = row.state, row.sealed, row.summary, row.ended_at
@@ -139,13 +140,11 @@ def _carry_over(session: Session, workspace: Workspace, row: Run) -> None:
         log.info("nothing is carried over by %s: %s", row.id, error)
 
 
-def _seal(row: Run, seen: Observation, directory: RunDirectory) -> None:
-    row.sealed = True
-    row.ended_at = datetime.fromtimestamp(seen.status.heartbeat_at or time.time(), UTC)
+def _summary(directory: RunDirectory) -> dict[str, Any] | None:
     try:
-        row.summary = directory.evidence("summary")
+        return directory.evidence("summary")
     except TrainwrightError:
-        row.summary = None
+        return None
 
 
 def signal_worker(directory: RunDirectory, seen: Observation, number: signal.Signals, *, reason: str) -> bool:

@@ -14,12 +14,12 @@ from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
-from trainwright.tools.training_orchestrator.existing import existing_run
+from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
-from trainwright.tools.training_orchestrator.run_plan import Order, order
+from trainwright.tools.training_orchestrator.run_plan import Order, existing_run, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
-from trainwright.tools.workspace.records import require_active
-from trainwright.tools.workspace.tables import Run
+from trainwright.tools.workspace.records import get_run, require_active
+from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, StorageError
 from trainwright.trainer.config import config_digest
@@ -104,11 +104,11 @@ def start_run(
             elif complete is not None:
                 run = complete
             else:
-                run = _row(evidence.project, kind, what, study_id=study_id, key=key, label=label)
+                started = _started(project, kind, what, study_id=study_id, key=key, label=label)
                 share = limits.reserve(session, workspace, evidence.project, kind, what.config)
                 allowed["reserved"] = share.model_dump()
-                written = _write(evidence, run, what=what, permit=allowed)
-                _record(session, run, written, allowed, run_key.public if launcher.gives_key else None)
+                written = _write(evidence, started, what=what, permit=allowed)
+                run = _record(session, started, written, run_key.public if launcher.gives_key else None)
     except BaseException:
         if written is not None:  # the row is rolled back, so its folder goes with it
             shutil.rmtree(written.path, ignore_errors=True)
@@ -161,12 +161,11 @@ def new_id(kind: str, project: str) -> str:
     return f"{kind}-{project[:room].strip('-_')}-{tail}"
 
 
-def _row(
-    project: Project, kind: RunKind, what: Order, *, study_id: str | None, key: str | None, label: str | None
-) -> Run:
-    return Run(
-        id=new_id(kind.value, project.name),
-        project=project.name,
+def _started(
+    project: str, kind: RunKind, what: Order, *, study_id: str | None, key: str | None, label: str | None
+) -> RunStarted:
+    return RunStarted(
+        run_id=new_id(kind.value, project),
         kind=kind.value,
         label=label,
         config_digest=config_digest(what.config),
@@ -175,19 +174,18 @@ def _row(
         source_run=what.source.id if what.source else None,
         study=study_id,
         idempotency_key=key,
-        state="created",
-        sealed=False,
+        created_at=now(),
     )
 
 
-def _write(evidence: Evidence, run: Run, *, what: Order, permit: dict[str, Any]) -> RunDirectory:
+def _write(evidence: Evidence, run: RunStarted, *, what: Order, permit: dict[str, Any]) -> RunDirectory:
     session, workspace, project = evidence.session, evidence.workspace, evidence.project
     root = Path(project.code_root)
     _check_root(session, workspace, project, root)
     source = workspace.run_directory(project.name, what.source.id).path if what.source else None
     expected = permits.expected_digests(evidence)
     specification = RunSpecification(
-        run_id=run.id,
+        run_id=run.run_id,
         project=project.name,
         kind=RunKind(run.kind),
         config=what.config,
@@ -204,14 +202,14 @@ def _write(evidence: Evidence, run: Run, *, what: Order, permit: dict[str, Any])
         permit=permit,
         overlay=what.overlay,
     )
-    path = workspace.run_directory(project.name, run.id).path
+    path = workspace.run_directory(project.name, run.run_id).path
     try:
         directory = RunDirectory.create(path, specification)
         write_launch(path, Launch(attempt=1))
     except (OSError, StorageError) as error:
         shutil.rmtree(path, ignore_errors=True)
         raise StorageError(
-            f"The run directory of {run.id} could not be written: {error}.",
+            f"The run directory of {run.run_id} could not be written: {error}.",
             remedy="Free disk space or make the workspace writable; `trainwright doctor` checks both.",
         ) from error
     return directory
@@ -228,26 +226,15 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
         )
 
 
-def _record(session: Session, run: Run, directory: RunDirectory, permit: dict[str, Any], key: str | None) -> None:
-    session.add(run)
-    session.flush()
-    body = {
-        "run_id": run.id,
-        "kind": run.kind,
-        "label": run.label,
-        "seed": run.seed,
-        "config_digest": run.config_digest,
-        "base_config_digest": run.base_config_digest,
-        "source_run": run.source_run,
-        "study": run.study,
-        "idempotency_key": run.idempotency_key,
-        "created_at": ledger.as_told(run.created_at),
-        "specification": digest_file(directory.path / "run.json"),
-        "run_key": key,
-        "permit": permit,
-        **({"overlay": overlay} if (overlay := directory.specification().overlay) else {}),
-    }
-    ledger.append(session, run.project, "run_started", body)
+def _record(session: Session, started: RunStarted, directory: RunDirectory, key: str | None) -> Run:
+    """Record the order with what its run directory came to."""
+    specification = directory.specification()
+    told = {
+        "specification": digest_file(directory.path / "run.json"), "run_key": key, "permit": specification.permit,
+        **({"overlay": overlay} if (overlay := specification.overlay) else {}),
+    }  # fmt: skip
+    ledger.record(session, specification.project, started.model_copy(update=told))
+    return get_run(session, started.run_id)
 
 
 def _earlier(session: Session, project: str, key: str | None) -> Run | None:

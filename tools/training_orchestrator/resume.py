@@ -10,6 +10,7 @@ from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, write_launch
+from trainwright.tools.ledger.events import RunResumed
 from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import allowed_launcher
@@ -94,10 +95,11 @@ def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Orde
         share = limits.reserve(session, workspace, owner, kind, config, run=row)
         permit["reserved"] = share.model_dump()
         launch, key = Launch(attempt=seen.status.attempt + 1), RunKey.new()
-        body = {"run_id": run_id, "attempt": launch.attempt, "state": seen.state.value, "permit": permit,
-                "run_key": key.public if launcher.gives_key else None}  # fmt: skip
-        ledger.append(session, row.project, "run_resumed", body)
-        row.state, row.sealed, row.ended_at, row.summary = RunState.CREATED.value, False, None, None
+        resumed = RunResumed(
+            run_id=run_id, attempt=launch.attempt, state=seen.state.value, permit=permit,
+            run_key=key.public if launcher.gives_key else None,
+        )  # fmt: skip
+        ledger.record(session, row.project, resumed)
         launch = launch.model_copy(update={"former": seen.launch.model_copy(update={"former": None})})
         write_launch(directory.path, launch)
     return _Order(row, launch, key, share.limits, launcher)
@@ -121,10 +123,10 @@ def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> Non
     differences = ledger.Inspection().checkpoint_problems(directory, *own)
     seal = facts.seals.get(run.id)
     if seal is not None:
-        differences = ledger.seal_differences(directory, seal["digests"]) + differences
-    if differences or (seal is not None and seal["state"] == RunState.COMPLETED):
+        differences = ledger.seal_differences(directory, seal.digests) + differences
+    if differences or (seal is not None and seal.state == RunState.COMPLETED):
         raise IntegrityError(
-            f"The record of run {run.id} was changed after it ended ({seal['state'] if seal else run.state}): "
+            f"The record of run {run.id} was changed after it ended ({seal.state if seal else run.state}): "
             f"{'; '.join(differences[:3])}.",
             remedy=f"start_training(project='{run.project}', kind='{run.kind}') starts a new run.",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, computed_field
@@ -11,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from trainwright.tools.gates.artifacts import publish
 from trainwright.tools.ledger.chain import broken_links
+from trainwright.tools.ledger.events import EVENTS, read_body, read_event
 from trainwright.tools.verification.answers import verify_answers
 from trainwright.tools.verification.carried import verify_carried
 from trainwright.tools.verification.copies import verify_copies
@@ -19,20 +21,13 @@ from trainwright.tools.verification.files import verify_artifacts, verify_checkp
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
 from trainwright.tools.verification.provenance import verify_provenance
 from trainwright.tools.verification.releases import verify_releases, verify_since
-from trainwright.tools.verification.rows import (
-    verify_configurations,
-    verify_decisions,
-    verify_models,
-    verify_projects,
-    verify_studies,
-    verify_triggers,
-)
+from trainwright.tools.verification.rows import verify_configurations, verify_rows, verify_triggers
 from trainwright.tools.verification.signatures import attestation
 from trainwright.tools.verification.verdicts import verify_verdicts
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.presence import require_database
 from trainwright.tools.workspace.signing import PublicKey
-from trainwright.tools.workspace.tables import LedgerEntry, Project
+from trainwright.tools.workspace.tables import LedgerEntry, Project, RegisteredModel, Run, Study, Trial
 from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
@@ -45,19 +40,20 @@ __all__ = ["Finding", "VerificationReport", "verify_workspace"]
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, SQLAlchemyError)
 """What a value raises that no server has written there."""
-PARTS = {
+PARTS: dict[str, Callable[[Case], Found]] = {
     "plain_copies": verify_copies,
-    "projects": verify_projects,
+    "projects": partial(verify_rows, Project),
     "configurations": verify_configurations,
-    "decisions": verify_decisions,
     "releases": verify_releases,
     "carried_over": verify_carried,
     "owner_requests": verify_answers,
-    "studies": verify_studies,
+    "studies": partial(verify_rows, Study),
+    "trials": partial(verify_rows, Trial),
+    "runs": partial(verify_rows, Run),
     "sealed_runs": verify_runs,
     "checkpoints": verify_checkpoints,
     "artifacts": verify_artifacts,
-    "registered_models": verify_models,
+    "registered_models": partial(verify_rows, RegisteredModel),
     "triggers": verify_triggers,
     "verdicts": verify_verdicts,
     "diagnoses": verify_diagnoses,
@@ -133,7 +129,7 @@ def _case(session: Session, workspace: Workspace, public: PublicKey | None, tell
 
 
 def _compare(case: Case, noted_head: str | None) -> VerificationReport:
-    findings = found("ledger", broken_links(case.session) + _without(noted_head, case))
+    findings = found("ledger", broken_links(case.session) + _unreadable(case) + _without(noted_head, case))
     checked = {"ledger_entries": len(case.entries)}
     for name, verify in PARTS.items():
         case.tell(name.replace("_", " "), 0, 1)
@@ -153,6 +149,13 @@ def _part(verify: Callable[[Case], Found], name: str, case: Case) -> Found:
     except UNREADABLE as error:
         told = f"{type(error).__name__}: {error}"
     return 0, found("database", [f"{name.replace('_', ' ')} cannot be read: {' '.join(told.split())[:200]}"])
+
+
+def _unreadable(case: Case) -> list[str]:
+    """Return a sentence for every entry that says nothing, though it is of a kind that does."""
+    entries = (entry for entry in case.entries if entry.kind in EVENTS)
+    silent = [entry for entry in entries if read_event(entry.kind, read_body(entry.body)) is None]
+    return [f"ledger entry {entry.sequence} ({entry.kind}) cannot be read" for entry in silent]
 
 
 def _without(noted_head: str | None, case: Case) -> list[str]:

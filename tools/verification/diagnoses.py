@@ -10,6 +10,7 @@ from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.verification.findings import Case, Finding, Found, Where
 from trainwright.tools.verification.signatures import is_signed
+from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.canonical import canonical_json
 from trainwright.trainer.base.errors import TrainwrightError
 
@@ -52,17 +53,18 @@ class _Diagnosis:
         directory = self.case.workspace.run_directory(project, run_id)
         if (seal := facts.seals.get(run_id)) is None:
             return [self.finding("its run was never sealed")]
-        if changed_files(directory, seal["digests"], self.case.inspection):
+        if changed_files(directory, seal.digests, self.case.inspection):
             return []  # named with the run, whose record of then is gone
+        goal = facts.rows.of(Project)[0].goal
         recorded, present = self.body["documents"], diagnostics_digests()
         if recorded != present:
             names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
             told = f"the diagnostic documents have changed since: {', '.join(names)}"
-            if self.is_of_other_version and not self._loosened(directory, facts.created["goal"]):
+            if self.is_of_other_version and not self._loosened(directory, goal):
                 what = f"derived differently by this version; recorded by {_short(self.version)}: {told}"
                 return [self.finding(what, where="version", counts=False)]
             return [self.finding(told, where="checklist", counts=self._opened_a_gate())]
-        return self._compared(_assessed(directory, facts.created["goal"]))
+        return self._compared(_assessed(directory, goal))
 
     def _loosened(self, run: RunDirectory, goal: dict[str, Any]) -> bool:
         """Whether the present documents find something else than was recorded, in what both versions know."""

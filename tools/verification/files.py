@@ -10,7 +10,7 @@ from sqlalchemy import select
 from trainwright.tools.gates.artifacts import NAMING
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import KEPT
-from trainwright.tools.ledger.projection import PRUNED
+from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.ledger.run_keys import end_differences
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.limits import use_differences
@@ -26,39 +26,34 @@ from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import LIMITS
 
 if TYPE_CHECKING:
+    from trainwright.tools.ledger.events import RunResumed, RunSealed
     from trainwright.trainer.run import RunDirectory
 
 
 def verify_runs(case: Case) -> Found:
-    """Compare every run's row, and the files of those that are sealed; of the others, what they were told to do."""
+    """Compare the files of sealed runs, and the summaries in their rows; of the others, what they were told to do."""
     rows = {row.id: row for row in case.session.scalars(select(Run))}
-    permits = {body["run_id"]: body.get("permit", {}) for _, body in case.of("run_started") + case.of("run_resumed")}
     findings: list[Finding] = []
     sealed = 0
     for run_id, row in case.each("sealed runs", rows.items()):
         own, directory = case.project(row.project), case.workspace.run_directory(row.project, run_id)
-        findings += found("database", own.run_differences(row))
         findings += found("run record", _changed_limits(directory, own.resumed.get(run_id)))
         if run_id in own.resealed:
             findings += found("ledger", [f"run {run_id} was sealed twice without having been resumed"])
         if (seal := own.seals.get(run_id)) is not None:
             sealed += 1
-            changed = changed_files(directory, seal["digests"], case.inspection)
+            changed = changed_files(directory, seal.digests, case.inspection)
             findings += [Finding(where=_where(name), what=f"run {run_id}: {what}") for name, what in changed]
             findings += found("run record", _end_problems(directory, own.run_keys[run_id], seal))
-            findings += found("ledger", [] if changed else _use_problems(directory, seal, permits.get(run_id, {})))
+            findings += found("ledger", [] if changed else _use_problems(directory, seal, own.permit(run_id)))
             if None in own.run_keys[run_id]:
                 what = f"run {run_id}: another launcher started its worker, and nothing signs what it recorded"
                 findings.append(Finding(where="run record", what=what, counts=False))
             if not changed and row.summary != _summary_of(directory):
                 findings += found("database", [f"run {run_id}: summary was changed in the database"])
-        elif (body := own.started.get(run_id)) is not None:
-            findings += found("run record", _changed_order(directory, body["specification"]))
-    recorded = [body["run_id"] for _, body in case.of("run_started")]
-    findings += found(
-        "database", [f"run {name} was removed from the database" for name in recorded if name not in rows]
-    )
-    return sealed, findings + _foreign_runs(case, rows.keys() | set(recorded))
+        elif (start := own.started.get(run_id)) is not None:
+            findings += found("run record", _changed_order(directory, start.specification))
+    return sealed, findings + _foreign_runs(case, rows.keys() | {run.id for run in case.rows.of(Run)})
 
 
 def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
@@ -68,16 +63,16 @@ def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
         return None
 
 
-def _end_problems(run: RunDirectory, keys: list[str | None], seal: dict[str, Any]) -> list[str]:
+def _end_problems(run: RunDirectory, keys: list[str | None], seal: RunSealed) -> list[str]:
     """Tell what the seal's own entry found wrong, or else whether the signed end is still what was sealed."""
-    if seal.get("problem"):
-        return [f"run {run.run_id}: {seal['problem']}"]
-    return end_differences(run, keys[-1] if keys else None, seal["state"], seal["digests"])
+    if seal.problem:
+        return [f"run {run.run_id}: {seal.problem}"]
+    return end_differences(run, keys[-1] if keys else None, seal.state, seal.digests)
 
 
-def _use_problems(run: RunDirectory, seal: dict[str, Any], permit: dict[str, Any]) -> list[str]:
+def _use_problems(run: RunDirectory, seal: RunSealed, permit: dict[str, Any]) -> list[str]:
     try:
-        return use_differences(run, seal, permit)
+        return use_differences(run, seal.used, permit)
     except (ValueError, KeyError, TypeError) as error:
         return [f"run {run.run_id}: what it used cannot be derived again: {type(error).__name__}: {error}"[:200]]
 
@@ -119,7 +114,7 @@ def _pruned_in_use(case: Case) -> list[str]:
     from trainwright.tools.checkpoint_manager.retention import pruned_in_use
 
     problems: list[str] = []
-    for project in sorted({str(entry.project) for entry, _ in case.of(PRUNED)}):
+    for project in sorted({str(entry.project) for entry, _ in case.of(Pruned.name)}):
         with suppress(TrainwrightError):
             problems += pruned_in_use(Evidence(case.session, case.workspace, project, inspection=case.inspection))
     return problems
@@ -159,10 +154,10 @@ def _changed_order(run: RunDirectory, digest: str) -> list[str]:
     return [] if same else [f"run {run.run_id}: run.json was changed after the start"]
 
 
-def _changed_limits(run: RunDirectory, resumed: dict[str, Any] | None) -> list[str]:
+def _changed_limits(run: RunDirectory, resumed: RunResumed | None) -> list[str]:
     """Compare what a run's worker is told that it may use with what the ledger reserved when the run was resumed."""
-    path, reserved = run.path / LIMITS, resumed["limits"] if resumed else None
-    if resumed and was_cut_off(run, resumed["attempt"]):
+    path, reserved = run.path / LIMITS, resumed.limits if resumed else None
+    if resumed and was_cut_off(run, resumed.attempt):
         return []
     if reserved is None:
         return [f"run {run.run_id}: {LIMITS} was added; nothing resumed the run"] if path.exists() else []

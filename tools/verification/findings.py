@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 
+from trainwright.tools.ledger.events import read_body
 from trainwright.tools.ledger.projection import ProjectFacts
+from trainwright.tools.ledger.rows import Rows
 from trainwright.tools.ledger.seals import Inspection
 from trainwright.tools.workspace.tables import LedgerEntry
 
@@ -98,14 +99,16 @@ class Case:
     @cached_property
     def everything(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
         """All entries, deleted projects' too."""
-        pairs = []
-        for entry in self.entries:
-            try:
-                body = json.loads(entry.body)
-            except (ValueError, RecursionError):
-                continue
-            pairs += [(entry, body)] if isinstance(body, dict) else []
-        return pairs
+        pairs = ((entry, read_body(entry.body)) for entry in self.entries)
+        return [(entry, body) for entry, body in pairs if isinstance(body, dict)]
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows of all projects that were not deleted, as the ledger tells them."""
+        rows = Rows()
+        for project in dict.fromkeys(str(entry.project) for entry, _ in self.bodies if entry.project is not None):
+            rows.update(self.project(project).rows)
+        return rows
 
     def each(self, what: str, items: Collection[T]) -> Iterator[T]:
         """Give the items one after another, and tell how many are compared."""

@@ -21,6 +21,8 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSON,
         datetime: DateTime(timezone=True),
     }
+    untold = frozenset[str]()
+    """Of a row that a replay of the ledger made: the columns that no entry tells of."""
 
 
 class Project(Base):
@@ -122,22 +124,6 @@ class Trial(Base):
     """Epoch (as text) to the objective's value, up to the epoch at which it was pruned."""
     attributes: Mapped[dict[str, Any]] = mapped_column(default=dict)
     """Optuna's system attributes, carried so that samplers and pruners stay pure."""
-
-
-class GateDecision(Base):
-    """One attempt to pass a gate: an index over the ledger's `gate` entries."""
-
-    __tablename__ = "gate_decisions"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    project: Mapped[str] = mapped_column(ForeignKey("projects.name"), index=True)
-    phase: Mapped[str] = mapped_column(String(16))
-    passed: Mapped[bool]
-    report: Mapped[dict[str, Any]]
-    rested_on: Mapped[dict[str, Any]]
-    """What the decision rests on: digests of configuration, data, code, environment; run ids."""
-    ledger_sequence: Mapped[int] = mapped_column(ForeignKey("ledger.sequence"))
-    created_at: Mapped[datetime] = mapped_column(default=now)
 
 
 class LedgerEntry(Base):

@@ -56,12 +56,10 @@ def rewrite_copy(scene: Scene) -> None:
 
 
 def cut_newest_decision(scene: Scene) -> None:
-    """Take the newest decision of a gate, which is the ledger's last entry, out of ledger, table and JSONL copy."""
+    """Take the newest decision of a gate, which is the ledger's last entry, out of ledger and JSONL copy."""
     bring_back = scene.without_triggers()
     last = scene.query("SELECT max(sequence) FROM ledger WHERE kind = 'gate'")[0][0]
-    scene.execute(
-        f"DELETE FROM gate_decisions WHERE ledger_sequence = {last}", f"DELETE FROM ledger WHERE sequence = {last}"
-    )
+    scene.execute(f"DELETE FROM ledger WHERE sequence = {last}")
     lines = scene.copy.read_text().splitlines(keepends=True)
     scene.copy.write_text("".join(lines[:-1]))
     bring_back()

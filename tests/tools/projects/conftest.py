@@ -37,11 +37,6 @@ def rewrite_decision(workspace: Workspace, phase: str, edit: Edit) -> None:
                 edit(body)
             if kind == "gate" and phase in {"", body["phase"]}:
                 edit(body)
-                report = json.dumps({"outcome": body["outcome"], "checks": body["checks"]})
-                values = (report, json.dumps(body["rested_on"]), body["outcome"] != "refused", sequence)
-                connection.execute(
-                    "UPDATE gate_decisions SET report = ?, rested_on = ?, passed = ? WHERE ledger_sequence = ?", values
-                )
             content = [sequence, time, project, kind, canonical_json(body), previous]
             digest = digest_json(content)
             connection.execute(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.tools.killed_server import call_and_die, die
 
-from trainwright.server.context import Desk
+from trainwright.server.context import AppContext
 from trainwright.tools.ledger import append
 from trainwright.tools.limits import workspace_usage
 from trainwright.tools.owner import Grantor, decide
@@ -81,7 +81,7 @@ def test_a_deletion_that_the_owner_did_not_grant_hides_nothing(at: Callable[[str
 
 
 def before_the_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(deletion, "append", die)
+    patch.setattr(deletion, "record", die)
 
 
 def after_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -105,9 +105,9 @@ def delete_and_die(path: Path, where: Callable[[pytest.MonkeyPatch], None]) -> N
 
 
 def next_server(workspace: Workspace) -> None:
-    desk = Desk(workspace.path)
-    assert desk.workspace().path == workspace.path
-    desk.close()
+    app = AppContext(workspace.path)
+    assert app.workspace().path == workspace.path
+    app.close()
 
 
 @pytest.mark.parametrize("where", [after_the_commit, amid_the_files])

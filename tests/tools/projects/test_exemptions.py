@@ -126,6 +126,6 @@ def test_almost_equal_samples_keep_planning_closed_until_the_owner_exempts_them(
     pass_gate(workspace, "p", "planning")
     manifest = (workspace.project_folder("p") / "reproducibility_manifest.md").read_text()
     assert "almost equal one of test (and 0 another of train); exempted by the owner" in manifest
-    assert "be remembered, not learned" in manifest
+    assert "be memorised, not learned" in manifest
     assert verify_workspace(workspace.path).problems == []
     workspace.close()

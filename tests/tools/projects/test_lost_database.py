@@ -17,11 +17,11 @@ from trainwright.server import cli
 from trainwright.tools import projects
 from trainwright.tools.hyperparameter_tuner.conductor import _end
 from trainwright.tools.hyperparameter_tuner.study import _new
-from trainwright.tools.ledger import append, as_told
+from trainwright.tools.ledger import record
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.verification.rebuilding import rebuild_workspace
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.records import get_project, latest_config
+from trainwright.tools.workspace.records import latest_config
 from trainwright.tools.workspace.tables import Trial
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, StorageError
 from trainwright.trainer.config import SearchSection
@@ -63,16 +63,12 @@ def add_study(workspace: Workspace) -> None:
     """Let a study of two trials end, by the functions that record one."""
     with workspace.session() as session:
         search = SearchSection.model_validate({"trials": 2, "space": {"seed": {"type": "int", "low": 1, "high": 9}}})
-        study = _new(session, get_project(session, NAME), latest_config(session, NAME).values, search, "mine")
-        body = {"study_id": study.id, "state": "running", "search": study.search, "objective": study.objective,
-                "base_config_digest": study.base_config_digest, "idempotency_key": "mine",
-                "created_at": as_told(study.created_at)}  # fmt: skip
-        append(session, NAME, "study", body)
+        begun = _new(NAME, latest_config(session, NAME).values, search, "mine")
+        record(session, NAME, begun)
         for number in range(2):
             told = {"parameters": {"seed": number}, "state": "completed", "value": 0.5, "intermediate": {"1": 0.4}}
-            session.add(Trial(study=study.id, number=number, **told))
-        study_id = study.id
-    _end(workspace, study_id, "completed", confirmation={"validated": False})
+            session.add(Trial(study=begun.study_id, number=number, **told))
+    _end(workspace, begun.study_id, "completed", confirmation={"validated": False})
 
 
 @pytest.mark.requirement("GATE-3", "PHASE-1")

@@ -12,7 +12,7 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, World, finish, train
 from typer.testing import CliRunner
 
 from trainwright.server.cli import app
-from trainwright.server.context import Desk
+from trainwright.server.context import AppContext
 from trainwright.tools import projects
 from trainwright.tools.checkpoint_manager import pruning
 from trainwright.tools.checkpoint_manager.pruning import prune
@@ -190,9 +190,9 @@ def test_a_server_killed_between_tombstone_and_deletion_is_finished_by_the_next(
     path = workspace.path
     call_and_die(dies_before_deleting, lambda: prune(Workspace.open(path), NAME, confirm=plan.plan))
     assert verify_workspace(path).problems == []
-    desk = Desk(path)
-    desk.workspace()
-    desk.close()
+    app = AppContext(path)
+    app.workspace()
+    app.close()
     assert sum(map(len, weights(workspace).values())) > 0
     assert prune(workspace, NAME).checkpoints == 0
     assert verify_workspace(path).problems == []

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.tools.killed_server import call_and_die, die
 
-from trainwright.server.context import Desk
+from trainwright.server.context import AppContext
 from trainwright.tools import projects
 from trainwright.tools.gates import artifacts as gate_artifacts
 from trainwright.tools.ledger import append, entries
@@ -114,9 +114,9 @@ def test_the_next_server_writes_the_provenance_that_a_killed_one_left_unwritten_
     pass_gate_and_die(workspace.path, "finalization", after_the_commit)
     assert not (folder / "final_model.intoto.json").exists()
     for _ in range(2):  # two servers, one after the other
-        desk = Desk(workspace.path)
-        desk.workspace()
-        desk.close()
+        app = AppContext(workspace.path)
+        app.workspace()
+        app.close()
     with workspace.session() as session:
         [(_, attested)] = entries(session, NAME, "attestation")
     assert attested["artifacts"] == {name: digest_file(folder / name) for name in attested["artifacts"]}
@@ -131,9 +131,9 @@ def test_a_server_starts_whatever_stands_in_the_ledger(at: At, edit: str) -> Non
     with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
         connection.execute("DROP TRIGGER ledger_no_update")
         connection.execute(f"UPDATE ledger SET {edit}")
-    desk = Desk(workspace.path)
-    assert desk.workspace().path == workspace.path
-    desk.close()
+    app = AppContext(workspace.path)
+    assert app.workspace().path == workspace.path
+    app.close()
     assert verify_workspace(workspace.path).problems
 
 

@@ -44,7 +44,8 @@ def test_a_study_is_estimated_by_measured_seconds_and_stopped_and_the_project_go
     assert stopped.next is not None
     assert stopped.next.tool == "pass_gate", "the baseline meets the goal: the search is no longer needed"
     with workspace.session() as session:
-        assert entries(session, NAME, "study")[-1][1] == {"study_id": begun.study_id, "state": "stopped"}
+        told = entries(session, NAME, "study")[-1][1]
+        assert told == {"study_id": begun.study_id, "state": "stopped", "ended_at": told["ended_at"]}
         left = [run.id for run in runs_of(session, NAME) if run.study == begun.study_id]
     for run_id in left:
         while not (view := wait_for_run(workspace, run_id)).is_ended:

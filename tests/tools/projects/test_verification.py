@@ -319,7 +319,6 @@ def test_a_decision_cut_off_from_the_ledgers_end_stops_the_project_and_is_named(
     with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
         (last,) = connection.execute("SELECT MAX(sequence) FROM ledger").fetchone()
         connection.execute("DROP TRIGGER ledger_no_delete")
-        connection.execute("DELETE FROM gate_decisions WHERE ledger_sequence = ?", (last,))
         connection.execute("DELETE FROM ledger WHERE sequence = ?", (last,))
     with pytest.raises(IntegrityError, match=f"entry {last} of ledger.jsonl is not in the database's ledger"):
         projects.pass_gate(workspace, NAME, "baseline")
@@ -334,8 +333,7 @@ def test_a_decision_cut_off_from_the_ledgers_end_stops_the_project_and_is_named(
     [
         ("UPDATE projects SET created_at = 'yesterday'", "projects cannot be read"),
         ("UPDATE config_versions SET \"values\" = 'none'", "configurations cannot be read"),
-        ("UPDATE gate_decisions SET report = '[]'", "its evidence was changed in the database"),
-        ("UPDATE gate_decisions SET project = 'other'", "was changed in the database"),
+        ("UPDATE runs SET project = 'other'", "project was changed in the database"),
         ("UPDATE runs SET summary = '{'", "sealed runs cannot be read"),
         ("UPDATE ledger SET body = '[]' WHERE kind = 'run_started'", "was changed after it was written"),
         ("UPDATE ledger SET project = '[]' WHERE kind = 'gate'", "plain copies cannot be read"),
@@ -357,7 +355,7 @@ def test_a_registered_model_that_points_to_another_run_is_named(at: At) -> None:
     with sqlite3.connect(workspace.path / "workspace.sqlite") as connection:
         connection.execute("UPDATE registered_models SET run = (SELECT id FROM runs WHERE kind = 'baseline')")
     assert verify_workspace(workspace.path).problems == [
-        "project flowers: registered model 1 was changed in the database"
+        "project flowers: registered model 1: run was changed in the database"
     ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from trainwright.server.context import Desk
+from trainwright.server.context import AppContext
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.training_orchestrator import launch as launching
 from trainwright.tools.training_orchestrator import remove_abandoned, start_run
@@ -60,11 +60,11 @@ def test_verify_tells_of_it_and_the_next_server_removes_it(workspace: Workspace)
     assert left.name in what
     assert "the next one that starts removes it" in what
     assert not counts
-    desk = Desk(workspace.path)
+    app = AppContext(workspace.path)
     try:
-        desk.workspace()
+        app.workspace()
     finally:
-        desk.close()
+        app.close()
     assert folders(workspace) == []
     assert told(workspace) == []
 

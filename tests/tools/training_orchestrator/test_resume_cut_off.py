@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.tools.killed_server import call_and_die, die
 
-from trainwright.server.context import Desk
+from trainwright.server.context import AppContext
 from trainwright.tools.launchers import Launch, local, read_launch, write_launch
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.training_orchestrator import put_back_all, refresh_run, resume_run, start_run
@@ -91,9 +91,9 @@ def resume_and_die(workspace: Workspace, run: RunDirectory, where: Break) -> Non
 
 
 def next_server(workspace: Workspace) -> None:
-    desk = Desk(workspace.path)
-    desk.workspace()
-    desk.close()
+    app = AppContext(workspace.path)
+    app.workspace()
+    app.close()
 
 
 def told(workspace: Workspace, run: RunDirectory) -> list[str]:

@@ -63,7 +63,7 @@ def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
 def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
     """The project's limits are within those of the workspace's owner, and what ended runs used leaves some time."""
     limits = limits_under(evidence.settings, evidence.project.limits, evidence.grants)
-    used = sum(seal.get("used", {}).get("wall_clock_seconds", 0.0) for seal in evidence.facts.seals.values())
+    used = sum(seal.used.get("wall_clock_seconds", 0.0) for seal in evidence.facts.seals.values())
     measured = (
         f"{used:.0f} of {limits.project_wall_clock_seconds:.0f} s used; at most {limits.gpu_hours:g} GPU hours, "
         f"{limits.trials} trials, {limits.disk_bytes} bytes"

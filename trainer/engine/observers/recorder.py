@@ -14,7 +14,7 @@ from trainwright.trainer.base.errors import DivergenceError
 from trainwright.trainer.engine.loop import divergence
 from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.engine.trackers.tracker import Trackers
+from trainwright.trainer.engine.trackers import Trackers
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.supervision.heartbeat import Heartbeat

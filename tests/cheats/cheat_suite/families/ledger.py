@@ -7,8 +7,6 @@ import sqlite3
 from functools import partial
 from typing import Any
 
-from tests.worlds.flowers import NAME
-
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
 from cheat_suite.forging import append_entry, cut_newest_decision, rewrite_copy, rewrite_entry, rewrite_intent
@@ -69,7 +67,7 @@ def ledger_row_removed(scene: Scene) -> None:
     bring_back()
 
 
-@edited("ledger-tail-removed", "Cut the newest decisions off", at="based", rule="has no ledger entry")
+@edited("ledger-tail-removed", "Cut the newest decisions off", at="based", rule="ledger entry [0-9]+ was removed")
 def ledger_tail_removed(scene: Scene) -> None:
     bring_back = scene.without_triggers()
     last = scene.query("SELECT max(sequence) FROM ledger")[0][0]
@@ -115,7 +113,7 @@ def ledger_sealed_twice(scene: Scene) -> None:
 
 @edited(
     "ledger-own-decision",
-    "Append a decision of one's own, correctly chained and with its row: planning passed",
+    "Append a decision of one's own, correctly chained: planning passed",
     at="smoked",
     rule="decision on planning|planning gate",
 )
@@ -128,17 +126,7 @@ def ledger_own_decision(scene: Scene) -> None:
     configuration = scene.query("SELECT digest FROM config_versions")[0][0]
     rested_on = {"configuration": configuration, "version": 1, "smoke_run": smoke, "runs": [smoke], "study": None}
     body = {"phase": "planning", "outcome": "passed", "checks": checks, "rested_on": rested_on, "artifacts": {}}
-    sequence = append_entry(scene, "gate", body | {"settings": "own"})
-    row = {
-        "project": NAME,
-        "phase": "planning",
-        "passed": 1,
-        "report": json.dumps({"outcome": "passed", "checks": checks}),
-        "rested_on": json.dumps(rested_on),
-        "ledger_sequence": sequence,
-        "created_at": "2026-11-21 00:00:00",
-    }
-    scene.insert("gate_decisions", row)
+    append_entry(scene, "gate", body | {"settings": "own"})
 
 
 @edited(
@@ -157,7 +145,7 @@ def ledger_rewritten(scene: Scene) -> None:
 
 @edited(
     "ledger-other-version",
-    "Flatter a decision in ledger, row and JSONL copy, and say that another version of the program made it",
+    "Flatter a decision in ledger and JSONL copy, and say that another version of the program made it",
     at="based",
     rule="baseline.within_budget: measured recorded none at all, derived .*made by version 0.0.1",
 )
@@ -170,9 +158,6 @@ def ledger_other_version(scene: Scene) -> None:
     query = "SELECT sequence FROM ledger WHERE kind = 'gate' AND body LIKE '%baseline.within_budget%'"
     ((sequence,),) = scene.query(query)
     rewrite_entry(scene, sequence, flatter, onwards=True)
-    checks = scene.bodies("gate")[-1]["checks"]
-    report = json.dumps({"outcome": "passed", "checks": checks}).replace("'", "''")
-    scene.execute(f"UPDATE gate_decisions SET report = '{report}' WHERE ledger_sequence = {sequence}")
     bring_back()
     rewrite_copy(scene)
 

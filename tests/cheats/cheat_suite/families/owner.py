@@ -191,7 +191,7 @@ def deletion_nobody_granted(scene: Scene) -> None:
     by = {"way": "terminal", "user": "ada", "terminal": "/dev/pts/1", "processes": []}
     append_entry(scene, "owner_decision", {"request": "r9-abcdef", "wish": grant, "granted": True, "by": by})
     append_entry(scene, "project_deleted", {"request": "r9-abcdef", "runs": 1})
-    tables = ("gate_decisions", "runs", "config_versions")
+    tables = ("runs", "config_versions")
     scene.execute(*(f"DELETE FROM {table}" for table in tables), "DELETE FROM projects")
     for path in scene.project_folder.iterdir():
         if path != scene.copy:

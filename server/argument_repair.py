@@ -1,6 +1,6 @@
-"""Meaning of a call's arguments: names and values in another form are taken where only one reading fits.
+"""Argument repair: a call's names and values in another form are accepted if only one reading fits.
 
-The configuration's own keys are read below this, by `trainer/config`; here are the tools' arguments.
+`trainer/config` reads the configuration's keys; this module handles the tools' arguments.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ OTHER_NAMES = {
     "verify": ("check",),
     "idempotency_key": ("key", "request_id"),
 }
-"""Argument to what agents call it by mistake."""
+"""Argument to the names that agents use for it by mistake."""
 KINDS = {
     "final": ("final_run", "finalrun", "production", "finalize"),
     "baseline": ("train", "training", "base", "baseline_run", "full"),
@@ -48,44 +48,46 @@ KINDS = {
     "probe": ("profile", "lr_find", "lr_finder", "benchmark"),
     "ablation": ("ablate", "ablation_study"),
 }
-ASIDE = {"wait_seconds", "after_step", "max_steps", "idempotency_key", "detail", "verify", "offset"}
-"""Arguments of which a value that cannot be read is best left out; all others are the matter of the call."""
+OPTIONAL = {"wait_seconds", "after_step", "max_steps", "idempotency_key", "detail", "verify", "offset"}
+"""Arguments whose unreadable value is best left out; all others are essential to the call."""
 FREE_TEXT = {"intent", "reason"}
-INTO = ("changes", "config", "search")
-"""Arguments that hold parts of a configuration, in the order in which a stray key belongs into them."""
+HOLDERS = ("changes", "config", "search")
+"""Arguments that hold parts of a configuration; a misplaced key belongs into the first that the tool has."""
 
 
-def arguments_as_meant(model: type[BaseModel], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the arguments in the schema's own words, and a sentence for each one that was written otherwise."""
+def normalized_arguments(model: type[BaseModel], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments in the schema's form, and a note for each one that was written differently."""
     rules = {name: _rule(about) for name, about in model.model_fields.items()}
     placed, notes = _placed(rules, given)
     arguments: dict[str, Any] = {}
     for name, value in placed.items():
-        meant, said = _value(name, value, rules.get(name))
-        arguments[name] = meant
-        notes += said
+        normalized, changed = _value(name, value, rules.get(name))
+        arguments[name] = normalized
+        notes += changed
     return arguments, notes
 
 
-def mended_arguments(model: type[BaseModel], given: Mapping[str, Any], error: ValidationError) -> dict[str, Any] | None:
-    """Return the arguments of a refused call put right, checked to be taken; None where something is missing."""
-    mended = dict(given)
+def repaired_arguments(
+    model: type[BaseModel], given: Mapping[str, Any], error: ValidationError
+) -> dict[str, Any] | None:
+    """Return the arguments of a refused call, repaired and validated; None if something is missing."""
+    repaired = dict(given)
     for problem in error.errors(include_url=False):
-        _mend(mended, model, problem)
-    mended, _ = arguments_as_meant(model, mended)
+        _repair(repaired, model, problem)
+    repaired, _ = normalized_arguments(model, repaired)
     try:
-        model.model_validate(mended)
+        model.model_validate(repaired)
     except ValidationError:
         return None
-    return mended
+    return repaired
 
 
-def instead(value: Any, others: Mapping[str, str]) -> Any:
-    """Return a value with names in it replaced by the ones that were meant."""
+def with_names(value: Any, others: Mapping[str, str]) -> Any:
+    """Return a value with the names in it replaced, by a mapping of old to new ones."""
     if isinstance(value, dict):
-        return {key: instead(item, others) for key, item in value.items()}
+        return {key: with_names(item, others) for key, item in value.items()}
     if isinstance(value, list):
-        return [instead(item, others) for item in value]
+        return [with_names(item, others) for item in value]
     return others.get(value, value) if isinstance(value, str) else value
 
 
@@ -94,7 +96,7 @@ def _rule(about: Any) -> Any:
 
 
 def _placed(rules: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Put arguments under the name that they have here; those that belong into another one, into that."""
+    """Rename arguments to the schema's names, and move those that belong into another argument there."""
     placed: dict[str, Any] = {name: value for name, value in given.items() if name in rules}
     notes: list[str] = []
     for name, value in given.items():
@@ -120,12 +122,12 @@ def _placed(rules: Mapping[str, Any], given: Mapping[str, Any]) -> tuple[dict[st
 
 
 def _into(rules: Mapping[str, Any], name: str, placed: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the argument that a stray key of a goal or of a configuration belongs into, and its key there."""
+    """Return the argument that a misplaced key of a goal or configuration belongs into, and its key there."""
     if "goal" in rules:
         of_goal = next((key for key, others in GOAL_KEYS.items() if folded(name) in {key, *map(folded, others)}), None)
         if of_goal is not None and isinstance(placed.get("goal", {}), dict):
             return "goal", of_goal
-    holder = next((one for one in INTO if one in rules), None)
+    holder = next((one for one in HOLDERS if one in rules), None)
     known = known_elsewhere(name.rsplit(".", maxsplit=1)[-1])
     if holder is None or not known or not (isinstance(placed.get(holder), dict | str) or placed.get(holder) is None):
         return None
@@ -137,7 +139,7 @@ def _into(rules: Mapping[str, Any], name: str, placed: Mapping[str, Any]) -> tup
 
 
 def _value(name: str, given: Any, rule: Any) -> tuple[Any, list[str]]:
-    """Return the value of one argument as it is meant."""
+    """Return the normalized value of one argument, and the note on it if it was changed."""
     if rule is None or given is None:
         return given, []
     sections = list(_sections(rule))
@@ -159,7 +161,7 @@ def _value(name: str, given: Any, rule: Any) -> tuple[Any, list[str]]:
 
 
 def _limits(given: dict[str, Any]) -> dict[str, Any]:
-    from trainwright.tools.owner import limits_as_meant  # it brings the database along, which start-up does without
+    from trainwright.tools.owner import limits_as_meant  # it loads the database, which start-up avoids
 
     return limits_as_meant(given)
 
@@ -204,27 +206,27 @@ def _sections(rule: Any) -> Iterator[type[BaseModel]]:
             yield from _sections(part)
 
 
-def _mend(mended: dict[str, Any], model: type[BaseModel], problem: Mapping[str, Any]) -> None:
-    """Put one broken argument right, as near as can be to what was given."""
+def _repair(repaired: dict[str, Any], model: type[BaseModel], problem: Mapping[str, Any]) -> None:
+    """Repair one invalid argument, as close as possible to the given value."""
     name, *inner = [str(part) for part in problem["loc"]] or [""]
     kind, context = problem["type"], problem.get("ctx", {})
     about = model.model_fields.get(name)
     rule = _rule(about) if about is not None else None
     if name == "goal":
-        goal = nearest_goal(mended.get("goal"))
-        mended |= {"goal": goal} if goal is not None else {}
+        goal = nearest_goal(repaired.get("goal"))
+        repaired |= {"goal": goal} if goal is not None else {}
     elif kind == "extra_forbidden" and not inner:
-        value = mended.pop(name, None)
-        meant = near(name, [known for known in model.model_fields if known not in mended])
-        mended |= {meant[0]: value} if meant else {}
-    elif kind == "extra_forbidden" and isinstance(mended.get(name), dict):
-        mended[name] = {key: value for key, value in mended[name].items() if key != inner[-1]}
+        value = repaired.pop(name, None)
+        meant = near(name, [known for known in model.model_fields if known not in repaired])
+        repaired |= {meant[0]: value} if meant else {}
+    elif kind == "extra_forbidden" and isinstance(repaired.get(name), dict):
+        repaired[name] = {key: value for key, value in repaired[name].items() if key != inner[-1]}
     elif kind in {"greater_than_equal", "less_than_equal"} and not inner:
-        mended[name] = context["ge" if kind == "greater_than_equal" else "le"]
-    elif kind == "literal_error" and isinstance(mended.get(name), str):
-        meant = near(mended[name], fixed_values(rule), cutoff=0.75)
-        mended |= {name: meant[0]} if meant else {}
-    elif kind in {"too_long", "string_too_long"} and not inner and name in mended:
-        mended[name] = mended[name][: context["max_length"]]
-    elif name in ASIDE and not inner:
-        mended.pop(name, None)
+        repaired[name] = context["ge" if kind == "greater_than_equal" else "le"]
+    elif kind == "literal_error" and isinstance(repaired.get(name), str):
+        meant = near(repaired[name], fixed_values(rule), cutoff=0.75)
+        repaired |= {name: meant[0]} if meant else {}
+    elif kind in {"too_long", "string_too_long"} and not inner and name in repaired:
+        repaired[name] = repaired[name][: context["max_length"]]
+    elif name in OPTIONAL and not inner:
+        repaired.pop(name, None)

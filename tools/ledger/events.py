@@ -1,0 +1,284 @@
+"""Events: what ledger entries say, one model for each kind.
+
+An entry's body is an event's fields as they were given, so that reading and writing it again gives the same bytes.
+Fields with a default are those that some entries leave out: entries of earlier releases, or other events of the kind.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
+
+Moment = Annotated[datetime, PlainSerializer(lambda moment: in_utc(moment).isoformat())]
+Values = dict[str, Any]
+
+
+def in_utc(moment: datetime) -> datetime:
+    """Return a moment in UTC; SQLite, which leaves the zone out, means UTC."""
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+class Event(BaseModel):
+    """One thing that was decided or happened in a project."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    name: ClassVar[str]
+    """Kind of the entries that hold such events."""
+
+    def body(self) -> dict[str, Any]:
+        """Return the fields that were given, as the ledger keeps them."""
+        return self.model_dump(exclude_unset=True)
+
+
+class ProjectCreated(Event):
+    """A project was made."""
+
+    name = "project_created"
+    intent: str
+    goal: Values
+    limits: Values
+    code_root: str
+    created_at: Moment | None = None
+
+
+class CodeRootMoved(Event):
+    """The project's code was pointed to another folder."""
+
+    name = "code_root_moved"
+    code_root: str
+    before: str = ""
+    reason: str = ""
+
+
+class ConfigurationKept(Event):
+    """A version of the project's configuration was kept; the highest number holds."""
+
+    name = "config_version"
+    number: int
+    digest: str
+    values: Values
+    reason: str = ""
+    created_at: Moment | None = None
+
+
+class RunStarted(Event):
+    """A run was ordered."""
+
+    name = "run_started"
+    run_id: str
+    kind: str
+    label: str | None
+    seed: int
+    config_digest: str
+    base_config_digest: str
+    source_run: str | None
+    study: str | None
+    idempotency_key: str | None = None
+    created_at: Moment | None = None
+    specification: str = ""
+    """Digest of run.json."""
+    run_key: str | None = None
+    """The public key of the attempt; None where another launcher started the worker."""
+    permit: Values = {}
+    overlay: Values = {}
+
+
+class RunResumed(Event):
+    """An ended run was ordered to go on."""
+
+    name = "run_resumed"
+    run_id: str
+    attempt: int = 0
+    state: str = ""
+    """In which it was before."""
+    permit: Values = {}
+    run_key: str | None = None
+
+    @property
+    def limits(self) -> Values | None:
+        """What was reserved for it; None where the entry does not say."""
+        limits: Values | None = self.permit.get("reserved", {}).get("limits")
+        return limits
+
+
+class RunSealed(Event):
+    """A run ended: the digests of its files."""
+
+    name = "run_sealed"
+    run_id: str
+    state: str
+    attempt: int = 0
+    digests: dict[str, str]
+    problem: str = ""
+    """Why there are none."""
+    ended_at: Moment | None = None
+    used: Values = {}
+
+
+class TrialEnded(BaseModel):
+    """A trial of a study that has ended."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    number: int
+    parameters: Values = {}
+    state: str = ""
+    value: float | None = None
+    run: str | None = None
+    intermediate: Values = {}
+
+
+class StudyChanged(Event):
+    """A search was started or taken up again (with `search`), went on to another state, or ended (with `trials`)."""
+
+    name = "study"
+    study_id: str
+    state: str
+    search: Values | None = None
+    objective: Values = {}
+    base_config_digest: str = ""
+    idempotency_key: str | None = None
+    created_at: Moment | None = None
+    ended_at: Moment | None = None
+    trials: list[TrialEnded] | None = None
+    best: int | None = None
+    confirmation: Values | None = None
+    failure: Values | None = None
+
+
+class GateDecided(Event):
+    """A gate passed, was skipped, or refused."""
+
+    name = "gate"
+    phase: str
+    outcome: str
+    checks: list[Values] = []
+    rested_on: Values = {}
+    artifacts: dict[str, str] = {}
+    settings: str = ""
+    circumstances: Values = {}
+    final_values: Values | None = None
+    ending: Values | None = None
+    release: Values | None = None
+
+
+class ReleaseBegun(Event):
+    """Work on a further release began."""
+
+    name = "release_begun"
+    release: int
+    after: int
+    reason: str = ""
+    since: list[str] = []
+
+
+class CarriedOver(Event):
+    """A short replay showed that a plan's evidence holds under other surroundings."""
+
+    name = "carried_over"
+    replay: str
+    source: str
+    smoke_run: str
+    planning: int
+    steps: int
+    changes: list[str] = []
+
+
+class Diagnosed(Event):
+    """A run's curves were read."""
+
+    name = "diagnosis"
+    run_id: str
+    artifacts: dict[str, str] = {}
+    version: str = ""
+    documents: dict[str, str] = {}
+    assessment: Values = {}
+    alerts: list[Values] = []
+
+
+class Pruned(Event):
+    """Weights were deleted to make room: digests and sizes of them, their tombstones."""
+
+    name = "pruned"
+    plan: str = ""
+    policy: Values = {}
+    checkpoints: list[Values]
+
+
+class ModelRegistered(Event):
+    """A version of the model was registered."""
+
+    name = "model_registered"
+    version: int
+    run_id: str
+    checkpoint_digest: str
+    metrics: Values
+    lineage: Values
+    created_at: Moment | None = None
+
+
+class ModelAttested(Event):
+    """Statements on the final model were written."""
+
+    name = "attestation"
+    finalization: int
+    artifacts: dict[str, str] = {}
+    key: str | None = None
+
+
+class OwnerAsked(Event):
+    """The owner was asked for something."""
+
+    name = "owner_request"
+    wish: Values
+    reason: str = ""
+
+
+class OwnerAnswered(Event):
+    """The owner granted a request, or denied it."""
+
+    name = "owner_decision"
+    request: str
+    wish: Values
+    granted: bool
+    by: Values = {}
+
+
+class ProjectDeleted(Event):
+    """A project was deleted."""
+
+    name = "project_deleted"
+    request: str
+    runs: list[str] = []
+    test_looks: list[Values] = []
+
+
+EVENTS: dict[str, type[Event]] = {
+    kind.name: kind
+    for kind in (
+        ProjectCreated, CodeRootMoved, ConfigurationKept, RunStarted, RunResumed, RunSealed, StudyChanged, GateDecided,
+        ReleaseBegun, CarriedOver, Diagnosed, Pruned, ModelRegistered, ModelAttested, OwnerAsked, OwnerAnswered,
+        ProjectDeleted,
+    )
+}  # fmt: skip
+"""Kind of an entry to what it says."""
+
+
+def read_event(kind: str, body: Any) -> Event | None:
+    """Return the event of a body, or None: of a kind that is none, or damaged (`verify` names it)."""
+    try:
+        return EVENTS[kind].model_validate(body)
+    except (KeyError, ValidationError, RecursionError):
+        return None
+
+
+def read_body(text: str) -> Any:
+    """Return a body's JSON, or None of one that was damaged."""
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError):
+        return None

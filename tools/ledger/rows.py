@@ -1,0 +1,212 @@
+"""Rows as a projection of the ledger: written with each entry, and derived again to compare them or make them anew."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from sqlalchemy import select
+
+from trainwright.tools.ledger import events
+from trainwright.tools.ledger.chain import append
+from trainwright.tools.ledger.events import in_utc
+from trainwright.tools.workspace.tables import ConfigVersion, Project, RegisteredModel, Run, Study, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.ledger.events import Event
+    from trainwright.tools.workspace.tables import Base, LedgerEntry
+
+T = TypeVar("T", bound="Base")
+KEYS: dict[type[Base], tuple[str, ...]] = {
+    Project: ("name",), ConfigVersion: ("project", "number"), Study: ("id",), Run: ("id",), Trial: ("study", "number"),
+    RegisteredModel: ("project", "version"),
+}  # fmt: skip
+"""The tables that the ledger tells of, in an order in which they can be filled, and the columns that name a row."""
+TITLES: dict[type[Base], str] = {
+    Project: "project {}", ConfigVersion: "project {}: configuration version {}", Study: "study {}", Run: "run {}",
+    Trial: "study {}: trial {}", RegisteredModel: "project {}: registered model {}",
+}  # fmt: skip
+ONLY_HERE: dict[type[Base], set[str]] = {
+    ConfigVersion: {"id"}, Run: {"summary"}, Trial: {"id", "attributes"}, RegisteredModel: {"id"},
+}  # fmt: skip
+"""Columns of which the ledger tells nothing: numbers of rows, the sampler's notes, and what a sealed file says."""
+TRIALS = "trials"
+"""Stands among what is untold of a study whose trials go on."""
+ENDED = frozenset({"completed", "failed", "stopped"})
+
+
+class Rows:
+    """Rows outside of any database: what a replay of the ledger's entries comes to."""
+
+    def __init__(self) -> None:
+        self._tables: dict[type[Base], dict[tuple[Any, ...], Base]] = defaultdict(dict)
+
+    def find(self, table: type[T], *key: Any) -> T | None:
+        """Return the row of this name, or None."""
+        return cast("T | None", self._tables[table].get(key))
+
+    def add(self, row: Base) -> None:
+        """Keep a new row."""
+        self._tables[type(row)][key_of(row)] = row
+
+    def of(self, table: type[T], **where: Any) -> list[T]:
+        """Return the rows of a table with these values, in the order of their entries."""
+        rows = cast("Iterable[T]", self._tables[table].values())
+        return [row for row in rows if all(getattr(row, name) == value for name, value in where.items())]
+
+    def update(self, others: Rows) -> None:
+        """Add the rows of others."""
+        for table, rows in others._tables.items():
+            self._tables[table].update(rows)
+
+    def differences(self, row: Base) -> list[str]:
+        """Return one sentence for every column of a database's row that the ledger tells otherwise."""
+        what, told = title(row), self.find(type(row), *key_of(row))
+        if isinstance(row, Trial) and (study := self.find(Study, row.study)) and TRIALS in study.untold:
+            return []
+        if told is None:
+            return [f"{what} has no ledger entry"]
+        compared = [name for name in columns(row) if name not in told.untold | ONLY_HERE.get(type(row), set())]
+        changed = [name for name in compared if _plain(getattr(row, name)) != _plain(getattr(told, name))]
+        return [f"{what}: {name} was changed in the database" for name in changed]
+
+
+def removed(told: Iterable[Base], present: Iterable[Base]) -> list[str]:
+    """Return one sentence for every row of the ledger's that is not among a database's."""
+    there = {(type(row), key_of(row)) for row in present}
+    missing = [row for row in told if (type(row), key_of(row)) not in there]
+    return [f"{title(row)} was removed from the database" for row in missing]
+
+
+class _Database(Rows):
+    """Rows of a workspace."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+
+    def find(self, table: type[T], *key: Any) -> T | None:
+        return next(iter(self.of(table, **dict(zip(KEYS[table], key, strict=True)))), None)
+
+    def add(self, row: Base) -> None:
+        self._session.add(row)
+
+    def of(self, table: type[T], **where: Any) -> list[T]:
+        return list(self._session.scalars(select(table).filter_by(**where)))
+
+
+def record(session: Session, project: str, event: Event) -> LedgerEntry:
+    """Add an event to the ledger, and to the rows, within the caller's transaction; return its entry.
+
+    Raises StorageError in a workspace that cannot be written.
+    """
+    entry = append(session, project, event.name, event.body())
+    apply(_Database(session), project, datetime.fromisoformat(entry.time), event)
+    session.flush()
+    return entry
+
+
+def apply(rows: Rows, project: str, at: datetime, event: Event) -> None:
+    """Write what a project's entry of this time says into the rows.
+
+    The first entry of a name makes its row. A column that this entry leaves out, as earlier releases did, is filled
+    with what is likeliest, and is among the row's `untold`. A deletion's rows go with its files.
+    """
+    match event:
+        case events.ProjectCreated():
+            _begin(rows, project, at, event, Project, name=project)
+        case events.CodeRootMoved():
+            if (moved := rows.find(Project, project)) is not None:
+                moved.code_root = event.code_root
+        case events.ConfigurationKept():
+            _begin(rows, project, at, event, ConfigVersion)
+        case events.RunStarted():
+            run = _begin(rows, project, at, event, Run, id=event.run_id, state="created", sealed=False)
+            if run is not None:
+                run.untold |= {"state"}
+        case events.RunResumed() | events.RunSealed():
+            _run(rows.find(Run, event.run_id), project, at, event)
+        case events.StudyChanged():
+            _study(rows, project, at, event)
+        case events.ModelRegistered():
+            _begin(rows, project, at, event, RegisteredModel, run=event.run_id)
+
+
+def columns(row: Base) -> list[str]:
+    """Return the names of a row's columns."""
+    return list(row.__table__.columns.keys())
+
+
+def key_of(row: Base) -> tuple[Any, ...]:
+    """Return a row's name: the values of the columns that name it."""
+    return tuple(getattr(row, name) for name in KEYS[type(row)])
+
+
+def title(row: Base) -> str:
+    """Return how a row is called in a sentence."""
+    return TITLES[type(row)].format(*key_of(row))
+
+
+def _begin(rows: Rows, project: str, at: datetime, event: Event, table: type[T], **values: Any) -> T | None:
+    """Add the row that an entry begins; return None when there is one of this name."""
+    own = set(table.__table__.columns.keys())
+    told = {name: getattr(event, name) for name in own & type(event).model_fields.keys()}
+    columns = {"project": project} | told | values | {"created_at": told["created_at"] or at}
+    row = table(**{name: value for name, value in columns.items() if name in own})
+    row.untold = frozenset(told.keys() - event.model_fields_set)
+    if rows.find(table, *key_of(row)) is not None:
+        return None
+    rows.add(row)
+    return row
+
+
+def _run(row: Run | None, project: str, at: datetime, event: events.RunResumed | events.RunSealed) -> None:
+    """Let a run end, or go on. Of a run that goes on, the ledger does not tell the state."""
+    if row is None or row.project != project:
+        return
+    if isinstance(event, events.RunResumed):
+        row.state, row.sealed, row.ended_at, row.summary = "created", False, None, None
+        row.untold = (row.untold | {"state"}) - {"ended_at"}
+    else:
+        row.state, row.sealed, row.ended_at = event.state, True, event.ended_at or at
+        row.untold = (row.untold - {"state"}) | ({"ended_at"} if event.ended_at is None else set())
+
+
+def _study(rows: Rows, project: str, at: datetime, event: events.StudyChanged) -> None:
+    """Bring a study to a state, with its trials where the entry lists them. Its base is the configuration of then."""
+    row = rows.find(Study, event.study_id)
+    if row is None and event.search is not None:
+        versions = rows.of(ConfigVersion, project=project)
+        values = max(versions, key=lambda version: version.number).values if versions else {}
+        base = {name: value for name, value in values.items() if name != "search"}
+        row = _begin(rows, project, at, event, Study, id=event.study_id, base_values=base)
+    if row is None or row.project != project:
+        return
+    row.state, row.confirmation, row.failure = event.state, event.confirmation, event.failure
+    is_ended = event.state in ENDED
+    row.ended_at = event.ended_at or (at if is_ended else None)
+    untold = {"ended_at": is_ended and event.ended_at is None, TRIALS: event.trials is None}
+    row.untold -= {"confirmation", "failure", *untold}
+    row.untold |= {name for name, is_untold in untold.items() if is_untold}
+    for line in event.trials or []:
+        _trial(rows, event.study_id, line)
+
+
+def _trial(rows: Rows, study: str, line: events.TrialEnded) -> None:
+    row = rows.find(Trial, study, line.number)
+    if row is None:
+        row = Trial(study=study, number=line.number, attributes={})
+        rows.add(row)
+    fields = type(line).model_fields.keys()
+    row.untold = frozenset(fields - line.model_fields_set)
+    for name in fields & line.model_fields_set:
+        setattr(row, name, getattr(line, name))
+
+
+def _plain(value: Any) -> Any:
+    return in_utc(value) if isinstance(value, datetime) else value
