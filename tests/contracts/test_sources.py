@@ -15,13 +15,13 @@ import pytest
 from PIL import Image
 from pyarrow import csv, ipc, parquet
 
-from trainwright.trainer.assembly.data import build_data
+from trainwright.trainer.assembly.build import build_data
 from trainwright.trainer.base.errors import ConfigurationError, DataError, TrainwrightError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.data.assemble import data_evidence
 from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.evidence.data import data_evidence
 
 ROWS = 60
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 LINKED = ("server", "tools", "trainer", "skills", "agents", "prompts")
-PACKAGED_SUFFIXES = {".py", ".md", ".yaml", ".json"}
+PACKAGED_SUFFIXES = {".py", ".md", ".j2", ".yaml", ".json"}
 
 
 def _tracked_files() -> set[str]:
@@ -78,7 +78,9 @@ def test_no_tracked_file_has_a_kind_that_packaging_would_drop():
     assert not strange, "add the suffix to package-data in pyproject.toml and to this test"
 
 
-@pytest.mark.parametrize("kind", ["skills/*.md", "skills/*.yaml", "tools/workspace/migrations/versions/*.py"])
+@pytest.mark.parametrize(
+    "kind", ["skills/*.md", "skills/*.yaml", "tools/workspace/migrations/versions/*.py", "tools/reports/*.j2"]
+)
 def test_the_wheel_has_what_is_read_as_data(wheel_files, kind):
     folder, suffix = kind.rsplit("/", 1)[0], Path(kind).suffix
     assert any(name.startswith(f"trainwright/{folder}/") and name.endswith(suffix) for name in wheel_files)

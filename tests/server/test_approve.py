@@ -49,7 +49,7 @@ async def test_a_raised_limit_is_asked_for_answered_at_a_terminal_and_the_next_c
         code, told = approve()
         assert code == 1
         assert "many trials" in told
-        assert "no terminal" in told
+        assert "not a terminal" in told
         assert "limit trials = 500" in await agent.refusal("create_project", **wanted)
         code, told = approve(answers="\n")
         assert (code, "granted" in told) == (0, False)

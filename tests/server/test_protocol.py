@@ -15,7 +15,7 @@ from trainwright.server.surface import TOOLS
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ("torch", "transformers", "accelerate", "tensorflow", "lightning")
+HEAVY = ("torch", "transformers", "accelerate", "tensorflow", "lightning", "huggingface_hub", "jinja2")
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trainwright.tools import ledger
+from trainwright.tools.documents.rendering import render
 from trainwright.tools.hyperparameter_tuner.memory_study import memory_study
 from trainwright.tools.hyperparameter_tuner.plots import history_plot, slice_plot
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, best_trial, trials_of
@@ -28,17 +29,27 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     history_plot(trials, study.objective, folder / "tuning_history.png")
     slice_plot(trials, search, study.objective, folder / "tuning_slices.png")
-    sections = [
-        f"{_head(study, search, trials)} {_studies(session, study)}",
-        _best(study, trials),
-        _confirmation(study),
-        _importance(search, study.objective["direction"], trials),
-        "## History\n\n![Objective by trial](plots/tuning_history.png)\n\n"
-        "![Objective by parameter](plots/tuning_slices.png)",
-        _savings(study, search, trials),
-        _table(trials),
-    ]
-    return "\n\n".join(section for section in sections if section)
+    saved, planned = epochs_saved(study, trials)
+    ids = {
+        body["study_id"]
+        for _, body in ledger.entries(session, study.project, "study")
+        if body.get("base_config_digest") == study.base_config_digest
+    }
+    return render(
+        "hyperparameter_tuner/tuning_report.md.j2",
+        study=study,
+        search=search,
+        trials=trials,
+        counts={state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)},
+        studies=len(ids),
+        best=best_trial(trials, study.objective["direction"]),
+        found=study.confirmation,
+        importances=importances(search, study.objective["direction"], trials),
+        saved=saved,
+        planned=planned,
+        keys=sorted({key for trial in trials for key in trial.parameters}),
+        epochs=lambda trial: max(trial.intermediate, default=0),
+    )
 
 
 def importances(search: SearchSection, direction: str, trials: list[TrialRecord]) -> dict[str, float]:
@@ -68,93 +79,3 @@ def epochs_saved(study: Study, trials: list[TrialRecord]) -> tuple[int, int]:
         planned += epochs
         saved += epochs - max(trial.intermediate, default=0) if trial.state == PRUNED else 0
     return saved, planned
-
-
-def _head(study: Study, search: SearchSection, trials: list[TrialRecord]) -> str:
-    counts = {state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)}
-    objective = study.objective
-    told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    return (
-        f"Study `{study.id}`: {len(trials)} trials ({told}), method {search.method}, seed {search.seed}, pruning "
-        f"{search.pruning.name}. Objective: {objective['direction']} validation {objective['metric']}, "
-        "the best epoch of each trial. The test split took no part."
-    )
-
-
-def _studies(session: Session, study: Study) -> str:
-    """How often the project has searched from this configuration: with every further study, chance finds more."""
-    bodies = [body for _, body in ledger.entries(session, study.project, "study")]
-    ids = {body["study_id"] for body in bodies if body.get("base_config_digest") == study.base_config_digest}
-    times = "1 study" if len(ids) == 1 else f"{len(ids)} studies"
-    return f"The project has run {times} on this configuration."
-
-
-def _best(study: Study, trials: list[TrialRecord]) -> str:
-    best = best_trial(trials, study.objective["direction"])
-    if best is None:
-        return "## Best configuration\n\nNo trial completed."
-    lines = [f"| `{key}` | {_shown(value)} |" for key, value in best.parameters.items()]
-    head = f"## Best configuration\n\nTrial {best.number} (run `{best.run}`): {_shown(best.value)}.\n\n"
-    return head + "\n".join(["| key | value |", "|---|---|", *lines])
-
-
-def _confirmation(study: Study) -> str:
-    found = study.confirmation
-    if not found:
-        return "## Confirmation\n\nNot run."
-    keys = ("seeds", "baseline", "baseline_runs", "best", "best_runs", "differences")
-    rows = [
-        f"| {seed} | {_shown(base)} (`{base_run}`) | {_shown(best)} (`{best_run}`) | {difference:+.5g} |"
-        for seed, base, base_run, best, best_run, difference in zip(*(found[key] for key in keys), strict=True)
-    ]
-    verdict = "holds" if found["validated"] else "is **not validated**"
-    return "\n".join(
-        [
-            "## Confirmation on repeated seeds\n",
-            "| seed | baseline | best configuration | improvement |",
-            "|---|---|---|---|",
-            *rows,
-            f"\nMean improvement {found['improvement_mean']:+.5g}, {100 * found['confidence']:.4g} % t-interval "
-            f"[{found['improvement_low']:+.5g}, {found['improvement_high']:+.5g}] over {len(rows)} paired seeds. "
-            f"Spread of the baseline over the seeds: {found['baseline_spread']:.5g} (standard deviation). "
-            f"The improvement {verdict}: the interval must lie above zero, and the mean above the spread. "
-            "The server drew the seeds; the one that the trials ran with is not among them.",
-        ]
-    )
-
-
-def _importance(search: SearchSection, direction: str, trials: list[TrialRecord]) -> str:
-    found = importances(search, direction, trials)
-    if not found:
-        return ""
-    rows = [f"| `{key}` | {share:.0%} |" for key, share in found.items()]
-    return "\n".join(["## Importance (PED-ANOVA)\n", "| key | share |", "|---|---|", *rows])
-
-
-def _savings(study: Study, search: SearchSection, trials: list[TrialRecord]) -> str:
-    saved, planned = epochs_saved(study, trials)
-    pruned = [f"trial {t.number} at epoch {max(t.intermediate, default=0)}" for t in trials if t.state == PRUNED]
-    if not pruned:
-        return f"## Pruning\n\nNothing was pruned ({search.pruning.name})."
-    return f"## Pruning\n\n{', '.join(pruned)}: {saved} of {planned} planned epochs saved ({saved / planned:.0%})."
-
-
-def _table(trials: list[TrialRecord]) -> str:
-    keys = sorted({key for trial in trials for key in trial.parameters})
-    head = ["trial", "state", "value", "epochs", *(f"`{key}`" for key in keys), "run"]
-    rows = [_cells(trial, keys) for trial in trials]
-    lines = [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
-    failed = [t for t in trials if t.state == FAILED]
-    causes = [f"- trial {t.number}: {(t.attributes.get('cause') or {}).get('message', 'unknown')}" for t in failed]
-    return "\n".join(["## Trials\n", *lines, *(["", "Failed trials:", "", *causes] if causes else [])])
-
-
-def _cells(trial: TrialRecord, keys: list[str]) -> list[str]:
-    epochs = max(trial.intermediate, default=0)
-    parameters = [_shown(trial.parameters.get(key)) for key in keys]
-    run = f"`{trial.run}`" if trial.run else "-"
-    return [str(trial.number), trial.state, _shown(trial.value), str(epochs), *parameters, run]
-
-
-def _shown(value: Any) -> str:
-    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)

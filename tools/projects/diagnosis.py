@@ -17,7 +17,7 @@ from trainwright.tools.gates.evidence import Evidence, RunEvidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.ledger import record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed
-from trainwright.tools.reports.markdown import grants_section
+from trainwright.tools.reports.markdown import granted
 from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
 from trainwright.tools.training_orchestrator import followed_next, refresh_project
 from trainwright.tools.training_orchestrator.views import FailureView, failure_of
@@ -142,10 +142,9 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
     with TemporaryDirectory(prefix="trainwright-") as name:  # drawing takes too long to hold the lock
         drawn = Path(name)
         with workspace.session() as session:
-            added = _tried_section(Evidence(session, workspace, project), run, assessment)
-            added += grants_section(session, workspace, project)
+            further = _further(Evidence(session, workspace, project), run, assessment)
         documents = diagnostics_digests()
-        _draw(run.directory, goal, drawn, added)
+        _draw(run.directory, goal, drawn, further)
         artifacts = digests_of(drawn)
         diagnosed = Diagnosed(
             run_id=run.id, artifacts=artifacts, version=trainwright.__version__, documents=documents,
@@ -172,18 +171,17 @@ def _refuse_edited(run: RunEvidence) -> None:
         )
 
 
-def _tried_section(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> str:
-    """Return the section on fixes that earlier baselines led to; empty where none was tried."""
+def _further(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> dict[str, Any]:
+    """Return what the report adds of the project: fixes tried before, why it may end, and the owner's grants."""
     new = {"run_id": run.id, **assessment.as_recorded()}
-    done = {alert.id: cures.tried(evidence, alert.id, new=new) for alert in assessment.alerts}
-    lines = [f"- {name}: {one}" for name, found in done.items() for one in found]
-    ground = _ground_to_conclude(evidence, assessment, new)
-    sections = ["\n## Tried before", "\n".join(lines)] if lines else []
-    sections += ["\n## Ending below the goal", f"Recommended: {ground}."] if ground else []
-    return "\n\n".join([*sections, ""]) if sections else ""
+    return {
+        "tried": {alert.id: cures.tried(evidence, alert.id, new=new) for alert in assessment.alerts},
+        "ground": _ground_to_conclude(evidence, assessment, new),
+        "granted": granted(evidence.session, evidence.workspace, evidence.name),
+    }
 
 
-def _draw(run: RunDirectory, goal: Goal, target: Path, added: str) -> None:
+def _draw(run: RunDirectory, goal: Goal, target: Path, further: dict[str, Any]) -> None:
     from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
     from trainwright.tools.training_monitor.report import diagnostic_report
 
@@ -191,7 +189,7 @@ def _draw(run: RunDirectory, goal: Goal, target: Path, added: str) -> None:
     plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
     learning_curves([run], plots[0])
     gradient_health(run, plots[1])
-    write_atomically(target / REPORT, (diagnostic_report(run, goal, plots) + added).encode())
+    write_atomically(target / REPORT, diagnostic_report(run, goal, plots, further=further).encode())
 
 
 def _answer(

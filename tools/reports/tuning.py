@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.decide import final_values
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.reports.markdown import checks_section, written_at
+from trainwright.tools.reports.markdown import shared_values
 from trainwright.trainer.config import config_digest, dump_yaml, parse_config
 
 if TYPE_CHECKING:
@@ -24,13 +25,16 @@ def final_config(evidence: Evidence) -> str:
 
 def tuning_results(evidence: Evidence, report: GateReport) -> str:
     """Return how far the project came, why the phase ends so, and the study's report."""
-    parts = [f"# Tuning results: {evidence.name}", f"**{verdict(evidence, Phase.OPTIMIZATION)}.**", written_at()]
-    if report.outcome != "passed":
-        assert evidence.baseline is not None  # noqa: S101 - the gate's checks have shown it
-        baseline = f"the configuration of the baseline `{evidence.baseline.id}` is finalized as it is"
-        parts.append(f"The phase is {report.outcome}: {baseline} ({evidence.goal_text}).")
+    study = ""
     if report.outcome != "skipped" and evidence.study is not None:
         from trainwright.tools.hyperparameter_tuner import tuning_report
 
-        parts.append(tuning_report(evidence.session, evidence.workspace, evidence.study))
-    return "\n\n".join([*parts, checks_section(evidence, report)]) + "\n"
+        study = tuning_report(evidence.session, evidence.workspace, evidence.study)
+    return render(
+        "reports/tuning_results.md.j2",
+        **shared_values(evidence, report),
+        verdict=verdict(evidence, Phase.OPTIMIZATION),
+        outcome=report.outcome,
+        baseline=evidence.baseline,
+        study=study,
+    )

@@ -9,6 +9,7 @@ import pytest
 from tests.worlds.flowers import NAME, train
 
 from trainwright.tools import projects
+from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.attempts import attempts, configurations, told
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.reports.model_card import _tried
@@ -38,7 +39,7 @@ def test_a_baseline_found_by_another_seed_is_told_where_optimization_is_skipped_
     with workspace.session() as session:
         evidence = Evidence(session, workspace, NAME)
         first, second = attempts(evidence)
-        card = _tried(evidence)
+        card = render("reports/tried.md.j2", tried=_tried(evidence))
     assert [(each.seed, each.configuration) for each in (first, second)] == [(42, 1), (7, 2)]
     chosen_among = f"2 attempts, 2 configurations: baselines {first.value:.6g} (seed 42), {second.value:.6g} (seed 7)"
     assert needed(answer).endswith(f"; {chosen_among}")

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from trainwright.tools import projects
+from trainwright.tools.documents.rendering import render
+from trainwright.tools.gates.cures import accepted_open
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.owner.approve import Grantor, decide
-from trainwright.tools.reports.model_card import _open_alerts
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import GateRefusedError
@@ -141,5 +142,6 @@ def test_an_alert_that_no_key_can_cure_is_the_owners_to_accept(tmp_path: Path) -
     assert passed["diagnostics.recommendation_made"].status == "passed_with_exemption"
     with workspace.session() as session:
         evidence = Evidence(session, workspace, "sugar")
-        assert _open_alerts(evidence) == ["**Open alert, accepted by the owner: exploding_gradients.**"]
+        card = render("reports/model_card.md.j2", open_alerts=accepted_open(evidence), intent="")
+    assert "**Open alert, accepted by the owner: exploding_gradients.**" in card
     workspace.close()

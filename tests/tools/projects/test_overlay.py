@@ -47,7 +47,7 @@ def test_a_baseline_whose_configuration_is_final_is_not_trained_a_second_time(at
     assert not [run for run in status_of(workspace).runs if run.kind == "final"]
     assert verify_workspace(workspace.path).problems == []
     card = (workspace.project_folder(NAME) / "final_model" / "README.md").read_text()
-    assert card.splitlines()[2].startswith("**Goal reached: 0."), card[:300]
+    assert f"---\n\n# {NAME}\n\n**Goal reached: 0." in card, card[:300]
 
 
 @pytest.mark.timeout(600)

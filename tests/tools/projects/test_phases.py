@@ -233,6 +233,7 @@ def test_optimization_is_skipped_with_its_evidence_when_the_baseline_meets_the_g
 def test_the_final_model_holds_everything_and_onnx_gives_its_outputs(at: At) -> None:
     import numpy as np
     import onnxruntime
+    from huggingface_hub import ModelCard
     from safetensors.numpy import load_file
 
     folder = at("finished").project_folder(NAME) / "final_model"
@@ -263,6 +264,12 @@ def test_the_final_model_holds_everything_and_onnx_gives_its_outputs(at: At) -> 
         r"\| replay \| replay-flowers-\S+: passed, 4 tensors, identical; best checkpoint identical \|", card
     )
     assert metrics["test"]["metrics"]["accuracy"] > 0.6
+    on_hub = ModelCard(card).data
+    assert (on_hub.library_name, on_hub.pipeline_tag) == ("pytorch", "tabular-classification")
+    found = {(each.dataset_split, each.metric_type): each.metric_value for each in on_hub.eval_results}
+    assert found == {
+        (split, name): value for split in ("test", "validation") for name, value in metrics[split]["metrics"].items()
+    }
 
 
 @pytest.mark.requirement("PHASE-6")

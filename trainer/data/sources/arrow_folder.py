@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine_folder
+from trainwright.trainer.data.sources.cells import Batches
 from trainwright.trainer.data.sources.source import PATH
-from trainwright.trainer.data.sources.tables import Batches, Numbers, Table, Texts
+from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
 
 if TYPE_CHECKING:
     import pyarrow as pa

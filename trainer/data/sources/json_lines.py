@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.sources.cells import Batches, Cells, UnusualError
 from trainwright.trainer.data.sources.source import unreadable
-from trainwright.trainer.data.sources.tables import Batches, Cells, Numbers, Table, Texts, UnusualError
+from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from trainwright.trainer.data.sources.tables import ROWS_AT_ONCE, Batches, Numbers, Table, Texts
+from trainwright.trainer.data.sources.cells import Batches
+from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+ROWS_AT_ONCE = 1 << 14
 
 
 class _File(Table):

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.sources.source import Source
-
-if TYPE_CHECKING:
-    from trainwright.trainer.data.sections import SplitSection
-    from trainwright.trainer.data.splits import Loaded
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.source import Loaded, Source
 
 _CELL = ("radius", "texture", "perimeter", "area", "smoothness", "compactness", "concavity", "concave points",
          "symmetry", "fractal dimension")  # fmt: skip
@@ -107,7 +104,6 @@ def _loaded(inputs: Any, targets: Any, classes: list[str] | None, features: list
     import numpy as np
     import torch
 
-    from trainwright.trainer.data.splits import Loaded
     from trainwright.trainer.data.tensors import TensorSamples
 
     numbers, labels = inputs.astype(np.float32), targets.astype(np.int64 if classes else np.float32)
