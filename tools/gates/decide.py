@@ -16,6 +16,7 @@ from trainwright.tools.gates.outcomes import CHECKS, CheckResult, failed
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.staleness import whole_values
 from trainwright.tools.ledger.events import GateDecided
+from trainwright.tools.workspace.tables import now
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes
 
@@ -77,6 +78,7 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
         artifacts=artifacts,
         settings=evidence.settings.digest,
         circumstances=circumstances(evidence, report.phase),
+        created_at=now(),
         **settled,
     )
     return ledger.record(evidence.session, evidence.name, decided).sequence

@@ -164,6 +164,7 @@ class GateDecided(Event):
     final_values: Values | None = None
     ending: Values | None = None
     release: Values | None = None
+    created_at: Moment | None = None
 
 
 class ReleaseBegun(Event):

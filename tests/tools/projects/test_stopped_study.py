@@ -33,7 +33,7 @@ def test_a_study_is_estimated_by_measured_seconds_and_stopped_and_the_project_go
     with workspace.session() as session:
         baseline = Evidence(session, workspace, NAME).baseline
     assert baseline is not None
-    seconds = float(baseline.summary["train_seconds"])
+    seconds = baseline.summary.train_seconds
     begun = start_study(workspace, NAME, search=SEARCH)
     assert begun.estimated_seconds == round(seconds * (4 + 2 * 3), 1), "trials, and two repetitions for each seed"
 
