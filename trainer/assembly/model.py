@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
-from trainwright.trainer.assembly.dry_run import require_room
+from trainwright.trainer.assembly.dry_run import bytes_of_weights, require_room
 from trainwright.trainer.assembly.output_format import vocabulary_argument, vocabulary_place
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.base.section import Entry
@@ -49,7 +49,11 @@ def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: L
         outputs = config.objective.model_outputs or outputs_of(splits, loss, target)
         model = build_timm(entry.args, shape[0], outputs)
     elif entry.use in LIBRARIES:
-        model = build_transformer(entry.args, splits, loss, outputs_of(splits, loss, _target(splits)), code_root)
+        outputs, room = (
+            outputs_of(splits, loss, _target(splits)),
+            partial(require_room, "Transformers model", entry.args),
+        )
+        model = build_transformer(entry.args, splits, loss, outputs, code_root=code_root, require_room=room)
     else:
         model = _built_in(entry, splits, loss, config.objective.model_outputs)
     require_network(model, f"model `{entry.use}`")
@@ -92,7 +96,7 @@ def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None) -> 
     kind, args = MODELS[entry.use], ARGUMENTS[entry.use].model_validate(entry.args).model_dump()
     make = partial(kind, shape, outputs)
     try:
-        require_room(entry.use, args, make)
+        require_room(entry.use, args, partial(bytes_of_weights, make))
         model: nn.Module = make(**args)
     except ValueError as error:  # what only the data can tell; the schema has checked the rest
         raise ConfigurationError(

@@ -5,9 +5,11 @@ Weights are read from safetensors files alone, and code that a folder brings is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from trainwright.trainer.base.errors import ConfigurationError
@@ -22,8 +24,19 @@ _REMEDY = (
 )
 
 
-def build_transformer(args: dict[str, Any], splits: Splits, loss: Loss, outputs: int, code_root: Path) -> nn.Module:
+def build_transformer(
+    args: dict[str, Any],
+    splits: Splits,
+    loss: Loss,
+    outputs: int,
+    *,
+    code_root: Path,
+    require_room: Callable[[Any], None],
+) -> nn.Module:
     """Return the model for what the loss asks: next tokens of a causal model, else outputs of a sequence.
+
+    Args:
+        require_room: refuses weights beyond the free memory; called with a function that measures their bytes.
 
     Raises:
         ConfigurationError: arguments that mean nothing, no such model, or one too small for the data.
@@ -40,6 +53,7 @@ def build_transformer(args: dict[str, Any], splits: Splits, loss: Loss, outputs:
     try:
         config = _configuration(given, folder, splits)
         _fit(config, splits, None if causal else outputs, loss)
+        require_room(lambda _: weights_bytes(kind, config))
         if given.config is not None:
             model = kind.from_config(config)
         else:
@@ -56,6 +70,17 @@ def build_transformer(args: dict[str, Any], splits: Splits, loss: Loss, outputs:
         raise ConfigurationError(f"The model {origin} cannot be built: {str(error)[:300]}", remedy=_REMEDY) from error
     result: nn.Module = model
     return result
+
+
+def weights_bytes(kind: Any, config: Any) -> int:
+    """Return the bytes in fp32 of the weights, shared ones counted once, of a model that takes no memory itself."""
+    from accelerate import init_empty_weights
+    from accelerate.utils import calculate_maximum_sizes
+
+    with init_empty_weights():
+        model = kind.from_config(config, dtype=torch.float32)
+    model.tie_weights()
+    return int(calculate_maximum_sizes(model)[0])
 
 
 def _configuration(given: TransformersArgs, folder: Path | None, splits: Splits) -> Any:
