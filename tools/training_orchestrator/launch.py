@@ -15,9 +15,8 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
-from trainwright.tools.training_orchestrator.existing import existing_run
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
-from trainwright.tools.training_orchestrator.run_plan import Order, order
+from trainwright.tools.training_orchestrator.run_plan import Order, existing_run, order
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.tools.workspace.tables import Run, now

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.memory import complete_run
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.workspace.records import get_run, latest_config, runs_of
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project, Run
 
+KEPT = frozenset({RunKind.SMOKE, RunKind.BASELINE, RunKind.FINAL, RunKind.REPLAY, RunKind.EXPORT})
+"""Kinds whose second run would be the same again. A probe measures a machine, and an ablation is an attempt."""
 SMOKE_STEPS = 10
 """Optimizer steps of a smoke run: enough to see a real batch, a loss and an update."""
 REPEATING = frozenset({RunKind.REPLAY, RunKind.EXPORT})
@@ -104,6 +107,15 @@ def order(
     if max_steps is not None:
         bound = min(max_steps, bound or max_steps)
     return Order(specification.config, source.base_config_digest, source, bound)
+
+
+def existing_run(evidence: Evidence, kind: RunKind, what: Order) -> Run | None:
+    """Return the project's complete run that an order would repeat (GATE-7); None: there is none, or reason for it."""
+    if kind not in KEPT:
+        return None
+    source = what.source.id if what.source else None
+    run = complete_run(evidence, kind, config_digest(what.config), source, what.max_steps)
+    return run.row if run is not None else None
 
 
 def _check_bound(project: Project, kind: RunKind, max_steps: int | None) -> None:

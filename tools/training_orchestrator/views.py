@@ -16,13 +16,14 @@ from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
 from trainwright.tools.training_orchestrator.follow import followed_next
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
-from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Resolved
 from trainwright.trainer.run.results import Comparison, Export, Probe
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
@@ -301,3 +302,37 @@ def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:
     last = improved[-1]
     value = (last.get("validation") or {}).get(metric)
     return {"epoch": last.get("epoch"), "step": last.get("step"), "metric": metric, "value": value}
+
+
+def probe_result(probe: Probe, artifacts: Path) -> dict[str, Any]:
+    """Return what an agent decides by after a probe; the whole record is the run's `probe` evidence.
+
+    Args:
+        artifacts: the run's folder of evidence and plots, whose full paths are told.
+    """
+    profile, rate, size = probe.profile, probe.learning_rate, probe.batch_size
+    found = {
+        "step_ms": profile.step_ms,
+        "phases_percent": profile.phases_percent,
+        "bottleneck": f"{profile.bottleneck.phase}: {profile.bottleneck.why}",
+        "samples_per_second": profile.samples_per_second,
+        "epoch_seconds": profile.epoch_seconds,
+        "run_seconds": profile.run_seconds,
+        "peak_memory_bytes": profile.peak_memory_bytes,
+        "suggested_learning_rate": rate.suggested,
+        "suggested_batch_size": size.suggested,
+        "batch_sizes": {
+            str(one["batch_size"]): one.get("samples_per_second", one.get("failure")) for one in size.tried
+        },
+        "plots": [str(artifacts / name) for name in (rate.plot, probe.schedule_plot) if name],
+        "changes": probe.changes,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def suggested_call(project: str, run_id: str, result: dict[str, Any] | None) -> NextCall | None:
+    """Return the call that makes the probe's changes; None when it found nothing to change."""
+    if not result or not result.get("changes"):
+        return None
+    arguments = {"project": project, "changes": result["changes"], "reason": f"probe {run_id}"}
+    return NextCall(tool="configure", arguments=arguments, why="the probe suggests it")

@@ -17,19 +17,10 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.losses.loss import Loss
-from trainwright.trainer.models.arguments import MODELS as ARGUMENTS
-from trainwright.trainer.models.gpt import GPT
-from trainwright.trainer.models.image_library import build_timm
-from trainwright.trainer.models.resnet import ResNet
-from trainwright.trainer.models.small import CNN, MLP
-from trainwright.trainer.models.transformer import build_transformer, model_files
+from trainwright.trainer.models import MODELS
+from trainwright.trainer.models.arguments import Surroundings
 from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
-
-# The names are those of catalog/names.py; the schema has refused every other one.
-MODELS: dict[str, Any] = {"mlp": MLP, "cnn": CNN, "resnet": ResNet, "gpt": GPT}
-LIBRARIES = ("transformers", "timm")
-IMAGE_MODELS = ("cnn", "resnet", "timm")
 
 
 def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: Loss) -> nn.Module:
@@ -44,18 +35,8 @@ def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: L
         function = resolve_entry(entry.use, code_root, key="model.use")
         args = {**entry.args, **vocabulary_argument(function, entry.args, splits)}
         model = call_entry(function, args, f"model `{entry.use}`", code_root)
-    elif entry.use == "timm":
-        shape, target = _image_sample(entry, splits)
-        outputs = config.objective.model_outputs or outputs_of(splits, loss, target)
-        model = build_timm(entry.args, shape[0], outputs)
-    elif entry.use in LIBRARIES:
-        outputs, room = (
-            outputs_of(splits, loss, _target(splits)),
-            partial(require_room, "Transformers model", entry.args),
-        )
-        model = build_transformer(entry.args, splits, loss, outputs, code_root=code_root, require_room=room)
     else:
-        model = _built_in(entry, splits, loss, config.objective.model_outputs)
+        model = _built_in(entry, splits, loss, config.objective.model_outputs, code_root)
     require_network(model, f"model `{entry.use}`")
     if not isinstance(model, nn.Module):
         raise ConfigurationError(
@@ -78,43 +59,28 @@ def place_of_vocabulary(config: TrainingConfig, code_root: Path, splits: Splits)
 def files_of_model(config: TrainingConfig, code_root: Path) -> list[Path]:
     """Return the files that the model's first weights come from; none for random ones."""
     entry = config.model
-    return [] if entry is None or entry.use != "transformers" else model_files(entry.args, code_root)
+    known = MODELS.get(entry.use) if entry is not None else None
+    return [] if entry is None or known is None else known.model_validate(entry.args).files(code_root)
 
 
-def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None) -> nn.Module:
-    inputs, target = _first_sample(entry, splits)
-    shape = tuple(inputs.shape)
-    if entry.use in IMAGE_MODELS:
-        _image_sample(entry, splits)
-    if entry.use == "gpt" and (inputs.is_floating_point() or len(shape) != 1 or loss.task != "language_model"):
-        raise ConfigurationError(
-            f"gpt predicts the next token: it needs inputs (tokens) of whole numbers, not {shape} {inputs.dtype}, "
-            f"and loss next_token, not {loss.name}.",
-            remedy="Use data text and loss next_token, or another model.",
-        )
-    outputs = outputs or outputs_of(splits, loss, target)
-    kind, args = MODELS[entry.use], ARGUMENTS[entry.use].model_validate(entry.args).model_dump()
-    make = partial(kind, shape, outputs)
+def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None, code_root: Path) -> nn.Module:
+    section = MODELS[entry.use].model_validate(entry.args)
+    if section.sized_by_inputs:
+        inputs, target = _first_sample(entry, splits)
+        section.require_input(entry.use, inputs, loss)
+        shape, outputs = tuple(inputs.shape), outputs or outputs_of(splits, loss, target)
+    else:
+        shape, outputs = (), outputs_of(splits, loss, _target(splits))
+    room = partial(require_room, f"{entry.use} model", entry.args)
+    make = partial(section.build, Surroundings(shape, outputs, splits, loss, code_root, room))
     try:
-        require_room(entry.use, args, partial(bytes_of_weights, make))
-        model: nn.Module = make(**args)
+        if not section.of_library:
+            require_room(entry.use, section.model_dump(), partial(bytes_of_weights, make))
+        return make()
     except ValueError as error:  # what only the data can tell; the schema has checked the rest
         raise ConfigurationError(
             f"`model.args` of {entry.use}: {error}.", remedy="Correct model.args.", document="configs/models.md"
         ) from error
-    return model
-
-
-def _image_sample(entry: Entry, splits: Splits) -> tuple[tuple[int, ...], Any]:
-    """Return the shape of an image, (channels, height, width), and its target."""
-    inputs, target = _first_sample(entry, splits)
-    shape = tuple(inputs.shape)
-    if len(shape) != 3:
-        raise ConfigurationError(
-            f"{entry.use} needs images (channels, height, width); the data has inputs of shape {shape}.",
-            remedy="Use model mlp, or give images.",
-        )
-    return shape, target
 
 
 def _first_sample(entry: Entry, splits: Splits) -> tuple[Tensor, Any]:

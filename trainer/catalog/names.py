@@ -18,7 +18,7 @@ from trainwright.trainer.data.sections import DIFFICULTIES
 from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.losses.built_in import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as METRICS
-from trainwright.trainer.models.arguments import MODELS
+from trainwright.trainer.models import MODELS
 
 TIMM = re.compile(
     r"(resnet|resnext|wide_resnet|vit|deit|swin|convnext|efficientnet|mobilenet|densenet|regnet|vgg|beit|mixer|maxvit)"
@@ -49,7 +49,7 @@ class NoArgs(Section):
 
 
 BUILT_IN: dict[str, dict[str, type[Section]]] = {
-    "model.use": MODELS,
+    "model.use": dict(MODELS),
     "data.use": dict(SOURCES),
     "loss": dict(LOSSES),
     "curriculum.use": dict.fromkeys(DIFFICULTIES, NoArgs),

@@ -25,7 +25,8 @@ from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.order import Part
 from trainwright.trainer.data.rows import measure, standardize
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.splits import NAMES, Loaded, Look, Splits, split_indices, split_units
+from trainwright.trainer.data.sources.source import Loaded
+from trainwright.trainer.data.splits import NAMES, Look, Splits, split_indices, split_units
 from trainwright.trainer.data.tensors import TensorSamples, in_memory
 from trainwright.trainer.user_code.clock import clock
 

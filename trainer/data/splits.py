@@ -13,26 +13,9 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import SplitRecord
 from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.tensors import TensorSamples
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.text.language import TextRecord
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """Samples of a source, with what is known about them."""
-
-    samples: TensorSamples
-    class_names: list[str] | None = None
-    """Names by label for classification; None for regression."""
-    feature_names: list[str] | None = None
-    standardize: bool = False
-    """Whether features are to be brought to mean 0 and deviation 1, measured on the train split."""
-    by_channel: bool = False
-    """Whether that is measured over all pixels of a channel, of images, rather than for each feature."""
-    files: list[Path] = field(default_factory=list)
-    """Files and folders that were read: a change of any of them is a change of the data."""
 
 
 Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
@@ -41,8 +24,10 @@ PIECE = 1 << 22
 """Samples that are looked at together where an array of all would be wider than what is kept."""
 
 
-def split_indices(digests: Sequence[str], labels: Sequence[int] | None, section: SplitSection) -> dict[str, Indices]:
-    """Return sorted sample indices by split name.
+def split_indices(
+    digests: Sequence[str], labels: Sequence[int] | Indices | None, section: SplitSection
+) -> dict[str, Indices]:
+    """Return sorted sample indices, (samples of the split,), by split name.
 
     Equal samples (equal digests) go to the same split, so that no copy of a training sample is ever tested on.
     With `labels` and `section.stratify` each split gets its share of every class.

@@ -1,6 +1,6 @@
 """Built-in losses by name: the arguments of each, what it is for, and how it is built of them.
 
-Free of torch, for the server reads arguments too: the arithmetic (functions.py) is imported where a loss is built.
+Free of torch, for the server reads arguments too: the arithmetic (loss.py) is imported where a loss is built.
 """
 
 from __future__ import annotations
@@ -74,16 +74,16 @@ class LossSection(Section):
 
     def function(self) -> Callable[..., Compute]:
         """Return what makes the function of output and target from the arguments, and from `weights` if it has any."""
-        from trainwright.trainer.losses import functions
+        from trainwright.trainer.losses import loss
 
-        made: Callable[..., Compute] = getattr(functions, self.name)
+        made: Callable[..., Compute] = getattr(loss, self.name)
         return made
 
     def rule(self) -> Callable[[Tensor], Tensor]:
         """Return the rule from counts of the train split's targets to balanced weights."""
-        from trainwright.trainer.losses import functions
+        from trainwright.trainer.losses import loss
 
-        return functions.balanced
+        return loss.balanced
 
 
 class CrossEntropy(LossSection):
@@ -137,9 +137,9 @@ class ClassBalanced(LossSection):
 
     def rule(self) -> Callable[[Tensor], Tensor]:
         """Return the rule by the effective number of samples."""
-        from trainwright.trainer.losses import functions
+        from trainwright.trainer.losses import loss
 
-        return functions.effective_numbers(self.beta)
+        return loss.effective_numbers(self.beta)
 
 
 class NextToken(LossSection):
@@ -165,9 +165,9 @@ class BceWithLogits(LossSection):
 
     def rule(self) -> Callable[[Tensor], Tensor]:
         """Return the rule that levels both sides of each label."""
-        from trainwright.trainer.losses import functions
+        from trainwright.trainer.losses import loss
 
-        return functions.negatives_per_positive
+        return loss.negatives_per_positive
 
 
 class Mse(LossSection):

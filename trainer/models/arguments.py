@@ -1,18 +1,88 @@
-"""The arguments of the built-in models. Sizes of input and output are not among them: data and loss say those."""
+"""Arguments of the built-in models, and the models made of them, sized by the data and the loss.
+
+Free of torch, for the server reads arguments too: a network's module is imported where it is built.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import Probability, Section, Width
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from trainwright.trainer.data.splits import Splits
+    from trainwright.trainer.losses.loss import Loss
 
 Widths = Annotated[list[Width], Field(max_length=1000)]
 Depth = Annotated[int, Field(ge=1, le=1000)]
 
 
-class MlpArgs(Section):
+@dataclass(frozen=True)
+class Surroundings:
+    """What a model is made for: the data, the loss and the sizes that follow from them."""
+
+    shape: tuple[int, ...]
+    """Of one input; empty where the model is not sized by it."""
+    outputs: int
+    splits: Splits
+    loss: Loss
+    code_root: Path
+    require_room: Callable[[Callable[[Any], int]], None]
+    """Refuses weights beyond the free memory, of which the function that it is given returns the bytes."""
+
+
+class ModelSection(Section):
+    """A built-in model's arguments, and the model made of them.
+
+    Attributes:
+        of_images: its inputs are images (channels, height, width).
+        of_library: its module is another library's, which takes no sizes to try before it is built.
+        sized_by_inputs: it is made for the shape of one input.
+    """
+
+    of_images: ClassVar[bool] = False
+    of_library: ClassVar[bool] = False
+    sized_by_inputs: ClassVar[bool] = True
+
+    def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:  # noqa: ARG002 - some look at the loss
+        """Refuse an input, or a loss, that the model is not for.
+
+        Raises:
+            ConfigurationError: says what it takes.
+        """
+        if self.of_images and inputs.dim() != 3:
+            raise ConfigurationError(
+                f"{name} needs images (channels, height, width); the data has inputs of shape {tuple(inputs.shape)}.",
+                remedy="Use model mlp, or give images.",
+            )
+
+    def build(self, around: Surroundings, **changed: Any) -> nn.Module:
+        """Return the model; `changed` stands for arguments of the same names.
+
+        Raises:
+            ConfigurationError: a library is missing, or cannot build it.
+            ValueError: what only the data can tell.
+        """
+        return self._network()(around.shape, around.outputs, **{**self.model_dump(), **changed})
+
+    def _network(self) -> Callable[..., nn.Module]:
+        """Return the class of the network: called with the shape of an input, the number of outputs and arguments."""
+        raise NotImplementedError
+
+    def files(self, code_root: Path) -> list[Path]:  # noqa: ARG002 - of random weights there are none
+        """Return the files that the first weights come from."""
+        return []
+
+
+class MlpArgs(ModelSection):
     """A multilayer perceptron."""
 
     hidden: Widths = Field(default_factory=lambda: [128, 64])
@@ -20,16 +90,30 @@ class MlpArgs(Section):
     norm: Literal["batch", "layer"] | None = None
     activation: Literal["relu", "leaky_relu", "gelu", "tanh"] = "relu"
 
+    def _network(self) -> Callable[..., nn.Module]:
+        from trainwright.trainer.models.small import MLP
 
-class CnnArgs(Section):
+        return MLP
+
+
+class CnnArgs(ModelSection):
     """A small convolutional network."""
+
+    of_images = True
 
     channels: Widths = Field(default_factory=lambda: [32, 64])
     dropout: Probability = 0.0
 
+    def _network(self) -> Callable[..., nn.Module]:
+        from trainwright.trainer.models.small import CNN
 
-class ResnetArgs(Section):
+        return CNN
+
+
+class ResnetArgs(ModelSection):
     """A residual network for small images."""
+
+    of_images = True
 
     depth: Annotated[int, Field(ge=8, le=6002)] = 20
     width: Width = 16
@@ -42,8 +126,13 @@ class ResnetArgs(Section):
             raise ValueError(f"depth is 6n + 2 (8, 14, 20, 32, 44, 56, 110), not {self.depth}")
         return self
 
+    def _network(self) -> Callable[..., nn.Module]:
+        from trainwright.trainer.models.resnet import ResNet
 
-class GptArgs(Section):
+        return ResNet
+
+
+class GptArgs(ModelSection):
     """A decoder-only transformer."""
 
     layers: Depth = 4
@@ -59,51 +148,16 @@ class GptArgs(Section):
             raise ValueError(f"width must be a multiple of heads, and {self.width} is none of {self.heads}")
         return self
 
+    def _network(self) -> Callable[..., nn.Module]:
+        from trainwright.trainer.models.gpt import GPT
 
-class TimmArgs(Section):
-    """A model of timm."""
+        return GPT
 
-    model: str = Field(min_length=1)
-    """Name in timm, for example resnet18 or vit_tiny_patch16_224."""
-    pretrained: bool = False
-    """Start from the published weights; needs a network the first time."""
-    options: dict[str, Any] = Field(default_factory=dict)
-    """What that model takes besides, for example drop_rate or img_size."""
-
-
-class TransformersArgs(Section):
-    """A model of the Transformers library."""
-
-    path: str | None = Field(default=None, min_length=1)
-    """Folder under the code root, written by save_pretrained."""
-    hub: str | None = Field(default=None, min_length=1)
-    """Id on the library's hub; needs a network the first time."""
-    revision: str | None = None
-    """Commit or tag of the hub's model: without it another day may bring other weights."""
-    config: dict[str, Any] | None = None
-    """`model_type` and sizes of a model with random weights."""
-    overrides: dict[str, Any] = Field(default_factory=dict)
-    """Keys of the model's own configuration to change, for example dropout."""
-
-    @model_validator(mode="after")
-    def _one_origin(self) -> Self:
-        if sum(value is not None for value in (self.path, self.hub, self.config)) != 1:
-            raise ValueError(
-                "exactly one of path (a folder under code_root), hub (an id, with revision) and config "
-                "({model_type: bert, ...}) is needed"
+    def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:
+        """Refuse all but tokens and the loss of the next one. Raises ConfigurationError."""
+        if inputs.is_floating_point() or inputs.dim() != 1 or loss.task != "language_model":
+            raise ConfigurationError(
+                f"{name} predicts the next token: it needs inputs (tokens) of whole numbers, not "
+                f"{tuple(inputs.shape)} {inputs.dtype}, and loss next_token, not {loss.name}.",
+                remedy="Use data text and loss next_token, or another model.",
             )
-        if self.revision is not None and self.hub is None:
-            raise ValueError("revision is for hub")
-        if self.config is not None and not isinstance(self.config.get("model_type"), str):
-            raise ValueError("config needs model_type, for example bert or gpt2")
-        return self
-
-
-MODELS: dict[str, type[Section]] = {
-    "mlp": MlpArgs,
-    "cnn": CnnArgs,
-    "resnet": ResnetArgs,
-    "gpt": GptArgs,
-    "transformers": TransformersArgs,
-    "timm": TimmArgs,
-}

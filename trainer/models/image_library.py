@@ -2,38 +2,53 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
-from trainwright.trainer.models.arguments import TimmArgs
+from trainwright.trainer.models.arguments import ModelSection, Surroundings
+
+if TYPE_CHECKING:
+    from torch import nn
 
 
-def build_timm(args: dict[str, Any], channels: int, outputs: int) -> nn.Module:
-    """Return a model of timm for images of so many channels.
+class TimmArgs(ModelSection):
+    """A model of timm."""
 
-    Raises:
-        ConfigurationError: timm is missing or cannot be imported, no such model, or an option that it does not take.
-    """
-    given = TimmArgs.model_validate(args)
-    timm = import_timm()
-    known = timm.list_models()
-    if given.model.partition(".")[0] not in known:
-        raise ConfigurationError(
-            f"`model.args.model` = {given.model[:60]!r} is no model of timm.{near_matches(given.model, known)}",
-            remedy="Use a name that timm.list_models() gives.",
-        )
-    try:
-        model: nn.Module = timm.create_model(
-            given.model, pretrained=given.pretrained, num_classes=outputs, in_chans=channels, **given.options
-        )
-    except (TypeError, ValueError, RuntimeError, OSError, AssertionError) as error:
-        raise ConfigurationError(
-            f"timm cannot build {given.model}: {str(error)[:300]}",
-            remedy="Correct model.args.options; for pretrained a network, or weights in the hub's cache, are needed.",
-        ) from error
-    return model
+    of_images = True
+    of_library = True
+
+    model: str = Field(min_length=1)
+    """Name in timm, for example resnet18 or vit_tiny_patch16_224."""
+    pretrained: bool = False
+    """Start from the published weights; needs a network the first time."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """What that model takes besides, for example drop_rate or img_size."""
+
+    def build(self, around: Surroundings, **_: Any) -> nn.Module:
+        """Return the model for images of so many channels.
+
+        Raises:
+            ConfigurationError: timm is missing or cannot be imported, no such model, or an option it does not take.
+        """
+        timm = import_timm()
+        known = timm.list_models()
+        if self.model.partition(".")[0] not in known:
+            raise ConfigurationError(
+                f"`model.args.model` = {self.model[:60]!r} is no model of timm.{near_matches(self.model, known)}",
+                remedy="Use a name that timm.list_models() gives.",
+            )
+        try:
+            sizes = {"num_classes": around.outputs, "in_chans": around.shape[0]}
+            model: nn.Module = timm.create_model(self.model, pretrained=self.pretrained, **sizes, **self.options)
+        except (TypeError, ValueError, RuntimeError, OSError, AssertionError) as error:
+            raise ConfigurationError(
+                f"timm cannot build {self.model}: {str(error)[:300]}",
+                remedy="Correct model.args.options; for pretrained a network, or weights in the hub's cache, are "
+                "needed.",
+            ) from error
+        return model
 
 
 def import_timm() -> Any:

@@ -5,18 +5,20 @@ Weights are read from safetensors files alone, and code that a folder brings is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-import torch
-from torch import nn
+from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import confine_folder, files_among
-from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses.loss import Loss
-from trainwright.trainer.models.arguments import TransformersArgs
+from trainwright.trainer.models.arguments import ModelSection, Surroundings
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from trainwright.trainer.data.splits import Splits
+    from trainwright.trainer.losses.loss import Loss
 
 _REMEDY = (
     "Give one of path (a folder under code_root), hub (an id, with revision) or config ({model_type: bert, ...}): "
@@ -24,56 +26,85 @@ _REMEDY = (
 )
 
 
-def build_transformer(
-    args: dict[str, Any],
-    splits: Splits,
-    loss: Loss,
-    outputs: int,
-    *,
-    code_root: Path,
-    require_room: Callable[[Any], None],
-) -> nn.Module:
-    """Return the model for what the loss asks: next tokens of a causal model, else outputs of a sequence.
+class TransformersArgs(ModelSection):
+    """A model of the Transformers library."""
 
-    Args:
-        require_room: refuses weights beyond the free memory; called with a function that measures their bytes.
+    of_library = True
+    sized_by_inputs = False
 
-    Raises:
-        ConfigurationError: arguments that mean nothing, no such model, or one too small for the data.
-    """
-    given = TransformersArgs.model_validate(args)
-    import transformers
+    path: str | None = Field(default=None, min_length=1)
+    """Folder under the code root, written by save_pretrained."""
+    hub: str | None = Field(default=None, min_length=1)
+    """Id on the library's hub; needs a network the first time."""
+    revision: str | None = None
+    """Commit or tag of the hub's model: without it another day may bring other weights."""
+    config: dict[str, Any] | None = None
+    """`model_type` and sizes of a model with random weights."""
+    overrides: dict[str, Any] = Field(default_factory=dict)
+    """Keys of the model's own configuration to change, for example dropout."""
 
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    folder = None if given.path is None else confine_folder(given.path, code_root, key="model.args.path")
-    causal = loss.task == "language_model"
-    kind = transformers.AutoModelForCausalLM if causal else transformers.AutoModelForSequenceClassification
-    origin = given.path or given.hub or f"a {(given.config or {}).get('model_type')}"
-    try:
-        config = _configuration(given, folder, splits)
-        _fit(config, splits, None if causal else outputs, loss)
-        require_room(lambda _: weights_bytes(kind, config))
-        if given.config is not None:
-            model = kind.from_config(config)
-        else:
-            model = kind.from_pretrained(
-                given.hub if folder is None else str(folder),
-                config=config,
-                revision=given.revision,
-                local_files_only=folder is not None,
-                trust_remote_code=False,
-                use_safetensors=True,
-                ignore_mismatched_sizes=not causal,  # a head for other classes is made anew
-            ).float()
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
-        raise ConfigurationError(f"The model {origin} cannot be built: {str(error)[:300]}", remedy=_REMEDY) from error
-    result: nn.Module = model
-    return result
+    @model_validator(mode="after")
+    def _one_origin(self) -> Self:
+        if sum(value is not None for value in (self.path, self.hub, self.config)) != 1:
+            raise ValueError(
+                "exactly one of path (a folder under code_root), hub (an id, with revision) and config "
+                "({model_type: bert, ...}) is needed"
+            )
+        if self.revision is not None and self.hub is None:
+            raise ValueError("revision is for hub")
+        if self.config is not None and not isinstance(self.config.get("model_type"), str):
+            raise ValueError("config needs model_type, for example bert or gpt2")
+        return self
+
+    def build(self, around: Surroundings, **_: Any) -> nn.Module:
+        """Return the model for what the loss asks: next tokens of a causal model, else outputs of a sequence.
+
+        Raises:
+            ConfigurationError: arguments that mean nothing, no such model, or one too small for the data.
+        """
+        import transformers
+
+        transformers.logging.set_verbosity_error()
+        transformers.logging.disable_progress_bar()
+        folder = self._folder(around.code_root)
+        causal = around.loss.task == "language_model"
+        kind = transformers.AutoModelForCausalLM if causal else transformers.AutoModelForSequenceClassification
+        origin = self.path or self.hub or f"a {(self.config or {}).get('model_type')}"
+        try:
+            config = _configuration(self, folder, around.splits)
+            _fit(config, around.splits, None if causal else around.outputs, around.loss)
+            around.require_room(lambda _: weights_bytes(kind, config))
+            if self.config is not None:
+                model = kind.from_config(config)
+            else:
+                model = kind.from_pretrained(
+                    self.hub if folder is None else str(folder),
+                    config=config,
+                    revision=self.revision,
+                    local_files_only=folder is not None,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                    ignore_mismatched_sizes=not causal,  # a head for other classes is made anew
+                ).float()
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
+            raise ConfigurationError(
+                f"The model {origin} cannot be built: {str(error)[:300]}", remedy=_REMEDY
+            ) from error
+        result: nn.Module = model
+        return result
+
+    def files(self, code_root: Path) -> list[Path]:
+        """Return the files of a model in a folder, for the evidence; none for the other origins."""
+        folder = self._folder(code_root)
+        return [] if folder is None else sorted(files_among(folder.iterdir()))
+
+    def _folder(self, code_root: Path) -> Path | None:
+        return None if self.path is None else confine_folder(self.path, code_root, key="model.args.path")
 
 
 def weights_bytes(kind: Any, config: Any) -> int:
     """Return the bytes in fp32 of the weights, shared ones counted once, of a model that takes no memory itself."""
+    import torch
     from accelerate import init_empty_weights
     from accelerate.utils import calculate_maximum_sizes
 
@@ -128,11 +159,3 @@ def _fit(config: Any, splits: Splits, outputs: int | None, loss: Loss) -> None:
         raise ValueError(
             f"it takes at most {limit} tokens, and the data has {longest}; lower data.args.max_length or block_size"
         )
-
-
-def model_files(args: dict[str, Any], code_root: Path) -> list[Path]:
-    """Return the files of a model in a folder, for the evidence; none for the other origins."""
-    given = TransformersArgs.model_validate(args)
-    if given.path is None:
-        return []
-    return sorted(files_among(confine_folder(given.path, code_root, key="model.args.path").iterdir()))

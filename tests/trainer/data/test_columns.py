@@ -21,8 +21,8 @@ from trainwright.trainer.data import assemble, fingerprint
 from trainwright.trainer.data.assemble import from_loaded
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources import SOURCES, columns, tabular
-from trainwright.trainer.data.sources.tables import UnusualError
+from trainwright.trainer.data.sources import SOURCES, tabular
+from trainwright.trainer.data.sources.cells import UnusualError
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.run import RunKind
 
@@ -195,9 +195,9 @@ def test_whole_columns_parse_every_number_as_python_does(kind: str, tmp_path: Pa
         path.write_text("\n".join(f'{{"a": 1.0, "y": {line.partition(",")[2]}}}' for line in lines))
     read_so: list[Any] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(columns._Targets, "_many", lambda self, _: read_so.extend(self.parts) or _refuse())
+        patch.setattr(tabular._Targets, "whole", lambda self, _: read_so.extend(self.parts) or _refuse())
         table = SOURCES[kind].model_validate({"path": path.name, "target": "y"})
-        assert columns.read_columns(table, path) is None
+        assert tabular.by_columns(table, path) is None
     assert np.concatenate(read_so).tolist() == [0.5, *map(float, texts)]
 
 

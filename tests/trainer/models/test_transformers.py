@@ -160,7 +160,7 @@ def test_what_cannot_be_built_is_refused_with_the_way_to_say_it(
 @pytest.mark.requirement("TRAIN-8")
 def test_a_model_beyond_memory_is_refused_before_it_is_built(saved: dict[str, Any], open_session: Any) -> None:
     huge = {"model_type": "bert", "hidden_size": 65536, "num_attention_heads": 64, "num_hidden_layers": 200}
-    with pytest.raises(OutOfMemoryError, match=r"weights of this Transformers model take [\d,]{9,} MiB") as caught:
+    with pytest.raises(OutOfMemoryError, match=r"weights of this transformers model take [\d,]{9,} MiB") as caught:
         open_session({**saved, "model": {"use": "transformers", "args": {"config": huge}}})
     assert "Take a smaller model" in caught.value.remedy
 

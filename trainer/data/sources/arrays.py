@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine
-from trainwright.trainer.data.sources.source import PATH, Name, Source, unreadable
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.source import PATH, Loaded, Name, Source, unreadable
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from trainwright.trainer.data.sections import SplitSection
-    from trainwright.trainer.data.splits import Loaded
 
 READ_BYTES = 1 << 20
 MOST_CLASSES = 100_000
@@ -42,7 +41,6 @@ class Npz(Source):
         import numpy as np
         import torch
 
-        from trainwright.trainer.data.splits import Loaded
         from trainwright.trainer.data.tensors import TensorSamples
 
         path = confine(self.path, code_root, key=PATH)

@@ -9,8 +9,9 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.sources.cells import Batches, Cells, UnusualError
 from trainwright.trainer.data.sources.source import unreadable
-from trainwright.trainer.data.sources.tables import Batches, Cells, Numbers, Table, Texts, UnusualError
+from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
 
 BLOCK_BYTES = 1 << 20
 """Of a file that are parsed together: what a core's cache holds."""

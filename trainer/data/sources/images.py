@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.base.paths import confine_folder, files_among
-from trainwright.trainer.data.sources.source import PATH, Name, Source
-
-if TYPE_CHECKING:
-    from trainwright.trainer.data.sections import SplitSection
-    from trainwright.trainer.data.splits import Loaded
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.source import PATH, Loaded, Name, Source
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 Side = Annotated[int, Field(ge=1, le=4096)]
@@ -42,7 +39,6 @@ class Images(Source):
         import numpy as np
         import torch
 
-        from trainwright.trainer.data.splits import Loaded
         from trainwright.trainer.data.tensors import TensorSamples
 
         folder = confine_folder(self.path, code_root, key=PATH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -10,14 +11,31 @@ from pydantic import Field
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.section import Section
+from trainwright.trainer.data.sections import SplitSection
 
 if TYPE_CHECKING:
-    from trainwright.trainer.data.sections import SplitSection
-    from trainwright.trainer.data.splits import Loaded, Splits
+    from trainwright.trainer.data.splits import Splits
+    from trainwright.trainer.data.tensors import TensorSamples
 
 Name = Annotated[str, Field(min_length=1)]
 PATH = "data.args.path"
 """Key of a source's file or folder, for messages."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Samples of a source, with what is known about them."""
+
+    samples: TensorSamples
+    class_names: list[str] | None = None
+    """Names by label for classification; None for regression."""
+    feature_names: list[str] | None = None
+    standardize: bool = False
+    """Whether features are to be brought to mean 0 and deviation 1, measured on the train split."""
+    by_channel: bool = False
+    """Whether that is measured over all pixels of a channel, of images, rather than for each feature."""
+    files: list[Path] = field(default_factory=list)
+    """Files and folders that were read: a change of any of them is a change of the data."""
 
 
 class Source(Section):

@@ -1,89 +1,24 @@
-"""Tables in files: the options of every kind of table, and what its reader hands over.
-
-A kind of table reads its cells one by one, and whole columns some rows at a time. What cells hold is judged by who
-uses them.
-"""
+"""Tables in files: the options of every kind. A kind reads all cells, and whole columns some rows at a time."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from trainwright.trainer.base.errors import DataError, near_matches
-from trainwright.trainer.base.paths import confine, files_among
-from trainwright.trainer.data.sources.source import PATH, Name, Source, unreadable
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.paths import confine
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources.cells import Batches, Cells
+from trainwright.trainer.data.sources.source import PATH, Loaded, Name, Source, unreadable
 from trainwright.trainer.data.sources.text_files import Modelling, Tokens
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from trainwright.trainer.data.sections import SplitSection
-    from trainwright.trainer.data.splits import Loaded, Splits
-
-ROWS_AT_ONCE = 1 << 14
+    from trainwright.trainer.data.splits import Splits
 
 Task = Literal["classification", "regression"]
-
-
-class UnusualError(Exception):
-    """The table is none that can be read as whole columns: reading its cells decides."""
-
-
-@dataclass(frozen=True)
-class Batches:
-    """A table of which a reader hands over some rows at a time."""
-
-    header: list[str]
-    read: Callable[[list[str]], Iterator[pa.RecordBatch]]
-    """Yields the rows in order, with the columns of these names."""
-    columns_at_once: int = 1 << 30
-    """Columns that are best read together, where a reader keeps much for each."""
-    rounds: bool = False
-    """Whether floating numbers may have been written as whole ones, so that they cannot name classes."""
-
-
-@dataclass(frozen=True)
-class Cells:
-    """Rows of cells under a header; every row has a cell for every column.
-
-    Raises:
-        DataError: two columns of one name.
-    """
-
-    path: Path
-    header: list[str]
-    rows: Sequence[Sequence[Any]]
-    places: Sequence[int]
-    """Number of each row as a reader of the file would count it."""
-    unit: str
-    """What the places count: line or row."""
-
-    def __post_init__(self) -> None:
-        twice = sorted({name for name in self.header if self.header.count(name) > 1})
-        if twice:
-            raise DataError(
-                f"{self.path.name} has two columns named {twice[0]!r}.",
-                remedy="Rename one of them in the file's header.",
-            )
-
-    def where(self, row: int) -> str:
-        """Return where a row stands: `churn.csv line 3`."""
-        return f"{self.path.name} {self.unit} {self.places[row]}"
-
-    def column(self, name: str) -> list[Any]:
-        """Return a column's cells. Raises DataError when there is no such column."""
-        if name not in self.header:
-            raise DataError(
-                f"{self.path.name} has no column {name!r}.{near_matches(name, self.header)}",
-                remedy=f"Name one of its columns: {', '.join(self.header[:20])}.",
-            )
-        place = self.header.index(name)
-        return [row[place] for row in self.rows]
 
 
 class Table(Source):
@@ -170,8 +105,3 @@ class Numbers(Table):
         from trainwright.trainer.data.sources.tabular import load_numbers
 
         return load_numbers(self, self.find(code_root))
-
-
-def files_of(path: Path) -> list[Path]:
-    """Return the files of a source for the evidence: itself, or what lies in it."""
-    return [path] if path.is_file() else sorted(files_among(path.iterdir()))

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import record_split, sample_digest
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.tables import Cells, Texts, files_of
+from trainwright.trainer.data.sources.cells import Cells, files_of
 from trainwright.trainer.data.sources.tabular import read_targets
 from trainwright.trainer.data.sources.text_files import find_tokenizer
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.blocks import tokenize_rows
 from trainwright.trainer.data.text.language import TextRecord, language_splits
 from trainwright.trainer.data.text.tokenizers import build_tokenizer
+
+if TYPE_CHECKING:
+    from trainwright.trainer.data.sources.tables import Texts
 
 
 def text_splits(table: Texts, code_root: Path, split: SplitSection) -> Splits:
@@ -42,17 +43,7 @@ def text_splits(table: Texts, code_root: Path, split: SplitSection) -> Splits:
             split_by=table.split_by,
             files=files_of(file),
         )
-    targets, names = read_targets(cells, table.target, table.task)
-    rows = _Rows(file, texts, targets, names)
-    return _classified(rows, split, source=table.name, tokenizer=tokenizer, max_length=table.max_length)
-
-
-@dataclass(frozen=True)
-class _Rows:
-    file: Path
-    texts: Sequence[str]
-    targets: Tensor
-    class_names: list[str] | None
+    return _classified(table, cells, texts, split, tokenizer)
 
 
 def _texts(table: Cells, name: str) -> list[str]:
@@ -66,15 +57,15 @@ def _texts(table: Cells, name: str) -> list[str]:
     return texts
 
 
-def _classified(rows: _Rows, section: SplitSection, *, source: str, tokenizer: str | Path, max_length: int) -> Splits:
+def _classified(table: Texts, cells: Cells, texts: list[str], split: SplitSection, tokenizer: str | Path) -> Splits:
     """Split the texts (equal ones together), then learn the characters from the train split alone."""
-    labels = rows.targets.tolist() if rows.class_names is not None else None
-    indices = split_indices([sample_digest(text) for text in rows.texts], labels, section)
-    chosen = {name: found.tolist() for name, found in indices.items() if len(found)}
-    made = build_tokenizer(tokenizer, (rows.texts[row] for row in chosen["train"]))
+    targets, names = read_targets(cells, str(table.target), table.task)
+    indices = split_indices([sample_digest(text) for text in texts], None if names is None else targets, split)
+    chosen = {name: found for name, found in indices.items() if len(found)}
+    made = build_tokenizer(tokenizer, (texts[row] for row in chosen["train"]))
     samples = {
-        name: tokenize_rows([rows.texts[n] for n in numbers], rows.targets[torch.tensor(numbers)], made, max_length)
-        for name, numbers in chosen.items()
+        name: tokenize_rows([texts[row] for row in rows], torch.from_numpy(targets[rows]), made, table.max_length)
+        for name, rows in chosen.items()
     }
     record = TextRecord(
         made.as_dict(),
@@ -82,17 +73,17 @@ def _classified(rows: _Rows, section: SplitSection, *, source: str, tokenizer: s
         made.padding,
         None,
         None,
-        {name: len(numbers) for name, numbers in chosen.items()},
-        {name: len(split.tokens) for name, split in samples.items()},
-        max(max(b - a for a, b in pairwise(split.edges)) for split in samples.values()),
+        {name: len(rows) for name, rows in chosen.items()},
+        {name: len(part.tokens) for name, part in samples.items()},
+        max(max(b - a for a, b in pairwise(part.edges)) for part in samples.values()),
         0,
     )
     return Splits(
         dict(samples),
-        {name: record_split(split, section.seed, name) for name, split in samples.items()},
-        source,
-        class_names=rows.class_names,
-        files=files_of(rows.file),
-        split=section.model_dump(mode="json"),
+        {name: record_split(part, split.seed, name) for name, part in samples.items()},
+        table.name,
+        class_names=names,
+        files=files_of(cells.path),
+        split=split.model_dump(mode="json"),
         text=record,
     )

@@ -11,10 +11,10 @@ from pydantic import Field
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.paths import confine, confine_folder
 from trainwright.trainer.base.section import Section
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.sources.source import PATH, Name, Source
 
 if TYPE_CHECKING:
-    from trainwright.trainer.data.sections import SplitSection
     from trainwright.trainer.data.splits import Splits
 
 Tokens = Annotated[int, Field(ge=1, le=2**20)]

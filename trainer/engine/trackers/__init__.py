@@ -1,18 +1,69 @@
-"""Trackers by the key of `logging` that switches them on, one file each."""
+"""Trackers: what shows a run's numbers elsewhere while it trains, one file each. Nothing depends on what they show."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from trainwright.trainer.engine.trackers.tensorboard import TensorBoard
-from trainwright.trainer.engine.trackers.tracker import Tracker, Trackers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.engine.session import Session
+    from trainwright.trainer.run import RunDirectory
+
+
+class Tracker(Protocol):
+    """One program that shows numbers: started once for each attempt of a run. It may raise whatever it likes."""
+
+    def start(self, run: RunDirectory, config: TrainingConfig) -> None:
+        """Open what it needs. In the run directory it may write into a folder of its own name, and nowhere else."""
+
+    def log(self, values: Mapping[str, float], step: int, time: float) -> None:
+        """Show values at an optimizer step and a moment (Unix seconds). A resumed run repeats steps."""
+
+    def close(self) -> None:
+        """Write what is left. Called also after an attempt that failed."""
+
+
+class Trackers:
+    """The trackers of a run. One that fails is reported once and left out; none draws from the run's generators."""
+
+    def __init__(self, run: RunDirectory, config: TrainingConfig, trackers: Mapping[str, Tracker]) -> None:
+        self._run = run
+        self._trackers = dict(trackers)
+        self._each(lambda tracker: tracker.start(run, config))
+
+    def log(self, shown: list[tuple[dict[str, float], int, float]]) -> None:
+        """Show values with their steps and moments."""
+
+        def show(tracker: Tracker) -> None:
+            for values, step, moment in shown:
+                tracker.log(values, step, moment)
+
+        if shown:
+            self._each(show)
+
+    def close(self) -> None:
+        """Close them all."""
+        self._each(lambda tracker: tracker.close())
+        self._trackers.clear()
+
+    def _each(self, act: Callable[[Tracker], None]) -> None:
+        from trainwright.trainer.base.seeding import preserved  # late: the list of trackers is read without torch
+
+        for name, tracker in [*self._trackers.items()]:
+            try:
+                with preserved():
+                    act(tracker)
+            except Exception as error:  # noqa: BLE001 - whatever a library raises, the run goes on
+                del self._trackers[name]
+                text = f"The tracker {name} failed and gets nothing more: {type(error).__name__}: {error}"
+                self._run.append_event("note", text=text[:500])
+
 
 TRACKERS: dict[str, Callable[[], Tracker]] = {"tensorboard": TensorBoard}
+"""By the key of `logging` that switches each on."""
 
 
 def trackers_of(session: Session) -> Trackers:
@@ -20,6 +71,3 @@ def trackers_of(session: Session) -> Trackers:
     asked = session.config.logging.model_dump()
     chosen = {name: make() for name, make in TRACKERS.items() if session.strategy.is_first and asked[name]}
     return Trackers(session.run, session.config, chosen)
-
-
-__all__ = ["TRACKERS", "Tracker", "Trackers", "trackers_of"]

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.section import form_of, name_of, union_of
-from trainwright.trainer.optimization.optimizers.adam import Adafactor, Adam, Adam8bit, AdamW
-from trainwright.trainer.optimization.optimizers.adaptive import Adadelta, Adagrad, RmsProp
-from trainwright.trainer.optimization.optimizers.layerwise import Lamb, Lars
+from trainwright.trainer.optimization.optimizers.adaptive import (
+    Adadelta,
+    Adafactor,
+    Adagrad,
+    Adam,
+    Adam8bit,
+    AdamW,
+    Lamb,
+    RmsProp,
+)
 from trainwright.trainer.optimization.optimizers.lbfgs import Lbfgs
-from trainwright.trainer.optimization.optimizers.lion import Lion
+from trainwright.trainer.optimization.optimizers.momentum import Lars, Lion, Sgd
 from trainwright.trainer.optimization.optimizers.muon import Muon
 from trainwright.trainer.optimization.optimizers.own import Own
 from trainwright.trainer.optimization.optimizers.schedule_free import ScheduleFreeAdamW, ScheduleFreeSgd
 from trainwright.trainer.optimization.optimizers.section import OptimizerSection
-from trainwright.trainer.optimization.optimizers.sgd import Sgd
 
 FORMS: tuple[type[OptimizerSection], ...] = (
     AdamW,

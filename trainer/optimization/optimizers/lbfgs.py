@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat
-from trainwright.trainer.optimization.optimizers.section import Groups, OptimizerSection
-
-if TYPE_CHECKING:
-    from torch.optim import Optimizer
+from trainwright.trainer.optimization.optimizers.section import OptimizerSection
 
 
 class Lbfgs(OptimizerSection):
     """A quasi-Newton method that measures the same batch several times in each step."""
 
+    made_by = "torch.optim.LBFGS"
     needs_closure = True
 
     name: Literal["lbfgs"] = "lbfgs"
@@ -36,14 +34,11 @@ class Lbfgs(OptimizerSection):
             )
         return self
 
-    def build(self, groups: Groups) -> Optimizer:
-        """Return torch's L-BFGS; update.py gives it the loss again as often as it asks."""
-        from torch import optim
-
-        return optim.LBFGS(
-            groups,
-            lr=self.learning_rate,
-            max_iter=self.max_iterations,
-            history_size=self.history,
-            line_search_fn=self.line_search,
-        )
+    def options(self) -> dict[str, Any]:
+        """Return torch's names; update.py gives it the loss again as often as it asks."""
+        return {
+            "lr": self.learning_rate,
+            "max_iter": self.max_iterations,
+            "history_size": self.history,
+            "line_search_fn": self.line_search,
+        }

@@ -12,17 +12,17 @@ from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import LearningRate, Patterns, PositiveFloat, Probability
-from trainwright.trainer.optimization.optimizers.section import Betas, Groups, OptimizerSection
+from trainwright.trainer.optimization.optimizers.section import Betas, Groups, Optimizer, OptimizerSection
 from trainwright.trainer.optimization.parameters import Setting, matching, to_groups
 
 if TYPE_CHECKING:
     from torch import nn
-    from torch.optim import Optimizer
 
 
 class Muon(OptimizerSection):
     """Orthogonalised momentum for the hidden matrices, AdamW for everything else."""
 
+    made_by = "torch.optim.Muon"
     fused = True
     divides = True
 
@@ -68,19 +68,16 @@ class Muon(OptimizerSection):
             optimizers["adamw"] = optim.AdamW(rest, lr=self.learning_rate, betas=self.betas, eps=self.eps, **kernels)
         return optimizers
 
-    def build(self, groups: Groups) -> Optimizer:
-        """Return torch's Muon, over matrices."""
-        from torch import optim
-
-        return optim.Muon(
-            groups,
-            lr=self.learning_rate,
-            weight_decay=self.weight_decay,
-            momentum=self.momentum,
-            nesterov=self.nesterov,
-            ns_steps=self.newton_schulz_steps,
-            adjust_lr_fn=self.rate_adjustment,
-        )
+    def options(self) -> dict[str, Any]:
+        """Return torch's names, of the matrices' part."""
+        return {
+            "lr": self.learning_rate,
+            "weight_decay": self.weight_decay,
+            "momentum": self.momentum,
+            "nesterov": self.nesterov,
+            "ns_steps": self.newton_schulz_steps,
+            "adjust_lr_fn": self.rate_adjustment,
+        }
 
     def _for_adamw(self, model: nn.Module) -> set[str]:
         """Return the names of the matrices that Muon leaves to AdamW."""

@@ -11,12 +11,11 @@ from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat
-from trainwright.trainer.optimization.optimizers.section import Groups, OptimizerSection
+from trainwright.trainer.optimization.optimizers.section import Groups, Optimizer, OptimizerSection
 from trainwright.trainer.optimization.parameters import Setting, settings_of, to_groups
 
 if TYPE_CHECKING:
     from torch import nn
-    from torch.optim import Optimizer
 
 DOCUMENT = "configs/your_code.md"
 RATE_NAMES = ("lr", "learning_rate")

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field
 
 from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, PositiveFloat, Probability
-from trainwright.trainer.optimization.optimizers.section import Groups, OptimizerSection
+from trainwright.trainer.optimization.optimizers.section import Optimizer, OptimizerSection
 from trainwright.trainer.optimization.weight_averaging import WeightObserver
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.optim import Optimizer
 
 InnerProbability = Annotated[float, Field(gt=0.0, lt=1.0)]
 
@@ -27,6 +26,7 @@ InnerProbability = Annotated[float, Field(gt=0.0, lt=1.0)]
 class ScheduleFreeAdamW(OptimizerSection):
     """AdamW whose weights are averaged on the way, in place of a decaying rate."""
 
+    made_by = "pytorch_optimizer.ScheduleFreeAdamW"
     averages = True
 
     name: Literal["schedule_free_adamw"] = "schedule_free_adamw"
@@ -35,32 +35,17 @@ class ScheduleFreeAdamW(OptimizerSection):
     betas: Annotated[tuple[InnerProbability, Probability], Field(strict=False)] = (0.9, 0.999)
     eps: PositiveFloat = 1e-8
 
-    def build(self, groups: Groups) -> Optimizer:
-        """Return pytorch-optimizer's Schedule-Free AdamW."""
-        import pytorch_optimizer
-
-        return pytorch_optimizer.ScheduleFreeAdamW(
-            groups, lr=self.learning_rate, betas=self.betas, eps=self.eps, weight_decay=self.weight_decay
-        )
-
 
 class ScheduleFreeSgd(OptimizerSection):
     """SGD whose weights are averaged on the way, in place of a decaying rate."""
 
+    made_by = "pytorch_optimizer.ScheduleFreeSGD"
     averages = True
 
     name: Literal["schedule_free_sgd"] = "schedule_free_sgd"
     learning_rate: LearningRate = 1.0
     weight_decay: NonNegativeFloat = 0.0
     momentum: InnerProbability = 0.9
-
-    def build(self, groups: Groups) -> Optimizer:
-        """Return pytorch-optimizer's Schedule-Free SGD."""
-        import pytorch_optimizer
-
-        return pytorch_optimizer.ScheduleFreeSGD(
-            groups, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
-        )
 
 
 class TrainingPoints(WeightObserver):

@@ -6,7 +6,8 @@ the packages are imported inside `build`, for the server reads configurations to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -17,8 +18,12 @@ from trainwright.trainer.base.section import LearningRate, NonNegativeFloat, Pro
 from trainwright.trainer.optimization.parameters import DivisionSection, Setting, settings_of, to_groups
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
-    from torch.optim import Optimizer
+
+    Optimizer = torch.optim.Optimizer
+else:
+    Optimizer = Any  # a word of every file here
 
 Betas = Annotated[tuple[Probability, Probability], Field(strict=False)]
 Groups = list[dict[str, Any]]
@@ -34,6 +39,7 @@ class OptimizerSection(DivisionSection):
         needs_closure: it asks for the loss again within a step.
         averages: it averages the weights on the way, in place of a decaying rate.
         divides: it divides the parameters among several optimizers.
+        made_by: the class that it is an instance of, by its full name.
     """
 
     fused: ClassVar[bool] = False
@@ -41,6 +47,7 @@ class OptimizerSection(DivisionSection):
     needs_closure: ClassVar[bool] = False
     averages: ClassVar[bool] = False
     divides: ClassVar[bool] = False
+    made_by: ClassVar[str]
 
     learning_rate: LearningRate = 1e-3
     weight_decay: NonNegativeFloat = 0.01
@@ -88,16 +95,22 @@ class OptimizerSection(DivisionSection):
         **kernels: Any,
     ) -> dict[str, Optimizer]:
         """Return the optimizers by name; by default the one that `build` makes, over all groups."""
-        build: Callable[..., Optimizer] = self.build
-        return {"optimizer": build(groups, **kernels)}
+        return {"optimizer": self.build(groups, **kernels)}
 
-    def build(self, groups: Groups) -> Optimizer:
-        """Return the optimizer over torch's parameter groups; those with `fused` kernels take that word too.
+    def build(self, groups: Groups, **kernels: Any) -> Optimizer:
+        """Return the optimizer over torch's parameter groups.
 
         Raises:
             ConfigurationError: its package is missing.
         """
-        raise NotImplementedError
+        module, _, kind = self.made_by.rpartition(".")
+        optimizer: Optimizer = getattr(import_module(module), kind)(groups, **self.options(), **kernels)
+        return optimizer
+
+    def options(self) -> dict[str, Any]:
+        """Return what `made_by` is called with: by default the rate, the decay and the section's own fields."""
+        own = {key: getattr(self, key) for key in type(self).model_fields if key not in DivisionSection.model_fields}
+        return {"lr": self.learning_rate, "weight_decay": self.weight_decay, **own}
 
     def _require_one_division(self, groups: Groups | None) -> None:
         """Refuse to divide the parameters twice."""

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.section import form_of, union_of
-from trainwright.trainer.optimization.schedules.closed_forms import (
+from trainwright.trainer.optimization.schedules.forms import (
     Constant,
     Cosine,
     CosineRestarts,
     InverseSquareRoot,
     Linear,
     OneCycle,
+    Plateau,
     Polynomial,
     WarmupStableDecay,
 )
-from trainwright.trainer.optimization.schedules.plateau import Plateau
 from trainwright.trainer.optimization.schedules.schedule import ScheduleSection
 
 FORMS: tuple[type[ScheduleSection], ...] = (
