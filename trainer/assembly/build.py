@@ -14,7 +14,7 @@ from trainwright.trainer.base.section import Entry
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.losses.fit import measured_on_train
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
