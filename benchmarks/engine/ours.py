@@ -47,8 +47,7 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
     from trainwright.trainer.engine.loop import train as train_session
     from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
     from trainwright.trainer.engine.observers.observer import Observer, Observers
-    from trainwright.trainer.engine.observers.recorder import Recorder
-    from trainwright.trainer.engine.observers.reporter import Reporter
+    from trainwright.trainer.engine.observers.recorder import Recorder, Reporter
     from trainwright.trainer.engine.trackers import trackers_of
     from trainwright.trainer.reproducibility import determinism
     from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from pyarrow import csv, ipc, parquet
 
-from trainwright.trainer.assembly.data import build_data
+from trainwright.trainer.assembly.build import build_data
 from trainwright.trainer.base.errors import ConfigurationError, DataError, TrainwrightError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.first_look import first_sample

@@ -27,7 +27,7 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
         value=value,
         verdict="reached" if evidence.reaches_goal(value) else "not reached",
         reference=reference_line(evidence, value),
-        label=partial(metric_label, resolved=run.resolved.as_dict()),
+        label=partial(metric_label, resolved=run.resolved),
         best=summary.best,
         summary=summary,
         metrics=sorted(summary.best_metrics.keys() | summary.final.keys()),

@@ -14,7 +14,7 @@ from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
 from trainwright.tools.reports.requirements import requirements_file
 from trainwright.trainer.base.errors import IntegrityError, StorageError
-from trainwright.trainer.run.results import TestSetAccess
+from trainwright.trainer.run.results import Export, TestSetAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,13 +39,12 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
     building = drafts / FOLDER
     try:
         shutil.copytree(evidence.export.directory.artifacts / FOLDER, building)
-        found = evidence.export.exported.as_dict()
         _require_exported(evidence.export, building)
         looks = test_looks(evidence)
-        metrics = json.dumps(_metrics(evidence, found, looks), indent=2, sort_keys=True) + "\n"
+        metrics = json.dumps(_metrics(evidence, evidence.export.exported, looks), indent=2, sort_keys=True) + "\n"
         (building / METRICS).write_text(metrics, encoding="utf-8")
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
-        packages = requirements_file(evidence.final.environment.as_dict(), evidence.final.imported)
+        packages = requirements_file(evidence.final.environment, evidence.final.imported)
         (building / REQUIREMENTS).write_text(packages, encoding="utf-8")
         files = {name: ((building / name).stat().st_size, digest) for name, digest in digests_of(building).items()}
         (building / CARD).write_text(model_card(evidence, report, looks, files), encoding="utf-8")
@@ -77,18 +76,18 @@ def test_looks(evidence: Evidence) -> list[Look]:
     return own_looks(evidence) + looks_of_others(evidence, seen or TestSetAccess(**split.as_dict()))
 
 
-def _metrics(evidence: Evidence, found: dict[str, dict[str, object]], looks: list[Look]) -> dict[str, object]:
+def _metrics(evidence: Evidence, found: Export, looks: list[Look]) -> dict[str, object]:
     assert evidence.final is not None  # noqa: S101 - shown by the caller
     return {
         "project": evidence.name,
         "run": evidence.final.id,
         "goal": evidence.project.goal,
         "ending": ending(evidence, Phase.FINALIZATION),
-        "test": found.get("test"),
+        "test": found.test.as_dict(),
         "test_looks": len(looks),
         "test_looked_at_by": [look._asdict() for look in looks],
-        "validation": found.get("validation"),
-        "latency_ms": found.get("latency_ms"),
+        "validation": found.validation.as_dict(),
+        "latency_ms": found.latency_ms,
         "weights_digest": evidence.final.summary.weights_digest,
-        "checkpoint_digest": found.get("checkpoint_digest"),
+        "checkpoint_digest": found.checkpoint_digest,
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run.evidence import Resolved
 
 
 def shared_values(evidence: Evidence, report: GateReport) -> dict[str, Any]:
@@ -28,7 +28,7 @@ def shared_values(evidence: Evidence, report: GateReport) -> dict[str, Any]:
     }
 
 
-def metric_label(name: str, resolved: Mapping[str, Any]) -> str:
+def metric_label(name: str, resolved: Resolved) -> str:
     """Return a metric's name, marked where the user's code computes it and not the engine.
 
     Args:
@@ -36,9 +36,9 @@ def metric_label(name: str, resolved: Mapping[str, Any]) -> str:
         resolved: the run's `resolved` evidence. What it does not list as built in, a user's metric returned by name;
             and where a step of the user's judges, built-in metrics compare the outputs and targets that it returned.
     """
-    metrics, judge = resolved.get("metrics"), resolved.get("judged_by")
+    metrics, judge = resolved.metrics, resolved.judged_by
     plain = name.removeprefix("train/")
-    built_in = {"loss"} | {metric["name"] for metric in metrics or () if not metric["user_defined"]}
+    built_in = {"loss"} | {metric.name for metric in metrics or () if not metric.user_defined}
     if metrics is not None and plain not in built_in:
         return f"{name} (user-defined)"
     return f"{name} (from the user's {judge})" if judge and plain == name else name

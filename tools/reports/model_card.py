@@ -42,7 +42,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
     final, found = evidence.final, evidence.export.exported
     served = evidence.export.directory.artifacts / "final_model" / "resolved.json"
     names = (found.validation.metrics or {}) | (found.test.metrics or {})
-    metrics = {name: metric_label(name, final.resolved.as_dict()) for name in names}
+    metrics = {name: metric_label(name, final.resolved) for name in names}
     text = render(
         "reports/model_card.md.j2",
         **shared_values(evidence, report),

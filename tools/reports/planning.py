@@ -35,7 +35,7 @@ def manifest_of(run: RunEvidence, **values: Any) -> str:
         run=run,
         randomness=run.reproducibility,
         environment=run.environment,
-        requirements=requirement_lines(run.environment.as_dict()),
+        requirements=requirement_lines(run.environment),
         data=run.data,
         code=run.code,
     )

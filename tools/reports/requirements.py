@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from trainwright.trainer.run.evidence import Environment
+
 OWN = "trainwright"
 
 
-def requirement_lines(environment: dict[str, Any], imported: Collection[str] = ()) -> list[str]:
+def requirement_lines(environment: Environment, imported: Collection[str] = ()) -> list[str]:
     """Return `name==version` lines of a run's `environment` evidence, sorted.
 
     Args:
@@ -21,18 +23,17 @@ def requirement_lines(environment: dict[str, Any], imported: Collection[str] = (
     repository. A local version label (`2.13.0+cpu`) names a build, which other indexes do not carry: PEP 440 lets
     `==2.13.0` take any build of that version.
     """
-    unreleased = {OWN, *environment.get("unreleased", [])}
-    packages: dict[str, str] = environment.get("packages", {})
-    named = (set(imported) or packages.keys()) - unreleased
-    released = {name: version for name, version in packages.items() if name in named}
+    unreleased = {OWN, *environment.unreleased}
+    named = (set(imported) or environment.packages.keys()) - unreleased
+    released = {name: version for name, version in environment.packages.items() if name in named}
     return [f"{name}=={version.partition('+')[0]}" for name, version in sorted(released.items())]
 
 
-def requirements_file(environment: dict[str, Any], imported: Collection[str]) -> str:
+def requirements_file(environment: Environment, imported: Collection[str]) -> str:
     """Return the whole file for the packages that a run imported, naming in comments what it does not install."""
-    left_out = sorted({OWN, *environment.get("unreleased", [])})
+    left_out = sorted({OWN, *environment.unreleased})
     head = [
-        f"# The packages with which the model was trained, on Python {environment.get('python', '3')}.",
+        f"# The packages with which the model was trained, on Python {environment.python or '3'}.",
         "# Install them with: pip install -r requirements.txt",
         f"# Not on an index, and left out: {', '.join(left_out)}.",
     ]

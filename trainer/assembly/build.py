@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.assembly.data import build_data, build_task, user_metric
+from torch import nn
+
 from trainwright.trainer.assembly.dry_run import explained_build
 from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
-from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.errors import ConfigurationError, UserCodeError, near_matches
 from trainwright.trainer.base.section import Entry
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.config.schema import DataSection
+from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.first_look import FirstLook
+from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses import built_in_loss
+from trainwright.trainer.losses import LOSSES, built_in_loss
 from trainwright.trainer.losses.fit import measured_on_train
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS
 from trainwright.trainer.metrics import Metric, require_own_names
 from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.objectives.supervised import measure_targets
-from trainwright.trainer.user_code.context import Context
-from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
+from trainwright.trainer.optimization.optimizers.own import named_optimizers
+from trainwright.trainer.user_code.context import TASK_DATA_SEED, Arguments, Context
+from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
 
 
@@ -114,3 +122,156 @@ def _with_arguments(function: Any, args: Mapping[str, Any]) -> Any:
     from functools import partial
 
     return partial(function, **args) if args else function
+
+
+def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None = None) -> Splits:
+    """Load and split the data of `config.data`; `looks` is where first looks at large files are kept.
+
+    Raises:
+        ConfigurationError, UserCodeError, DataError: as what is wrong deserves.
+    """
+    section = config.data
+    assert section is not None, "the schema requires it"  # noqa: S101
+    if is_entry(section.use):
+        return _own_data(section, code_root)
+    found = load_source(section.use, section.args, code_root, section.split)
+    if isinstance(found, Splits):
+        return found
+    args = {name: value for name, value in section.args.items() if name != "path"}  # its files' contents are known
+    return from_loaded(found, section.split, source=section.use, args=args, looks=looks)
+
+
+def _own_data(section: DataSection, code_root: Path) -> Splits:
+    function = resolve_entry(section.use, code_root, key="data.use")
+    what = f"data `{section.use}`"
+    with seeding.preserved():  # what it draws is part of the data, and no other for another run's seed
+        seeding.seed_everything(section.split.seed)
+        data = call_entry(function, section.args, what, code_root)
+    with user_code(f"Reading samples of {what}", code_root):
+        return from_user(data, section.split, source=section.use, seed=section.split.seed)
+
+
+KEYS = (
+    "model", "train", "validation", "test", "collate", "batch_size", "shuffle", "returns", "loss", "step",
+    "train_step", "optimizers", "validation_step", "metrics", "param_groups", "example_input",
+)  # fmt: skip
+
+
+def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: Loss, metrics: list[Metric]) -> Work:
+    """Call `build(config, context)` and check what it hands over.
+
+    Raises:
+        ConfigurationError: an unknown key, a missing one, or a combination that means nothing.
+        UserCodeError: it raised.
+    """
+    assert config.task is not None, "called for tasks"  # noqa: S101
+    what = f"task `{config.task.use}`"
+    build = resolve_entry(config.task.use, code_root, key="task.use")
+    with user_code(what, code_root):
+        takes_context = len(inspect.signature(build).parameters) != 1
+        arguments = Arguments(copy.deepcopy(config.task.args))
+        given = build(arguments, context) if takes_context else build(arguments)
+    _check_keys(given, what)
+    with user_code(f"Reading samples of {what}", code_root):
+        splits = from_user(given, None, source=config.task.use, seed=TASK_DATA_SEED)
+    return Work(
+        model=given["model"],
+        splits=splits,
+        loss=_loss(given.get("loss"), loss),
+        metrics=[*metrics, *_metrics(given.get("metrics"), code_root)],
+        batch_size=given.get("batch_size", config.loader.batch_size),
+        shuffle=bool(given.get("shuffle", True)),
+        collate=given.get("collate"),
+        returns=config.returns or given.get("returns"),
+        step=given.get("step"),
+        train_step=given.get("train_step"),
+        validation_step=given.get("validation_step"),
+        optimizers=named_optimizers(given.get("optimizers"), "The task"),
+        param_groups=_groups(given),
+        example_input=given.get("example_input"),
+        arguments=arguments,
+    )
+
+
+def _check_keys(given: Any, what: str) -> None:
+    require_network(given, what)
+    if not isinstance(given, Mapping):
+        raise UserCodeError(
+            f"{what} returned a {type(given).__name__}; build(config, context) must return a dict.",
+            remedy='Return at least {"model": ..., "train": ...}.',
+        )
+    for key in given:
+        if key not in KEYS:
+            raise ConfigurationError(
+                f"{what} returned an unknown key {key!r}.{near_matches(str(key), KEYS)}",
+                remedy=f"Known keys: {', '.join(KEYS)}.",
+            )
+    missing = [key for key in ("model", "train") if given.get(key) is None]
+    if missing:
+        raise ConfigurationError(f"{what} returned no {missing[0]!r}.", remedy="`model` and `train` are required.")
+    if given.get("step") is None and given.get("train_step") is None:
+        require_network(given["model"], what)
+    if not isinstance(given["model"], nn.Module):
+        raise ConfigurationError(
+            f"{what}: `model` is a {type(given['model']).__name__}; it must be a torch.nn.Module.",
+            remedy="Put several networks into one torch.nn.ModuleDict.",
+        )
+    if (given.get("train_step") is None) != (given.get("optimizers") is None):
+        raise ConfigurationError(
+            f"{what}: `train_step` and `optimizers` belong together.",
+            remedy="train_step(model, batch, context) applies the updates itself with the optimizers that you return.",
+        )
+    if given.get("step") is not None and given.get("train_step") is not None:
+        raise ConfigurationError(
+            f"{what}: give `step` or `train_step`, not both.",
+            remedy="Remove one of them; what measures validation beside a train_step is `validation_step`.",
+        )
+
+
+def _loss(given: Any, configured: Loss) -> Loss:
+    if given is None:
+        return configured
+    if isinstance(given, str) and given in LOSSES:
+        return built_in_loss(given, {})
+    if not callable(given):
+        raise ConfigurationError(
+            f"The task's `loss` is {given!r}.", remedy=f"Return a callable, or one of {', '.join(LOSSES)}."
+        )
+    return Loss(_name_of(given), given, user_defined=True)
+
+
+def user_metric(name: str, function: Any, code_root: Path) -> Metric:
+    """Wrap the user's metric so that its failures are told as the user's."""
+
+    def compute(outputs: Any, targets: Any) -> Any:
+        with user_code(f"metric `{name}`", code_root):
+            return function(outputs, targets)
+
+    return Metric(name, compute, user_defined=True)
+
+
+def _metrics(given: Any, code_root: Path) -> list[Metric]:
+    named = given if isinstance(given, Mapping) else {}
+    listed = [] if given is None or named else list(given)
+    unknown = [metric for metric in listed if isinstance(metric, str) and metric not in BUILT_IN_METRICS]
+    if unknown:
+        raise ConfigurationError(
+            f"The task's metric {unknown[0]!r} is no built-in name.{near_matches(unknown[0], BUILT_IN_METRICS)}",
+            remedy=f"Built in: {', '.join(BUILT_IN_METRICS)}; or return {{name: callable}}.",
+        )
+    return [
+        *(BUILT_IN_METRICS[m] if isinstance(m, str) else user_metric(_name_of(m), m, code_root) for m in listed),
+        *(user_metric(str(name), function, code_root) for name, function in named.items()),
+    ]
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def _groups(given: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    groups = given.get("param_groups")
+    if groups is None:
+        return None
+    groups = groups(given["model"]) if callable(groups) else groups
+    return [dict(group) if isinstance(group, Mapping) else {"params": list(group)} for group in groups]

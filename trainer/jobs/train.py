@@ -14,8 +14,7 @@ from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.observer import Observers
-from trainwright.trainer.engine.observers.recorder import Recorder
-from trainwright.trainer.engine.observers.reporter import Reporter, SettingsHeld
+from trainwright.trainer.engine.observers.recorder import Recorder, Reporter, SettingsHeld
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.trackers import trackers_of
 from trainwright.trainer.evidence.data import data_evidence
@@ -34,7 +33,7 @@ from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.environment import imported_packages
 from trainwright.trainer.run.evidence import Environment, Imported
-from trainwright.trainer.strategies.choice import share
+from trainwright.trainer.strategies import share
 from trainwright.trainer.strategies.group import world_size
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler

@@ -11,6 +11,7 @@ import pytest
 
 from trainwright.tools.reports.requirements import requirement_lines
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run.evidence import Environment
 
 pytestmark = pytest.mark.requirement("REPRO-3")
 
@@ -32,13 +33,11 @@ def test_a_fresh_environment_resolves_every_line_of_the_final_models_requirement
 
 
 def test_local_labels_and_what_no_index_has_are_left_out() -> None:
-    record = {
-        "packages": {"torch": "2.13.0+cpu", "mine": "0.1", "trainwright": "0.1.0", "numpy": "2.4.1"},
-        "unreleased": ["mine", "trainwright"],
-    }
+    packages = {"torch": "2.13.0+cpu", "mine": "0.1", "trainwright": "0.1.0", "numpy": "2.4.1"}
+    record = Environment(packages=packages, unreleased=["mine", "trainwright"])
     assert requirement_lines(record) == ["numpy==2.4.1", "torch==2.13.0"]
 
 
 def test_only_what_the_run_imported_is_required_where_that_is_recorded() -> None:
-    record = {"packages": {"torch": "2.13.0", "ruff": "0.17"}, "unreleased": []}
+    record = Environment(packages={"torch": "2.13.0", "ruff": "0.17"}, unreleased=[])
     assert requirement_lines(record, ["torch"]) == ["torch==2.13.0"]

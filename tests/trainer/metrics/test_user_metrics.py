@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from trainwright.trainer.run import RunState
+from trainwright.trainer.run.evidence import Resolved
 
 PARTS: dict[str, Any] = {
     "model": {"use": "mine:Net"},
@@ -59,7 +60,7 @@ def test_a_tasks_metrics_are_marked_as_the_users_and_reports_say_so(ended: Any) 
     resolved = run.evidence("resolved")
     marks = {metric["name"]: metric["user_defined"] for metric in resolved["metrics"]}
     assert marks == {"accuracy": False, "own": True, "f1": False}
-    told = [metric_label(name, resolved) for name in run.evidence("summary")["final"]]
+    told = [metric_label(name, run.part(Resolved)) for name in run.evidence("summary")["final"]]
     assert "own_score (user-defined)" in told
     assert "train/own_score (user-defined)" in told
     assert {"loss", "accuracy", "f1", "train/loss", "train/accuracy", "train/f1"} <= set(told)
@@ -106,7 +107,7 @@ def test_reports_say_where_built_in_metrics_compare_what_a_step_of_the_users_ret
     """
     run = ended(code, TASK)
     assert run.status().state is RunState.COMPLETED, run.log.read_text()
-    final, resolved = run.evidence("summary")["final"], run.evidence("resolved")
+    final, resolved = run.evidence("summary")["final"], run.part(Resolved)
     assert final["accuracy"] == 1.0
     assert metric_label("accuracy", resolved) == f"accuracy (from the user's {judge})"
     assert metric_label("loss", resolved) == f"loss (from the user's {judge})"

@@ -49,7 +49,7 @@ def test_an_example_trains_as_it_is_printed(example: Any, tmp_path: Path, make_r
 
 
 def test_every_key_that_a_task_may_return_is_explained() -> None:
-    from trainwright.trainer.assembly.data import KEYS
+    from trainwright.trainer.assembly.build import KEYS
 
     told = DOCUMENT.read_text(encoding="utf-8").split("## What `build` may return")[1]
     assert [key for key in KEYS if f"`{key}`" not in told] == []
