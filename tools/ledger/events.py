@@ -10,7 +10,7 @@ import json
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, StrictBool, ValidationError
 
 Moment = Annotated[datetime, PlainSerializer(lambda moment: in_utc(moment).isoformat())]
 Values = dict[str, Any]
@@ -83,8 +83,8 @@ class RunStarted(Event):
     """Digest of run.json."""
     run_key: str | None = None
     """The public key of the attempt; None where another launcher started the worker."""
-    permit: Values = {}
-    overlay: Values = {}
+    permit: Values = Field(default_factory=dict)
+    overlay: Values = Field(default_factory=dict)
 
 
 class RunResumed(Event):
@@ -244,7 +244,7 @@ class OwnerAnswered(Event):
     name = "owner_decision"
     request: str
     wish: Values
-    granted: bool
+    granted: StrictBool
     by: Values = {}
 
 
@@ -257,14 +257,7 @@ class ProjectDeleted(Event):
     test_looks: list[Values] = []
 
 
-EVENTS: dict[str, type[Event]] = {
-    kind.name: kind
-    for kind in (
-        ProjectCreated, CodeRootMoved, ConfigurationKept, RunStarted, RunResumed, RunSealed, StudyChanged, GateDecided,
-        ReleaseBegun, CarriedOver, Diagnosed, Pruned, ModelRegistered, ModelAttested, OwnerAsked, OwnerAnswered,
-        ProjectDeleted,
-    )
-}  # fmt: skip
+EVENTS: dict[str, type[Event]] = {kind.name: kind for kind in Event.__subclasses__()}
 """Kind of an entry to what it says."""
 
 

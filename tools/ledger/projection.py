@@ -19,7 +19,7 @@ from trainwright.tools.ledger.events import (
     read_body,
     read_event,
 )
-from trainwright.tools.ledger.rows import Rows, apply
+from trainwright.tools.ledger.rows import Rows
 from trainwright.tools.workspace.tables import LedgerEntry
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class ProjectFacts:
             if (event := read_event(kind, body)) is not None:
                 with suppress(ValueError, KeyError, TypeError, AttributeError):  # nor does such a one
                     self._take(event, sequence)
-                    apply(self.rows, project, datetime.fromisoformat(time), event)
+                    self.rows.take(project, datetime.fromisoformat(time), event)
 
     def _take(self, event: Event, sequence: int) -> None:
         match event:

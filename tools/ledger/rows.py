@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import select
@@ -14,7 +15,7 @@ from trainwright.tools.ledger.events import in_utc
 from trainwright.tools.workspace.tables import ConfigVersion, Project, RegisteredModel, Run, Study, Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sqlalchemy.orm import Session
 
@@ -45,9 +46,21 @@ class Rows:
 
     def __init__(self) -> None:
         self._tables: dict[type[Base], dict[tuple[Any, ...], Base]] = defaultdict(dict)
+        self._runs: dict[str, list[Callable[[], None]]] = defaultdict(list)
+        """Run id to what makes its row, once it is asked for: there are many, and most looks want a few."""
+
+    def take(self, project: str, at: datetime, event: Event) -> None:
+        """Take what a project's entry of this time says."""
+        step = partial(apply, self, project, at, event)
+        if isinstance(event, events.RunStarted | events.RunResumed | events.RunSealed):
+            self._runs[event.run_id].append(step)
+        else:
+            step()
 
     def find(self, table: type[T], *key: Any) -> T | None:
         """Return the row of this name, or None."""
+        for step in self._runs.pop(key[0], ()) if table is Run else ():
+            step()
         return cast("T | None", self._tables[table].get(key))
 
     def add(self, row: Base) -> None:
@@ -56,13 +69,16 @@ class Rows:
 
     def of(self, table: type[T], **where: Any) -> list[T]:
         """Return the rows of a table with these values, in the order of their entries."""
+        for run_id in list(self._runs) if table is Run else ():
+            self.find(Run, run_id)
         rows = cast("Iterable[T]", self._tables[table].values())
         return [row for row in rows if all(getattr(row, name) == value for name, value in where.items())]
 
     def update(self, others: Rows) -> None:
         """Add the rows of others."""
-        for table, rows in others._tables.items():
-            self._tables[table].update(rows)
+        for table in KEYS:
+            for row in others.of(table):
+                self.add(row)
 
     def differences(self, row: Base) -> list[str]:
         """Return one sentence for every column of a database's row that the ledger tells otherwise."""
@@ -154,15 +170,21 @@ def title(row: Base) -> str:
 
 def _begin(rows: Rows, project: str, at: datetime, event: Event, table: type[T], **values: Any) -> T | None:
     """Add the row that an entry begins; return None when there is one of this name."""
-    own = set(table.__table__.columns.keys())
-    told = {name: getattr(event, name) for name in own & type(event).model_fields.keys()}
-    columns = {"project": project} | told | values | {"created_at": told["created_at"] or at}
-    row = table(**{name: value for name, value in columns.items() if name in own})
-    row.untold = frozenset(told.keys() - event.model_fields_set)
+    fields = _shared(type(event), table)
+    told = {name: getattr(event, name) for name in fields}
+    row: T = table.__mapper__.class_manager.new_instance()  # its attributes keep no history: a replay makes thousands
+    row.__dict__.update(told, **values, created_at=told["created_at"] or at, untold=fields - event.model_fields_set)
+    if table is not Project:
+        row.__dict__["project"] = project
     if rows.find(table, *key_of(row)) is not None:
         return None
     rows.add(row)
     return row
+
+
+@cache
+def _shared(event: type[Event], table: type[Base]) -> frozenset[str]:
+    return frozenset(event.model_fields.keys() & table.__table__.columns.keys())
 
 
 def _run(row: Run | None, project: str, at: datetime, event: events.RunResumed | events.RunSealed) -> None:

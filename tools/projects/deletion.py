@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, select
 
 from trainwright.tools.answers import Answer
-from trainwright.tools.gates.test_set_access import DELETED, looks_to_keep
+from trainwright.tools.gates.test_set_access import looks_to_keep
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import ProjectDeleted
 from trainwright.tools.ledger.jsonl_mirror import MARKER
@@ -100,30 +99,18 @@ def finish_deletions(workspace: Workspace) -> list[str]:
 
     A server does it when it starts. The rows went with the entry, so a project that has one was not deleted.
     """
-    from trainwright.tools.verification.findings import deleted_projects
+    from trainwright.tools.verification.findings import DELETING, deleted_projects
 
     with workspace.session() as session:
-        kinds = ("owner_decision", DELETED)
-        told = session.scalars(select(LedgerEntry).where(LedgerEntry.kind.in_(kinds)).order_by(LedgerEntry.sequence))
-        pairs = [(entry, body) for entry in told if (body := _body(entry)) is not None]
-        present = set(session.scalars(select(Project.name)))
+        told = select(LedgerEntry).where(LedgerEntry.kind.in_(DELETING)).order_by(LedgerEntry.sequence)
+        gone = deleted_projects(session.scalars(told)) - set(session.scalars(select(Project.name)))
     found = []
-    for name in sorted(deleted_projects(pairs) - present):
+    for name in sorted(gone):
         with suppress(ConfigurationError):  # a name that was edited into the ledger
             found += [name] if _remove_files(workspace.project_folder(name)) else []
     if found:
         log.warning("removed what was left of deleted projects: %s", ", ".join(found))
     return found
-
-
-def _body(entry: LedgerEntry) -> dict[str, Any] | None:
-    """Return what an entry says; one that was damaged says nothing, and `verify` names it."""
-    try:
-        body = json.loads(entry.body)
-        grant = dict(body.get("wish") or {})
-        return {**body, "wish": grant | {"name": str(grant.get("name"))}}
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return None
 
 
 def _remove_files(folder: Path) -> bool:

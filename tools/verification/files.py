@@ -79,7 +79,7 @@ def _use_problems(run: RunDirectory, seal: RunSealed, permit: dict[str, Any]) ->
 
 def _foreign_runs(case: Case, known: set[str]) -> list[Finding]:
     """Name folders among the runs that no permit made. One that no worker has touched, a killed server left behind."""
-    findings, deleted = [], deleted_projects(case.everything)
+    findings, deleted = [], deleted_projects(case.entries)
     for folder in sorted((case.workspace.path / "projects").glob("*/runs/*")):
         what = f"run {folder.name}: its folder stands among the runs, and the ledger never started it"
         if folder.name in known or is_left_by_system(folder):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 
-from trainwright.tools.ledger.events import read_body
+from trainwright.tools.ledger.events import OwnerAnswered, ProjectDeleted, read_body, read_event
 from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.rows import Rows
 from trainwright.tools.ledger.seals import Inspection
 from trainwright.tools.workspace.tables import LedgerEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from sqlalchemy.orm import Session
 
@@ -46,6 +46,8 @@ class Finding(BaseModel):
     """Whether it is a difference that nothing explains; otherwise it is told, and verification succeeds."""
 
 
+DELETING = (OwnerAnswered.name, ProjectDeleted.name)
+"""Kinds of the entries by which a project goes."""
 Found = tuple[int, list[Finding]]
 """How many things a part has compared, and what it found."""
 
@@ -55,15 +57,15 @@ def found(where: Where, sentences: list[str]) -> list[Finding]:
     return [Finding(where=where, what=what) for what in sentences]
 
 
-def deleted_projects(entries: list[tuple[LedgerEntry, dict[str, Any]]]) -> set[str]:
+def deleted_projects(entries: Iterable[LedgerEntry]) -> set[str]:
     """Return the projects whose deletion the owner granted and that were deleted after it."""
-    granted: set[tuple[str | None, str]] = set()
+    granted: set[tuple[str, str]] = set()
     deleted: set[str] = set()
-    for entry, body in entries:
-        grant = body.get("wish") or {}
-        if entry.kind == "owner_decision" and body.get("granted") is True and grant.get("kind") == "deletion":
-            granted.add((grant.get("name"), str(body.get("request"))))
-        elif entry.kind == "project_deleted" and (entry.project, str(body.get("request"))) in granted:
+    for entry in entries:
+        event = read_event(entry.kind, read_body(entry.body)) if entry.kind in DELETING else None
+        if isinstance(event, OwnerAnswered) and event.granted and event.wish.get("kind") == "deletion":
+            granted.add((str(event.wish.get("name")), event.request))
+        elif isinstance(event, ProjectDeleted) and (str(entry.project), event.request) in granted:
             deleted.add(str(entry.project))
     return deleted
 
@@ -93,7 +95,7 @@ class Case:
     @cached_property
     def bodies(self) -> list[tuple[LedgerEntry, dict[str, Any]]]:
         """All entries of projects that were not deleted; one whose body is not JSON any more counts as missing."""
-        deleted = deleted_projects(self.everything)
+        deleted = deleted_projects(self.entries)
         return [(entry, body) for entry, body in self.everything if entry.project not in deleted]
 
     @cached_property

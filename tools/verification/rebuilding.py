@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from trainwright.tools.ledger.events import read_body, read_event
 from trainwright.tools.ledger.jsonl_mirror import NAME, read_line
-from trainwright.tools.ledger.rows import KEYS, Rows, apply
+from trainwright.tools.ledger.rows import KEYS, Rows
 from trainwright.tools.verification.findings import deleted_projects
 from trainwright.tools.workspace.presence import require_lost
 from trainwright.tools.workspace.schema_version import upgrade_if_needed
@@ -76,12 +76,11 @@ def rebuild_workspace(path: Path) -> Rebuilt:
 def _rows(path: Path, entries: list[LedgerEntry]) -> Rows:
     """Return the rows of the projects that were not deleted, and of sealed runs what a file of theirs holds."""
     rows = Rows()
-    bodies = [(entry, read_body(entry.body)) for entry in entries]
-    gone = deleted_projects(bodies)
-    for entry, body in bodies:
-        event = read_event(entry.kind, body)
+    gone = deleted_projects(entries)
+    for entry in entries:
+        event = read_event(entry.kind, read_body(entry.body))
         if event is not None and entry.project is not None and entry.project not in gone:
-            apply(rows, entry.project, datetime.fromisoformat(entry.time), event)
+            rows.take(entry.project, datetime.fromisoformat(entry.time), event)
     for run in rows.of(Run):
         with suppress(TrainwrightError):  # damaged: `verify` names it
             directory = RunDirectory(path / "projects" / run.project / "runs" / run.id)
