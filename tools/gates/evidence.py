@@ -24,20 +24,10 @@ from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.config import TrainingConfig, config_digest, parse_config
+from trainwright.trainer.run import RunDirectory, RunKind, RunState, RunStatus
+from trainwright.trainer.run import evidence as recorded
 from trainwright.trainer.run.digests import remembered_digest
-from trainwright.trainer.run.evidence import (
-    Code,
-    Data,
-    Environment,
-    Imported,
-    P,
-    PartOf,
-    Reproducibility,
-    Resolved,
-    Summary,
-)
 from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
 
 if TYPE_CHECKING:
@@ -51,8 +41,6 @@ if TYPE_CHECKING:
     from trainwright.tools.owner import Grant
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.settings import ProjectLimits
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run import RunDirectory, RunStatus
 
 
 def refuse_edits(differences: list[str]) -> None:
@@ -91,24 +79,24 @@ class RunEvidence:
         sealed_as_completed = self._seal is not None and self._seal.state == RunState.COMPLETED
         return sealed_as_completed and self.status.state is RunState.COMPLETED
 
-    environment = PartOf(Environment)
-    reproducibility = PartOf(Reproducibility)
-    data = PartOf(Data)
-    code = PartOf(Code)
-    resolved = PartOf(Resolved)
-    summary = PartOf(Summary)
-    comparison = PartOf(Comparison)
-    exported = PartOf(Export)
-    test_access = PartOf(TestSetAccess)
+    environment = recorded.PartOf(recorded.Environment)
+    reproducibility = recorded.PartOf(recorded.Reproducibility)
+    data = recorded.PartOf(recorded.Data)
+    code = recorded.PartOf(recorded.Code)
+    resolved = recorded.PartOf(recorded.Resolved)
+    summary = recorded.PartOf(recorded.Summary)
+    comparison = recorded.PartOf(Comparison)
+    exported = recorded.PartOf(Export)
+    test_access = recorded.PartOf(TestSetAccess)
 
-    def part(self, kind: type[P]) -> P:
+    def part(self, kind: type[recorded.P]) -> recorded.P:
         """Return one part of the evidence; empty when the worker has not written it. Raises IntegrityError."""
         return self.directory.part(kind)
 
     @cached_property
     def imported(self) -> list[str]:
         """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
-        return self.part(Imported).packages
+        return self.part(recorded.Imported).packages
 
     @cached_property
     def differences(self) -> list[str]:
