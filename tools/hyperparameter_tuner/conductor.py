@@ -16,13 +16,13 @@ from filelock import Timeout
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
+from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
 from trainwright.tools.hyperparameter_tuner.trials import (
     FAILED,
     RUNNING,
     TrialRecord,
     best_trial,
-    suggest,
     trials_of,
 )
 from trainwright.tools.ledger.events import StudyChanged, TrialEnded

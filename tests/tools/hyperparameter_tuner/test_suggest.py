@@ -13,14 +13,8 @@ from typing import Any
 import pytest
 from tests.function_text import body_of
 
-from trainwright.tools.hyperparameter_tuner.trials import (
-    COMPLETED,
-    FAILED,
-    PRUNED,
-    TrialRecord,
-    startup_trials,
-    suggest,
-)
+from trainwright.tools.hyperparameter_tuner.suggest import startup_trials, suggest
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.trainer.config import SearchSection
 
 pytestmark = pytest.mark.slow
@@ -36,7 +30,8 @@ def suggest_again() -> None:
     import json
     import sys
 
-    from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, suggest
+    from trainwright.tools.hyperparameter_tuner.suggest import suggest
+    from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
     from trainwright.trainer.config import SearchSection
 
     search, table = json.load(sys.stdin)

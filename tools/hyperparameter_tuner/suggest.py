@@ -1,0 +1,46 @@
+"""Suggestion of the next trial: a pure function of the search and the trial table (TUNE-1, TUNE-3).
+
+The sampler lives for one suggestion and is seeded by (search seed, number of trials), so a study that was killed
+anywhere goes on with the very trials it would have made. (A sampler carried along, or one seeded alike at each start,
+repeats itself or diverges after a restart.)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.hyperparameter_tuner.memory_study import decoded, distributions, memory_study
+from trainwright.trainer.base.canonical import digest_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import optuna
+
+    from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
+    from trainwright.trainer.config import SearchSection
+
+
+def suggest(
+    search: SearchSection, direction: str, trials: Sequence[TrialRecord]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return (dotted key to value, Optuna's system attributes) of trial number `len(trials)`."""
+    sampler = _sampler(search, len(trials))
+    study = memory_study(search.space, direction, trials, sampler=sampler)
+    asked = study.ask(distributions(search.space))
+    attributes = study.trials[-1].system_attrs
+    return decoded(search.space, asked.params), dict(attributes)
+
+
+def startup_trials(search: SearchSection) -> int:
+    """Return how many trials TPE draws at random before it models: a third of the study, between 4 and 10."""
+    return max(4, min(10, search.trials // 3))
+
+
+def _sampler(search: SearchSection, number: int) -> optuna.samplers.BaseSampler:
+    import optuna
+
+    seed = int(digest_json([search.seed, number]).split(":")[1][:8], 16)
+    if search.method == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup_trials(search))
