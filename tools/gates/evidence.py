@@ -9,12 +9,11 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.exits import spent_limit
 from trainwright.tools.gates.finals import final_of
 from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
 from trainwright.tools.gates.onward import onward
-from trainwright.tools.gates.plan import witnesses
-from trainwright.tools.gates.releases import BEGUN, Release, releases
-from trainwright.tools.gates.spent import spent_limit
+from trainwright.tools.gates.releases import BEGUN, Release, releases, witnesses
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.limits import count_trials, limits_under
