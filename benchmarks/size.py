@@ -51,7 +51,7 @@ def read_plainly(path: Path) -> Any:
     return csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
 
 
-def look(path: Path, kept: Path, *, reads: bool) -> dict[str, Any]:
+def look(path: Path, kept: Path, *, reads: bool) -> Any:
     """Read, split, standardise, fingerprint and check a file as a run does; return the `data` evidence."""
     from trainwright.trainer.data.assemble import from_loaded
     from trainwright.trainer.data.first_look import FirstLook
@@ -73,7 +73,7 @@ def first_look(path: Path, kept: Path) -> None:
 
 def later_look(path: Path, kept: Path) -> None:
     """Look at a file of which the first look is kept."""
-    if look(path, kept, reads=True)["first_look"] != "known":
+    if look(path, kept, reads=True).first_look != "known":
         raise RuntimeError(f"{path.name}: the first look was not kept")
 
 

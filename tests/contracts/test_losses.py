@@ -9,7 +9,7 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.losses.built_in import LOSSES, built_in_loss
+from trainwright.trainer.losses import LOSSES, built_in_loss
 from trainwright.trainer.losses.fit import check_fit, measured_on_train
 from trainwright.trainer.losses.loss import Loss
 

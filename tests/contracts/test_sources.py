@@ -136,10 +136,10 @@ def test_it_loads_the_same_wherever_its_files_lie(example: Example, tmp_path: Pa
     assert set(splits.samples) == {"train", "validation", "test"}
     assert all(len(samples) for samples in splits.samples.values())
     assert first_sample(splits.samples["train"]) is not None
-    assert evidence["source"] == example.use
-    assert evidence["disjoint"]
-    assert bool(evidence["files"]) == bool(example.path)
-    assert all(path.startswith(example.path) for path in evidence["files"] if example.path)
+    assert evidence.source == example.use
+    assert evidence.disjoint
+    assert bool(evidence.files) == bool(example.path)
+    assert all(path.startswith(example.path) for path in evidence.files if example.path)
     elsewhere = tmp_path.with_name(f"{tmp_path.name}-moved")
     shutil.move(tmp_path, elsewhere)
     again = data_evidence(loaded(example, elsewhere), elsewhere)
@@ -150,10 +150,10 @@ def test_it_loads_the_same_wherever_its_files_lie(example: Example, tmp_path: Pa
 @pytest.mark.requirement("REPRO-4", "TRAIN-1")
 def test_the_seed_of_the_split_decides_what_is_in_each_and_nothing_else(example: Example, tmp_path: Path) -> None:
     one, other = (data_evidence(loaded(example, tmp_path, seed=seed), tmp_path) for seed in (42, 43))
-    assert one["fingerprint"] != other["fingerprint"]
-    assert one["files"] == other["files"]
-    total = [sum(split["size"] for split in evidence["splits"].values()) for evidence in (one, other)]
-    assert total[0] == total[1] or one["text"] is not None
+    assert one.fingerprint != other.fingerprint
+    assert one.files == other.files
+    total = [sum(split.size for split in evidence.splits.values()) for evidence in (one, other)]
+    assert total[0] == total[1] or one.text is not None
 
 
 @of_files
@@ -162,8 +162,8 @@ def test_other_values_are_another_fingerprint_and_another_file(example: Example,
     before = data_evidence(loaded(example, tmp_path), tmp_path)
     example.write(tmp_path / str(example.path), 2)
     after = data_evidence(loaded(example, tmp_path), tmp_path)
-    assert after["fingerprint"] != before["fingerprint"]
-    assert after["files"] != before["files"]
+    assert after.fingerprint != before.fingerprint
+    assert after.files != before.files
 
 
 @of_files

@@ -1,4 +1,4 @@
-"""The checkpoints of one run, with the metrics at their step."""
+"""Checkpoints of a run: listed with their digests, and the best one exported."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.training_orchestrator import RunView, start_run
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.checkpoints import index
+from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
+
 
 MOST_LISTED = 40
 
@@ -88,3 +91,18 @@ def _shortened(views: list[CheckpointView]) -> list[CheckpointView]:
     tagged = {view.name for view in views if {"best", "last"} & set(view.tags)}
     newest = {view.name for view in views[-(MOST_LISTED - len(tagged)) :]}
     return [view for view in views if view.name in tagged | newest]
+
+
+def export_model(
+    workspace: Workspace, project: str, *, run_id: str | None = None, idempotency_key: str | None = None
+) -> RunView:
+    """Export a completed run: safetensors, ONNX compared with the model, and the test split's metrics.
+
+    Args:
+        run_id: the run to export; the final run by default.
+
+    Raises:
+        GateRefusedError, LimitReachedError: no permit.
+        ConflictError: there is no completed run to export.
+    """
+    return start_run(workspace, project, RunKind.EXPORT, source_run=run_id, idempotency_key=idempotency_key)

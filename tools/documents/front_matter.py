@@ -1,7 +1,8 @@
-"""Markdown with YAML front matter, checked against a pydantic model."""
+"""Documents: where they lie, and Markdown with YAML front matter that is checked against a pydantic model."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +12,10 @@ from trainwright.trainer.config import load_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+SKILL = Path(__file__).resolve().parents[2] / "skills" / "ml-trainer"
+
 
 Model = TypeVar("Model", bound=BaseModel)
 FENCE = "---\n"

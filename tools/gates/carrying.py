@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.plan import is_short_replay, other_than_planned
+from trainwright.tools.gates.releases import is_short_replay, other_than_planned
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import CarriedOver
 from trainwright.trainer.run import RunKind

@@ -9,12 +9,11 @@ from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.exits import spent_limit
 from trainwright.tools.gates.finals import final_of
 from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
 from trainwright.tools.gates.onward import onward
-from trainwright.tools.gates.plan import witnesses
-from trainwright.tools.gates.releases import BEGUN, Release, releases
-from trainwright.tools.gates.spent import spent_limit
+from trainwright.tools.gates.releases import BEGUN, Release, releases, witnesses
 from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
 from trainwright.tools.limits import count_trials, limits_under
@@ -24,20 +23,10 @@ from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints
-from trainwright.trainer.config import config_digest, parse_config
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.config import TrainingConfig, config_digest, parse_config
+from trainwright.trainer.run import RunDirectory, RunKind, RunState, RunStatus
+from trainwright.trainer.run import evidence as recorded
 from trainwright.trainer.run.digests import remembered_digest
-from trainwright.trainer.run.evidence import (
-    Code,
-    Data,
-    Environment,
-    Imported,
-    P,
-    PartOf,
-    Reproducibility,
-    Resolved,
-    Summary,
-)
 from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
 
 if TYPE_CHECKING:
@@ -51,8 +40,6 @@ if TYPE_CHECKING:
     from trainwright.tools.owner import Grant
     from trainwright.tools.workspace import Settings, Workspace
     from trainwright.tools.workspace.settings import ProjectLimits
-    from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run import RunDirectory, RunStatus
 
 
 def refuse_edits(differences: list[str]) -> None:
@@ -91,24 +78,24 @@ class RunEvidence:
         sealed_as_completed = self._seal is not None and self._seal.state == RunState.COMPLETED
         return sealed_as_completed and self.status.state is RunState.COMPLETED
 
-    environment = PartOf(Environment)
-    reproducibility = PartOf(Reproducibility)
-    data = PartOf(Data)
-    code = PartOf(Code)
-    resolved = PartOf(Resolved)
-    summary = PartOf(Summary)
-    comparison = PartOf(Comparison)
-    exported = PartOf(Export)
-    test_access = PartOf(TestSetAccess)
+    environment = recorded.PartOf(recorded.Environment)
+    reproducibility = recorded.PartOf(recorded.Reproducibility)
+    data = recorded.PartOf(recorded.Data)
+    code = recorded.PartOf(recorded.Code)
+    resolved = recorded.PartOf(recorded.Resolved)
+    summary = recorded.PartOf(recorded.Summary)
+    comparison = recorded.PartOf(Comparison)
+    exported = recorded.PartOf(Export)
+    test_access = recorded.PartOf(TestSetAccess)
 
-    def part(self, kind: type[P]) -> P:
+    def part(self, kind: type[recorded.P]) -> recorded.P:
         """Return one part of the evidence; empty when the worker has not written it. Raises IntegrityError."""
         return self.directory.part(kind)
 
     @cached_property
     def imported(self) -> list[str]:
         """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
-        return self.part(Imported).packages
+        return self.part(recorded.Imported).packages
 
     @cached_property
     def differences(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Exits from optimization: below its goal too, a project reaches an end (PHASE-10).
+"""Exits of a gate: accepted by the owner, or concluded below the goal on its grounds.
 
 The owner's acceptance is a grant; concluding is the agent's choice of an exit and claims nothing: what is finalized is
 what is validated, else the baseline's configuration, and every report says at its head that the goal was not reached.
@@ -11,10 +11,37 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainwright.tools.gates.cures import fixes_exhausted
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import ended_studies, studies_under_way, unused_keys
+from trainwright.tools.limits import Amounts, limit_table
 from trainwright.tools.owner.grants import accepted_values, by_whom, granting
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
+
+
+UNITS = {"wall_clock_seconds": ("s", 1.0), "gpu_hours": ("GPU hours", 1.0), "money": ("of money", 1.0),
+         "disk_bytes": ("MB", 1e6)}  # fmt: skip
+
+
+def spent_limit(evidence: Evidence) -> str:
+    """Return which limit leaves no room for a trial like the baseline, with both figures; empty where all leave it.
+
+    What runs under way hold reserved comes back when they end, and counts as left.
+    """
+    if evidence.trials_left < 1:
+        return "no trial is left of the limits"
+    if evidence.baseline is None:
+        return ""
+    table = limit_table(evidence.session, evidence.workspace, evidence.project)
+    seal = evidence.facts.seals.get(evidence.baseline.id)
+    needed = Amounts.model_validate(seal.used if seal else {})
+    for name, (unit, scale) in UNITS.items():
+        line = min(table[name], key=lambda line: line.allowed - line.used)
+        left, least = line.allowed - line.used, getattr(needed, name)
+        if left < least:
+            took = f"the baseline took {least / scale:.3g}"
+            return f"{max(left, 0.0) / scale:.3g} {unit} are left of {line.name}, and {took}"
+    return ""
+
 
 Exit = Literal["passed", "skipped", "accepted", "concluded"]
 

@@ -12,7 +12,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.plan import other_than_planned
+from trainwright.tools.gates.releases import other_than_planned
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 

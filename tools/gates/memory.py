@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.finals import is_reused
-from trainwright.tools.gates.plan import holds_now, other_than_planned
+from trainwright.tools.gates.releases import holds_now, other_than_planned
 from trainwright.tools.gates.replays import compared
 from trainwright.tools.gates.staleness import exemption_changes
 from trainwright.tools.owner.grants import operations

@@ -10,7 +10,7 @@ from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.next_call import proposal
 from trainwright.tools.gates.phase_status import Standing, accepted_decisions, standing
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
-from trainwright.tools.gates.plan import witnesses
+from trainwright.tools.gates.releases import witnesses
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind

@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.gates.artifacts import publish
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.plan import witnesses
-from trainwright.tools.gates.releases import CARRIED, Release
+from trainwright.tools.gates.releases import CARRIED, Release, witnesses
 from trainwright.tools.gates.staleness import changes_since, changes_without_effect
 from trainwright.trainer.base.errors import TrainwrightError
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.improvement import measure_improvement
-from trainwright.tools.gates.plan import other_than_planned
+from trainwright.tools.gates.releases import other_than_planned
 from trainwright.tools.ledger import seal_differences
 from trainwright.tools.ledger.rows import removed
 from trainwright.tools.workspace.tables import Study, Trial

@@ -1,7 +1,6 @@
 """Limits: what projects may use, what they have used, and what runs under way have reserved (GATE-4)."""
 
-from trainwright.tools.limits.allowed import effective_limits, limits_under
-from trainwright.tools.limits.amounts import Amounts, Reservation
+from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits, limits_under
 from trainwright.tools.limits.lines import limit_lines
 from trainwright.tools.limits.reservation import limit_table, require_room, reserve
 from trainwright.tools.limits.trials import count_trials, require_trials

@@ -1,12 +1,22 @@
-"""Amounts that a run uses: wall clock, GPU hours, money, disk."""
+"""Amounts: what a run uses of each limit, and what a project may use under the owner's limits and grants."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict
 
+from trainwright.tools.owner import granted
+from trainwright.tools.workspace.settings import LEAST, ProjectLimits
 from trainwright.trainer.run import Limits
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.owner import Grant
+    from trainwright.tools.workspace import Settings, Workspace
+    from trainwright.tools.workspace.tables import Project
+
 
 SECONDS_PER_HOUR = 3600.0
 
@@ -51,3 +61,22 @@ class Reservation(BaseModel):
     price_per_gpu_hour: float
     limits: Limits
     """Limits that the worker enforces on itself."""
+
+
+def effective_limits(session: Session, workspace: Workspace, project: Project) -> ProjectLimits:
+    """Return the limits in force for the project."""
+    grants = [request.grant for request in granted(session, workspace, project.name)]
+    return limits_under(workspace.settings, project.limits, grants)
+
+
+def limits_under(settings: Settings, requested: dict[str, Any], grants: list[Grant]) -> ProjectLimits:
+    """Return the limits of a project that requested these, under the owner's settings and grants."""
+    values: dict[str, Any] = {
+        name: (max if name in LEAST else min)(requested.get(name, value), value)
+        for name, value in settings.limits.model_dump().items()
+    }
+    for grant in grants:
+        if grant.kind == "limit" and grant.value is not None:
+            looser = min if grant.name in LEAST else max
+            values[grant.name] = type(values[grant.name])(looser(values[grant.name], grant.value))
+    return ProjectLimits.model_validate(values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.limits.allowed import effective_limits
+from trainwright.tools.limits.amounts import effective_limits
 from trainwright.tools.limits.reservation import Line, limit_table
 from trainwright.tools.limits.trials import count_trials
 from trainwright.tools.workspace.kept import note_whole_workspace

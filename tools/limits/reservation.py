@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.tools.launchers import launcher_of
-from trainwright.tools.limits.allowed import effective_limits
-from trainwright.tools.limits.amounts import Amounts, Reservation
+from trainwright.tools.limits.amounts import Amounts, Reservation, effective_limits
 from trainwright.tools.limits.usage import measured_use, project_usage, seen_usage, workspace_usage
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.run import Limits, RunKind

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import func, select
 
-from trainwright.tools.limits.allowed import effective_limits
+from trainwright.tools.limits.amounts import effective_limits
 from trainwright.tools.limits.reservation import how_to_raise
 from trainwright.tools.workspace.tables import Study, Trial
 from trainwright.trainer.base.errors import LimitReachedError

@@ -8,10 +8,10 @@ from trainwright.tools.owner.grant import (
     exemption_grant,
     limit_grants,
     limits_as_meant,
+    meaning,
     root_grants,
 )
 from trainwright.tools.owner.grants import accepted_alerts, accepted_values, goal_under
-from trainwright.tools.owner.meaning import meaning
 from trainwright.tools.owner.request import RequestView, ask, require_granted, view
 from trainwright.tools.owner.requests import (
     Request,

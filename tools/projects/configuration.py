@@ -27,7 +27,7 @@ from trainwright.tools.owner import (
 )
 from trainwright.tools.projects.code_roots import KEY, code_folder, move_code_root
 from trainwright.tools.projects.named_files import require_files
-from trainwright.tools.projects.releasing import begin, refuse_to_change
+from trainwright.tools.projects.passing import begin, refuse_to_change
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.workspace.records import get_project, latest_config

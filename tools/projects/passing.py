@@ -1,14 +1,15 @@
-"""Passing a gate: evaluate, draft the phase's artifacts, record the decision, under one write lock; then publish."""
+"""Passing a gate, and beginning the next release."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import computed_field
 from sqlalchemy import select
 
-from trainwright.tools.answers import Answer
+from trainwright.tools import ledger
+from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.checkpoint_manager import register_model
 from trainwright.tools.gates.decide import ENDING, GateReport, evaluate, record
 from trainwright.tools.gates.evidence import Evidence
@@ -18,6 +19,7 @@ from trainwright.tools.gates.phase_status import Standing, standing
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.ledger import Inspection, entries
+from trainwright.tools.ledger.events import ReleaseBegun
 from trainwright.tools.projects.status import CheckLineView, check_lines, decided_before, is_met, met_still
 from trainwright.tools.provenance import attest
 from trainwright.tools.reports import draft_artifacts
@@ -29,7 +31,9 @@ from trainwright.trainer.base.errors import ConfigurationError, ConflictError, G
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from trainwright.tools.gates.phase_status import Standing
     from trainwright.tools.workspace import Workspace
+
 
 log = logging.getLogger("trainwright")
 
@@ -203,3 +207,33 @@ def _phase(name: str) -> Phase:
         raise ConfigurationError(
             f"There is no phase {name[:40]!r}.", remedy=f"Use one of {', '.join(Phase)}.", document="phases/WORKFLOW.md"
         ) from None
+
+
+def refuse_to_change(project: str, where: Standing, asked: dict[str, Any]) -> NoReturn:
+    """Refuse a change of a finished project, with the call that makes the same change in its next release.
+
+    Args:
+        asked: the arguments of the refused call.
+
+    Raises:
+        ConflictError: always.
+    """
+    kept = {name: value for name, value in asked.items() if value}
+    why = f"work on: every gate anew, and {where.release} stays"
+    call = NextCall(tool="configure", arguments={"project": project, **kept, "begin_release": True}, why=why)
+    raise ConflictError(
+        f"Project {project} is {where.finished_text}. A change of its configuration would begin its next release.",
+        remedy=f"{call} begins it; the finished release stays as it is. Nothing was changed.",
+        document="phases/WORKFLOW.md",
+        details={"next": call.model_dump(mode="json")},
+    )
+
+
+def begin(session: Session, project: str, where: Standing, reason: str) -> int | None:
+    """Record that the next release is begun; return its number, or None where the project is worked on already."""
+    if where.release is None:
+        return None
+    number = where.release.number + 1
+    begun = ReleaseBegun(release=number, after=where.release.sequence, reason=reason, since=where.remarks)
+    ledger.record(session, project, begun)
+    return number

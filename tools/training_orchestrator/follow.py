@@ -19,7 +19,7 @@ from trainwright.tools import ledger, limits
 from trainwright.tools.gates.carrying import record_carry_over
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
-from trainwright.tools.gates.plan import is_short_replay
+from trainwright.tools.gates.releases import is_short_replay
 from trainwright.tools.launchers import read_launch, recorded_launcher
 from trainwright.tools.ledger.events import RunSealed
 from trainwright.tools.training_orchestrator.observation import Observation, observe

@@ -14,13 +14,12 @@ from trainwright.tools.gates.artifacts import publish
 from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.events import EVENTS, read_body, read_event
 from trainwright.tools.verification.answers import verify_answers
-from trainwright.tools.verification.carried import verify_carried
 from trainwright.tools.verification.copies import verify_copies
 from trainwright.tools.verification.diagnoses import verify_diagnoses
 from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
 from trainwright.tools.verification.provenance import verify_provenance
-from trainwright.tools.verification.releases import verify_releases, verify_since
+from trainwright.tools.verification.releases import verify_carried, verify_releases, verify_since
 from trainwright.tools.verification.rows import verify_configurations, verify_rows, verify_triggers
 from trainwright.tools.verification.signatures import attestation
 from trainwright.tools.verification.verdicts import verify_verdicts

@@ -1,4 +1,4 @@
-"""Earlier releases in the places where they stay, and the entries that begin later ones."""
+"""Releases and carried-over evidence, derived again."""
 
 from __future__ import annotations
 
@@ -7,16 +7,33 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.artifacts import WHOLE
+from trainwright.tools.gates.carrying import shortcomings
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.historical import PastEvidence
 from trainwright.tools.gates.phase_status import accepted_decisions
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.releases import BEGUN, KEPT, Release, releases
+from trainwright.tools.gates.releases import BEGUN, CARRIED, KEPT, Release, releases
 from trainwright.tools.gates.staleness import changes_around
 from trainwright.tools.verification.findings import Case, Finding, Found, found
 from trainwright.tools.workspace.tables import Project
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import LedgerEntry
+
+
+def verify_carried(case: Case) -> Found:
+    """Compare the first steps of every such replay with its source's again."""
+    carried = case.of(CARRIED)
+    problems = []
+    for entry, body in carried:
+        past = PastEvidence(case.session, case.workspace, entry, {"phase": ""}, case.inspection)
+        smoke, source, replay = (past.run(str(body.get(name))) for name in ("smoke_run", "source", "replay"))
+        if smoke is None or source is None or replay is None:
+            told = ["a run that it names is gone"]
+        else:
+            told = shortcomings(past, smoke, source, replay)
+        problems += [f"ledger entry {entry.sequence}: the replay does not carry the plan over: {one}" for one in told]
+    return len(carried), found("verdict", problems)
 
 
 def verify_releases(case: Case) -> Found:

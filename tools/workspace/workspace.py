@@ -12,9 +12,8 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
-from trainwright.tools.workspace.archived import copy_database, is_archived
 from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY, Kept
-from trainwright.tools.workspace.presence import locked, require_database
+from trainwright.tools.workspace.presence import copy_database, is_archived, locked, require_database
 from trainwright.tools.workspace.schema_version import upgrade_if_needed
 from trainwright.tools.workspace.settings import Settings
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, StorageError

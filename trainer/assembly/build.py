@@ -21,7 +21,7 @@ from trainwright.trainer.data.assemble import from_loaded, from_user
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.losses.built_in import LOSSES, built_in_loss
+from trainwright.trainer.losses import LOSSES, built_in_loss
 from trainwright.trainer.losses.fit import measured_on_train
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as BUILT_IN_METRICS

@@ -15,8 +15,7 @@ from trainwright.trainer.base.failures import known_failure
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.memory import free_bytes
-from trainwright.trainer.engine.progress import EpochTotals
-from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.session import EpochTotals, Session
 from trainwright.trainer.losses.fit import check_fit, check_labels
 from trainwright.trainer.metrics import evaluate, evaluate_loss
 from trainwright.trainer.objectives.objective import Objective, Outcome, Work
@@ -164,20 +163,20 @@ def explained_build(part: str) -> Iterator[None]:
         ) from error
 
 
-def require_room(name: str, args: dict[str, Any], make: Callable[..., nn.Module]) -> None:
+def require_room(name: str, args: dict[str, Any], bytes_of: Callable[[dict[str, Any]], int]) -> None:
     """Refuse a model whose weights alone are more than the free memory; it is measured without building it.
 
     Args:
-        make: builds the model from `args`.
+        bytes_of: measures the weights of the model that such arguments make.
 
     Raises:
         OutOfMemoryError: `details.changes` make it a model that can be trained here, where smaller arguments do.
     """
     with seeding.preserved():
-        weights, free = _bytes_of(make, args), free_bytes(torch.device("cpu"))
+        weights, free = bytes_of(args), free_bytes(torch.device("cpu"))
         if weights <= free:
             return
-        changes = {f"model.args.{key}": value for key, value in _smaller(make, args, free).items()}
+        changes = {f"model.args.{key}": value for key, value in _smaller(args, bytes_of, free).items()}
     call = f"For example configure(project, changes={changes}, reason='out of memory'). " if changes else ""
     raise OutOfMemoryError(
         f"The weights of this {name} take {weights / 2**20:,.0f} MiB, and {free / 2**20:,.0f} MiB are free: memory "
@@ -188,15 +187,16 @@ def require_room(name: str, args: dict[str, Any], make: Callable[..., nn.Module]
     )
 
 
-def _bytes_of(make: Callable[..., nn.Module], args: dict[str, Any]) -> int:
+def bytes_of_weights(make: Callable[..., nn.Module], args: dict[str, Any]) -> int:
+    """Return the bytes of the weights of the model that `make` builds from `args`."""
     with torch.device("meta"):  # shapes without memory
         return sum(parameter.numel() * parameter.element_size() for parameter in make(**args).parameters())
 
 
-def _smaller(make: Callable[..., nn.Module], args: dict[str, Any], free: int) -> dict[str, Any]:
+def _smaller(args: dict[str, Any], bytes_of: Callable[[dict[str, Any]], int], free: int) -> dict[str, Any]:
     """Return the sizes halved until training fits; empty where that is not reached."""
     sizes = {key: value for key, value in args.items() if key in SIZES}
-    while sizes and KEPT_IN_TRAINING * _bytes_of(make, {**args, **sizes}) > SHARE * free:
+    while sizes and KEPT_IN_TRAINING * bytes_of({**args, **sizes}) > SHARE * free:
         halves = {key: _half(value, args.get("heads", 1)) for key, value in sizes.items()}
         if halves == sizes:
             return {}

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
-from trainwright.trainer.assembly.dry_run import require_room
+from trainwright.trainer.assembly.dry_run import bytes_of_weights, require_room
 from trainwright.trainer.assembly.output_format import vocabulary_argument, vocabulary_place
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.base.section import Entry
@@ -71,10 +71,11 @@ def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None, cod
         shape, outputs = tuple(inputs.shape), outputs or outputs_of(splits, loss, target)
     else:
         shape, outputs = (), outputs_of(splits, loss, _target(splits))
-    make = partial(section.build, Surroundings(shape, outputs, splits, loss, code_root))
+    room = partial(require_room, f"{entry.use} model", entry.args)
+    make = partial(section.build, Surroundings(shape, outputs, splits, loss, code_root, room))
     try:
         if not section.of_library:
-            require_room(entry.use, section.model_dump(), make)
+            require_room(entry.use, section.model_dump(), partial(bytes_of_weights, make))
         return make()
     except ValueError as error:  # what only the data can tell; the schema has checked the rest
         raise ConfigurationError(

@@ -22,7 +22,7 @@ from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.components import kept_state
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.objectives.objective import Built, NoObjective, Objective, Setup, Work
 from trainwright.trainer.objectives.sections import SupervisedSection
 from trainwright.trainer.objectives.supervised import CustomStep, Supervised

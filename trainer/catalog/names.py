@@ -16,7 +16,7 @@ from trainwright.trainer.base.errors import near
 from trainwright.trainer.base.section import Section
 from trainwright.trainer.data.sections import DIFFICULTIES
 from trainwright.trainer.data.sources import SOURCES
-from trainwright.trainer.losses.built_in import LOSSES
+from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as METRICS
 from trainwright.trainer.models import MODELS
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.section import ImpossibleError, form_of
 from trainwright.trainer.config.distributed import require_divisible
-from trainwright.trainer.losses.built_in import LOSSES, LossSection
+from trainwright.trainer.losses import LOSSES
+from trainwright.trainer.losses.built_in import LossSection
 from trainwright.trainer.objectives.sections import OBJECTIVES
 from trainwright.trainer.optimization.weight_averaging import SwaSection
 

@@ -38,7 +38,7 @@ class Curriculum:
         return min(max(math.ceil(round(self.section.fraction(epoch, self.epochs) * size, 6)), 1), size)
 
     def order(self, epoch: int) -> Tensor:
-        """Return the indices of the epoch's samples: those let in, in shuffled rounds; all, as without a curriculum."""
+        """Return the indices of the epoch, (samples,): those let in, in shuffled rounds, or all."""
         size, count = len(self.ranked), self.count(epoch)
         if count == size:
             return torch.from_numpy(seeding.permutation(self.seed, epoch, size))
@@ -47,7 +47,7 @@ class Curriculum:
 
 
 def ranked(scores: Tensor, *, hardest_first: bool) -> Tensor:
-    """Return the samples' indices by score, equal ones in their own order.
+    """Return the samples' indices, (samples,) of int64, by score, (samples,); equal ones in their own order.
 
     Raises:
         DataError: a score is not finite, or all are equal.
@@ -65,12 +65,12 @@ def ranked(scores: Tensor, *, hardest_first: bool) -> Tensor:
 
 
 def lengths(samples: Any, seed: int) -> Tensor:
-    """Return the length of each sample's first input: the first dimension of a tensor, or len()."""
+    """Return the lengths of the samples' first inputs, (samples,): the first dimension of a tensor, or len()."""
     return scored(samples, seed, lambda sample: len(_inputs(sample)))
 
 
 def centroid_distances(samples: Any, seed: int) -> Tensor:
-    """Return each sample's Euclidean distance from the mean of its class, both over the train split.
+    """Return the samples' Euclidean distances, (samples,), from the means of their classes, over the train split.
 
     Raises:
         DataError: samples are not (numbers of one shape, class number).
@@ -93,7 +93,7 @@ def centroid_distances(samples: Any, seed: int) -> Tensor:
 
 
 def scored(samples: Any, seed: int, score: Callable[[Any], Any]) -> Tensor:
-    """Return the score of each sample. Raises UserCodeError when one is not a number.
+    """Return the scores, (samples,) of float64. Raises UserCodeError when one is not a number.
 
     Random augmentation is keyed to (seed, 0, index): the same scores each time, and the generators are left alone.
     """

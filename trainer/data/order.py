@@ -21,7 +21,7 @@ class Order:
     """Indices, (size,) of int32 (int64 from 2 ** 31 samples on); None: from first to last, without an array."""
 
     def rows(self, start: int, stop: int) -> Tensor:
-        """Return the indices at places start to stop of the order."""
+        """Return the indices at places start to stop of the order, (stop - start,)."""
         if self.shuffled is not None:
             return self.shuffled[start:stop]
         return torch.arange(start, max(min(stop, self.size), start))
@@ -43,7 +43,7 @@ class Plan:
         return map(self.rows, self.batches)
 
     def rows(self, batch: int) -> Tensor:
-        """Return the indices of a batch: all, or this process's share."""
+        """Return the indices of a batch, (samples of the batch,): all, or this process's share."""
         rows = self.order.rows(batch * self.batch_size, (batch + 1) * self.batch_size)
         return rows if self.share is None else rows[self.share.rows(len(rows))]
 

@@ -40,7 +40,7 @@ def content_digest(samples: TensorSamples) -> str:
 
 
 def row_digests(samples: TensorSamples, rows: Array) -> list[str]:
-    """Return what `fingerprint.sample_digest` says of the samples at `rows`: both must stay the same."""
+    """Return what `fingerprint.sample_digest` says of the samples at `rows`, (chosen,): both must stay the same."""
     tensors = samples.gather(torch.from_numpy(rows))
     parts: list[Array] = []
     for place, tensor in enumerate(tensors):

@@ -27,7 +27,7 @@ PIECE = 1 << 22
 def split_indices(
     digests: Sequence[str], labels: Sequence[int] | Indices | None, section: SplitSection
 ) -> dict[str, Indices]:
-    """Return sorted sample indices by split name.
+    """Return sorted sample indices, (samples of the split,), by split name.
 
     Equal samples (equal digests) go to the same split, so that no copy of a training sample is ever tested on.
     With `labels` and `section.stratify` each split gets its share of every class.

@@ -20,7 +20,7 @@ class InMemory(Dataset[Any]):
         raise NotImplementedError
 
     def gather(self, indices: Sequence[int] | Tensor) -> Any:
-        """Return the batch of the samples at `indices`."""
+        """Return the batch of the samples at `indices`, (samples,)."""
         raise NotImplementedError
 
     def each(self, indices: Sequence[int]) -> Iterator[Any]:
@@ -56,11 +56,11 @@ class TensorSamples(InMemory):
         return self.gather(slice(None))
 
     def column(self, number: int) -> Tensor:
-        """Return the samples' rows of one tensor."""
+        """Return the samples' rows of one tensor, (samples, ...)."""
         return self.base[number] if self.rows is None else self.base[number][self.rows.long()]
 
     def gather(self, indices: Sequence[int] | Tensor | slice) -> tuple[Tensor, ...]:
-        """Return a batch: the rows at `indices` of every tensor; views of them for a slice of all samples."""
+        """Return a batch: the rows at `indices`, (rows, ...), of every tensor; views of them for a slice of all."""
         rows: Tensor | slice
         if isinstance(indices, slice):
             rows = indices if self.rows is None else self.rows[indices].long()
@@ -70,7 +70,7 @@ class TensorSamples(InMemory):
         return tuple(tensor[rows] for tensor in self.base)
 
     def subset(self, indices: Sequence[int] | Tensor) -> TensorSamples:
-        """Return the chosen samples, in the same memory."""
+        """Return the samples at `indices`, (chosen,), in the same memory."""
         chosen = torch.as_tensor(indices)
         return TensorSamples(*self.base, rows=chosen if self.rows is None else self.rows[chosen.long()])
 

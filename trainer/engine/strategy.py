@@ -8,16 +8,18 @@ shared.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.config.schema import TrainingSection
 from trainwright.trainer.engine.components import Stateful
-from trainwright.trainer.engine.progress import EpochTotals
 from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.optimization.update import clip_to, total_norm
+
+if TYPE_CHECKING:
+    from trainwright.trainer.engine.session import EpochTotals
 
 
 class Strategy:

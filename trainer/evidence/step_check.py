@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import UserCodeError
 from trainwright.trainer.data.tensors import to_device
-from trainwright.trainer.engine.progress import EpochTotals
-from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.session import EpochTotals, Session
 from trainwright.trainer.objectives.supervised import CustomStep
 
 FEWEST_SAMPLES = 32

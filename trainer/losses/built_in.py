@@ -1,14 +1,14 @@
-"""Built-in losses by name: the arguments of each, what it is for, and how it is built of them.
+"""Built-in losses: the arguments of each, what it is for, and how it is built of them.
 
 Free of torch, for the server reads arguments too: the arithmetic (loss.py) is imported where a loss is built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -208,18 +208,3 @@ class DiceCrossEntropy(Dice):
     name = "dice_cross_entropy"
 
     dice_share: Fraction = 0.5
-
-
-FORMS: tuple[type[LossSection], ...] = (
-    CrossEntropy, Focal, ClassBalanced, NextToken, BceWithLogits, Mse, Mae, Huber, Dice, DiceCrossEntropy,
-)  # fmt: skip
-LOSSES = {form.name: form for form in FORMS}
-
-
-def built_in_loss(name: str, args: Mapping[str, Any]) -> Loss:
-    """Return a built-in loss.
-
-    Raises:
-        pydantic.ValidationError: arguments that the schema of a configuration refuses.
-    """
-    return LOSSES[name].model_validate(dict(args)).build()

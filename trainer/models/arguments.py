@@ -35,6 +35,8 @@ class Surroundings:
     splits: Splits
     loss: Loss
     code_root: Path
+    require_room: Callable[[Callable[[Any], int]], None]
+    """Refuses weights beyond the free memory, of which the function that it is given returns the bytes."""
 
 
 class ModelSection(Section):

@@ -73,6 +73,7 @@ class TransformersArgs(ModelSection):
         try:
             config = _configuration(self, folder, around.splits)
             _fit(config, around.splits, None if causal else around.outputs, around.loss)
+            around.require_room(lambda _: weights_bytes(kind, config))
             if self.config is not None:
                 model = kind.from_config(config)
             else:
@@ -99,6 +100,18 @@ class TransformersArgs(ModelSection):
 
     def _folder(self, code_root: Path) -> Path | None:
         return None if self.path is None else confine_folder(self.path, code_root, key="model.args.path")
+
+
+def weights_bytes(kind: Any, config: Any) -> int:
+    """Return the bytes in fp32 of the weights, shared ones counted once, of a model that takes no memory itself."""
+    import torch
+    from accelerate import init_empty_weights
+    from accelerate.utils import calculate_maximum_sizes
+
+    with init_empty_weights():
+        model = kind.from_config(config, dtype=torch.float32)
+    model.tie_weights()
+    return int(calculate_maximum_sizes(model)[0])
 
 
 def _configuration(given: TransformersArgs, folder: Path | None, splits: Splits) -> Any:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.section import Entry
 from trainwright.trainer.data.tensors import batch_size
-from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN, Metric, require_own_names
 from trainwright.trainer.objectives.objective import Auxiliary, Built, Outcome, Setup

@@ -22,7 +22,7 @@ from trainwright.trainer.base.section import (
     union_of,
 )
 from trainwright.trainer.catalog.names import require_arguments, require_known, with_arguments
-from trainwright.trainer.losses.built_in import LOSSES
+from trainwright.trainer.losses import LOSSES
 
 if TYPE_CHECKING:
     from trainwright.trainer.objectives.objective import Built, Objective, Setup, Work

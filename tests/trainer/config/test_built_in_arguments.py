@@ -19,7 +19,7 @@ from tests.function_text import body_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes, parse_config
 from trainwright.trainer.data.sources import SOURCES
-from trainwright.trainer.losses.built_in import LOSSES
+from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.models import MODELS
 
 BASE: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}

@@ -12,7 +12,7 @@ from sklearn import metrics as reference
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.tensors import TensorSamples
-from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.losses.fit import check_fit, measured_on_train
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.metrics import BUILT_IN as METRICS

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
-from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.metrics import BUILT_IN, Metric, evaluate
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.base.errors import ConfigurationError, DataError, OutOfMemoryError
 from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.models.transformer import weights_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -154,6 +155,24 @@ def test_what_cannot_be_built_is_refused_with_the_way_to_say_it(
 ) -> None:
     with pytest.raises(ConfigurationError, match=told):
         open_session({**saved, "model": {"use": "transformers", "args": args}})
+
+
+@pytest.mark.requirement("TRAIN-8")
+def test_a_model_beyond_memory_is_refused_before_it_is_built(saved: dict[str, Any], open_session: Any) -> None:
+    huge = {"model_type": "bert", "hidden_size": 65536, "num_attention_heads": 64, "num_hidden_layers": 200}
+    with pytest.raises(OutOfMemoryError, match=r"weights of this transformers model take [\d,]{9,} MiB") as caught:
+        open_session({**saved, "model": {"use": "transformers", "args": {"config": huge}}})
+    assert "Take a smaller model" in caught.value.remedy
+
+
+@pytest.mark.requirement("TRAIN-8")
+def test_weights_that_a_model_shares_are_measured_once() -> None:
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    small = {"vocab_size": 600, "n_embd": 32, "n_head": 2, "n_layer": 1, "n_positions": 16}
+    config = AutoConfig.for_model("gpt2", **small, bos_token_id=0, eos_token_id=0, tie_word_embeddings=True)
+    model = AutoModelForCausalLM.from_config(config)
+    assert weights_bytes(AutoModelForCausalLM, config) == 4 * sum(each.numel() for each in model.parameters())
 
 
 @pytest.mark.requirement("TRAIN-1")

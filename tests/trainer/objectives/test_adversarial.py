@@ -9,7 +9,7 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.losses.built_in import built_in_loss
+from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.objectives.adversarial import Attack
 from trainwright.trainer.objectives.sections import AdversarialSection
 from trainwright.trainer.objectives.supervised import Supervised

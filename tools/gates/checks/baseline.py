@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
-from trainwright.tools.gates.plan import other_than_planned
+from trainwright.tools.gates.releases import other_than_planned
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.run import RunKind
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.data.sources.cells import Batches
 from trainwright.trainer.data.sources.source import PATH
 from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class _Folder(Table):
@@ -44,7 +41,7 @@ class _Folder(Table):
         with ipc.open_stream(str(paths[0])) as reader:
             header = list(reader.schema.names)
 
-        def read(names: list[str]) -> Iterator[pa.RecordBatch]:
+        def read(names: list[str]) -> Iterator[Any]:
             for each in paths:
                 with ipc.open_stream(str(each)) as reader:
                     for batch in reader:

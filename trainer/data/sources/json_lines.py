@@ -6,15 +6,12 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.sources.cells import Batches, Cells, UnusualError
 from trainwright.trainer.data.sources.source import unreadable
 from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 BLOCK_BYTES = 1 << 20
 MINUS_ZERO = re.compile(rb"-0[ \t\r]{0,8}[,}]")
@@ -73,7 +70,7 @@ class _File(Table):
         if not isinstance(first, dict) or not {type(value) for value in first.values()} <= kinds.keys():
             raise UnusualError
 
-        def read(names: list[str]) -> Iterator[pa.RecordBatch]:
+        def read(names: list[str]) -> Iterator[Any]:
             types = {name: kinds[type(value)] for name, value in first.items()}
             if type(first[names[0]]) is int:
                 types[names[0]] = pa.int64()  # so that it says what the file says

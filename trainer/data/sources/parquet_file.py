@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 from trainwright.trainer.data.sources.cells import Batches
 from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 ROWS_AT_ONCE = 1 << 14
 
@@ -27,7 +24,7 @@ class _File(Table):
 
         file = parquet.ParquetFile(path, buffer_size=1 << 16)
 
-        def read(names: list[str]) -> Iterator[pa.RecordBatch]:
+        def read(names: list[str]) -> Iterator[Any]:
             return (batch.select(names) for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=names))
 
         return Batches(list(file.schema_arrow.names), read, columns_at_once=4)

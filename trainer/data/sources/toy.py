@@ -6,6 +6,7 @@ All but diabetes, which the library scales, are read from its own files: importi
 from __future__ import annotations
 
 import importlib.util
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,19 +24,38 @@ class Toy(Source):
     standardize: bool | None = None
     """Left out: tables are, images are not."""
 
+    def load(self, code_root: Path, split: SplitSection) -> Loaded:  # noqa: ARG002 - of the protocol
+        """Return inputs (samples, ...) of float32, and labels of int64 or numbers of float32, (samples,).
+
+        Raises:
+            DataError: scikit-learn is not installed.
+        """
+        import numpy as np
+        import torch
+
+        from trainwright.trainer.data.tensors import TensorSamples
+
+        inputs, targets, classes, features = self._read()
+        labels = torch.from_numpy(targets.astype(np.int64 if classes else np.float32))
+        standardize = features is not None if self.standardize is None else self.standardize
+        samples = TensorSamples(torch.from_numpy(inputs.astype(np.float32)), labels)
+        return Loaded(samples, classes, features, standardize=standardize)
+
+    @abstractmethod
+    def _read(self) -> tuple[Any, Any, list[str] | None, list[str] | None]:
+        """Return inputs and targets, the names of classes, and of a table those of its features."""
+
 
 class Digits(Toy):
     """1,797 images (1, 8, 8) in [0, 1], 10 classes."""
 
     name: ClassVar[str] = "digits"
 
-    def load(self, code_root: Path, split: SplitSection) -> Loaded:  # noqa: ARG002 - of the protocol
-        """Return the images. Raises DataError where scikit-learn is not installed."""
+    def _read(self) -> tuple[Any, Any, list[str], None]:
         import numpy as np
 
         table = np.loadtxt(_file("digits.csv.gz"), delimiter=",", dtype=np.float32)
-        images = (table[:, :-1] / 16.0).reshape(-1, 1, 8, 8)
-        return _loaded(images, table[:, -1], [str(label) for label in range(10)], None, bool(self.standardize))
+        return (table[:, :-1] / 16.0).reshape(-1, 1, 8, 8), table[:, -1], [str(label) for label in range(10)], None
 
 
 class _Table(Toy):
@@ -44,14 +64,13 @@ class _Table(Toy):
     file: ClassVar[str]
     features: ClassVar[list[str]]
 
-    def load(self, code_root: Path, split: SplitSection) -> Loaded:  # noqa: ARG002 - of the protocol
-        """Return the rows. Raises DataError where scikit-learn is not installed."""
+    def _read(self) -> tuple[Any, Any, list[str], list[str]]:
         import numpy as np
 
         with _file(self.file).open(encoding="utf-8") as lines:
             classes = next(lines).strip().split(",")[2:]
             table = np.loadtxt(lines, delimiter=",", dtype=np.float64)
-        return _loaded(table[:, :-1], table[:, -1], classes, self.features, self.standardize is not False)
+        return table[:, :-1], table[:, -1], classes, self.features
 
 
 class Iris(_Table):
@@ -90,25 +109,11 @@ class Diabetes(Toy):
 
     name: ClassVar[str] = "diabetes"
 
-    def load(self, code_root: Path, split: SplitSection) -> Loaded:  # noqa: ARG002 - of the protocol
-        """Return the rows."""
+    def _read(self) -> tuple[Any, Any, None, list[str]]:
         from sklearn.datasets import load_diabetes
 
         bunch = load_diabetes()
-        features = [str(feature) for feature in bunch.feature_names]
-        return _loaded(bunch.data, bunch.target, None, features, self.standardize is not False)
-
-
-def _loaded(inputs: Any, targets: Any, classes: list[str] | None, features: list[str] | None, scaled: bool) -> Loaded:
-    """Return the samples: inputs of float32, and labels of int64 where there are classes."""
-    import numpy as np
-    import torch
-
-    from trainwright.trainer.data.tensors import TensorSamples
-
-    numbers, labels = inputs.astype(np.float32), targets.astype(np.int64 if classes else np.float32)
-    samples = TensorSamples(torch.from_numpy(numbers), torch.from_numpy(labels))
-    return Loaded(samples, classes, features, standardize=scaled)
+        return bunch.data, bunch.target, None, [str(feature) for feature in bunch.feature_names]
 
 
 def _file(name: str) -> Path:

@@ -41,7 +41,7 @@ class TokenBlocks(InMemory):
         return inputs[0], targets[0]
 
     def gather(self, indices: Sequence[int] | Tensor) -> tuple[Tensor, Tensor]:
-        """Return inputs and targets, both (len(indices), block_size)."""
+        """Return inputs and targets, both (samples, block_size) of int64."""
         rows = torch.as_tensor(indices, dtype=torch.int64)
         within = torch.arange(self.block_size)
         beyond = within >= self.lengths[rows, None]

@@ -13,8 +13,7 @@ from trainwright.trainer.checkpoints.index import checkpoint_name
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.engine.loop import lower_rate
 from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
-from trainwright.trainer.engine.progress import Best
-from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.session import Best, Session
 
 
 class Selection(Observer):

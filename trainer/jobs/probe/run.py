@@ -9,8 +9,7 @@ from typing import Any
 from trainwright.trainer.engine.components import snapshot, untouched
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.recorder import Recorder
-from trainwright.trainer.engine.progress import Progress
-from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.session import Progress, Session
 from trainwright.trainer.engine.trackers import Trackers
 from trainwright.trainer.jobs.probe import rates
 from trainwright.trainer.jobs.probe.rates import profile
