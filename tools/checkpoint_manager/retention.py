@@ -21,7 +21,8 @@ from trainwright.trainer.checkpoints.index import (
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.workspace.settings import RetentionPolicy
 
 RESUMABLE = frozenset({RunState.STOPPED, RunState.INTERRUPTED, RunState.FAILED})

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.phase_status import Standing
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 STEPS = 50
 """Optimizer steps of the replay; all of them, where the baseline has fewer."""

@@ -21,7 +21,8 @@ from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 Decision = Literal[Exit, "refused"]
 ENDING = (Phase.OPTIMIZATION, Phase.FINALIZATION)

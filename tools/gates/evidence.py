@@ -12,22 +12,19 @@ from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.exits import spent_limit
 from trainwright.tools.gates.finals import final_of
 from trainwright.tools.gates.improvement import measure_improvement, study_that_counts
-from trainwright.tools.gates.onward import onward
 from trainwright.tools.gates.releases import BEGUN, Release, releases, witnesses
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.gates.staleness import changes_of_surroundings
-from trainwright.tools.ledger import Inspection, ProjectFacts, cut_off, entries, seal_differences
+from trainwright.tools.ledger import Inspection, cut_off, entries
 from trainwright.tools.limits import count_trials, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
 from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
-from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import TrainingConfig, config_digest, parse_config
-from trainwright.trainer.run import RunDirectory, RunKind, RunState, RunStatus
-from trainwright.trainer.run import evidence as recorded
+from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.digests import remembered_digest
-from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,86 +46,6 @@ def refuse_edits(differences: list[str]) -> None:
             f"The workspace was edited by hand: {'; '.join(differences[:3])}.",
             remedy="The workspace's owner undoes the edit; `trainwright verify WORKSPACE` names all of them.",
         )
-
-
-class RunEvidence:
-    """One run's record, as its worker left it and the ledger sealed it."""
-
-    def __init__(self, row: Run, directory: RunDirectory, facts: ProjectFacts, inspection: Inspection) -> None:
-        self.row = row
-        self.directory = directory
-        self.facts = facts
-        self._inspection = inspection
-        self._seal = facts.seals.get(row.id)
-        self.sealed: dict[str, str] | None = self._seal.digests if self._seal else None
-
-    @property
-    def id(self) -> str:
-        """The run's id."""
-        return self.row.id
-
-    @cached_property
-    def status(self) -> RunStatus:
-        """Where the run stands now."""
-        return self.directory.status()
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether the run ended by itself and its digests stand in the ledger."""
-        sealed_as_completed = self._seal is not None and self._seal.state == RunState.COMPLETED
-        return sealed_as_completed and self.status.state is RunState.COMPLETED
-
-    environment = recorded.PartOf(recorded.Environment)
-    reproducibility = recorded.PartOf(recorded.Reproducibility)
-    data = recorded.PartOf(recorded.Data)
-    code = recorded.PartOf(recorded.Code)
-    resolved = recorded.PartOf(recorded.Resolved)
-    summary = recorded.PartOf(recorded.Summary)
-    comparison = recorded.PartOf(Comparison)
-    exported = recorded.PartOf(Export)
-    test_access = recorded.PartOf(TestSetAccess)
-
-    def part(self, kind: type[recorded.P]) -> recorded.P:
-        """Return one part of the evidence; empty when the worker has not written it. Raises IntegrityError."""
-        return self.directory.part(kind)
-
-    @cached_property
-    def imported(self) -> list[str]:
-        """The packages that the run imported; empty where its version did not record it, or it did not end in order."""
-        return self.part(recorded.Imported).packages
-
-    @cached_property
-    def differences(self) -> list[str]:
-        """What was changed since the run was sealed; damaged checkpoints included."""
-        if self.sealed is None:
-            return [f"run {self.id} is not sealed yet"]
-        own = self.facts.rows.differences(self.row)
-        return own + seal_differences(self.directory, self.sealed, self._inspection) + self.checkpoint_problems
-
-    @cached_property
-    def checkpoint_problems(self) -> list[str]:
-        """Problems of the run's checkpoints, digests compared."""
-        own = self.facts.run_keys[self.id], self.facts.pruned[self.id]
-        return self._inspection.checkpoint_problems(self.directory, *own)
-
-    @cached_property
-    def kept_tags(self) -> set[str]:
-        """Tags (best, last, periodic) of the run's checkpoints whose weights are there."""
-        pruned = {name for name, stone in self.facts.pruned[self.id].items() if self.facts.is_past(stone.sequence)}
-        return {tag for record in list_checkpoints(self.directory) if record.name not in pruned for tag in record.tags}
-
-    def best_value(self, metric: str) -> float | None:
-        """Return a validation metric at the run's best epoch."""
-        return self.summary.best_metrics.get(metric)
-
-    @property
-    def is_sealed(self) -> bool:
-        """Whether the digests of the ended run stand in the ledger."""
-        return self._seal is not None
-
-    def next_call(self) -> NextCall:
-        """Return what brings this run to its end, or the call that starts another after its cause is mended."""
-        return onward(self)
 
 
 class Evidence:

@@ -13,7 +13,8 @@ from trainwright.trainer.config import apply_changes, config_digest, parse_confi
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.ledger.events import RunStarted
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.checklist import CheckLine
-from trainwright.tools.gates.evidence import Evidence, RunEvidence
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.workspace import Settings
 from trainwright.tools.workspace.tables import LedgerEntry
 

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 OUTSIDE = frozenset({"limit", "storage", "out_of_memory", "interrupted"})
 """Failures whose cause may lie outside the digests: such a run is tried once more."""

@@ -10,7 +10,8 @@ from trainwright.tools.gates.staleness import file_changes
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 MOST_DEEP = 3
 MOST_FOLDERS = 2000

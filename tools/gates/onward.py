@@ -12,7 +12,7 @@ from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import RunEvidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.trainer.run import Failure
 
 MOST_ATTEMPTS = 3

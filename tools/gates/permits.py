@@ -17,7 +17,8 @@ from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.environment import digest_of_versions
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 
 def permit(evidence: Evidence, kind: RunKind, *, is_short: bool = False) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 DOCUMENT = "reproducibility/verification.md"
 

@@ -18,7 +18,8 @@ from trainwright.trainer.user_code.import_record import meaning_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 MOST_NAMED = 5
 

@@ -21,7 +21,8 @@ from trainwright.trainer.config import apply_changes, config_digest, parse_confi
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.trainer.run import RunDirectory
 
 COLUMNS = ("search", "objective", "base_config_digest", "state", "confirmation")

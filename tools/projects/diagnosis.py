@@ -13,8 +13,9 @@ import trainwright
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
-from trainwright.tools.gates.evidence import Evidence, RunEvidence
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
+from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed
 from trainwright.tools.reports.markdown import granted

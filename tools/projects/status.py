@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.gates.evidence import RunEvidence
     from trainwright.tools.gates.phases import Phase
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
 

@@ -17,7 +17,8 @@ from trainwright.trainer.run import RunStatus
 from trainwright.trainer.run.evidence import Code, Data, Environment, Part
 
 if TYPE_CHECKING:
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "https://slsa.dev/provenance/v1"

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trainwright.tools.gates.decide import GateReport
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 FOLDER = "final_model"
 CARD, METRICS, MANIFEST = "README.md", "metrics.json", "reproducibility_manifest.md"

@@ -11,7 +11,8 @@ from trainwright.trainer.config import dump_yaml
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.decide import GateReport
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 
 def training_config(evidence: Evidence) -> str:

@@ -14,7 +14,8 @@ from trainwright.trainer.run import RunKind
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
 LOSS_KEYS = ("train/loss", "validation/loss")
 MUCH_WAITING = 0.3

@@ -26,7 +26,8 @@ from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.evidence import Evidence, RunEvidence
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.trainer.run.evidence import AlikeSamples
 
 
