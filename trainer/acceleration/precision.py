@@ -25,7 +25,7 @@ AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def apply_precision(training: TrainingSection, device: torch.device) -> None:
-    """Set how exactly this process multiplies fp32 matrices. fp32 means fp32: TF32 only where it is asked for.
+    """Set how exactly this process multiplies fp32 matrices. fp32 means fp32: TF32 only on request.
 
     Raises:
         ConfigurationError: the device has no TF32.
@@ -42,7 +42,7 @@ def apply_precision(training: TrainingSection, device: torch.device) -> None:
 
 
 def has_tf32(device: torch.device) -> bool:
-    """Tell whether the device multiplies fp32 matrices in TF32 when it may."""
+    """Return whether the device multiplies fp32 matrices in TF32 when it may."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
 
 
@@ -74,15 +74,15 @@ class Scaling:
         """Divide the gradients by the scale, before they are measured and clipped."""
 
     def update(self, norm: Tensor) -> dict[str, Tensor]:  # noqa: ARG002 - the scaler of fp16 needs it
-        """Adapt the scale after the update of `norm` was applied or left out; return what to record of the step."""
+        """Adapt the scale after the update of `norm` was applied or left out; return values to record."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Resume from what a checkpoint kept."""
+        """Resume from a checkpoint's state."""
 
 
 class LossScaler(Scaling):
@@ -118,7 +118,7 @@ class LossScaler(Scaling):
             self._scaler.unscale_(optimizer)
 
     def update(self, norm: Tensor) -> dict[str, Tensor]:
-        """Adapt the scale after the update of `norm` was applied or left out; return what to record of the step."""
+        """Adapt the scale after the update of `norm` was applied or left out; return values to record."""
         scale = self._scaler.scale(self._one).clone()
         skipped = (~torch.isfinite(norm)).float().reshape(())
         self._skipped += skipped
@@ -126,11 +126,11 @@ class LossScaler(Scaling):
         return {"loss_scale": scale, "update_skipped": skipped}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"scaler": self._scaler.state_dict(), "skipped": self.skipped_updates}
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Resume from what a checkpoint kept."""
+        """Resume from a checkpoint's state."""
         self._scaler.load_state_dict(state["scaler"])
         self._skipped.fill_(state["skipped"])
 
