@@ -46,7 +46,7 @@ def require_evaluated_model(session: Session) -> None:
     if _same(found[0], again[0]) and _vary(found[0]):
         raise _refusal(
             f"The outputs that `{objective.name}` returns do not change with the model's weights: they are not from it",
-            'Return the output of the model for the batch as "output".',
+            'Return the outputs that the model computed from the batch as "output".',
         )
 
 
