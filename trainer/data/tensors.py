@@ -14,7 +14,7 @@ IGNORED = -100
 
 
 class InMemory(Dataset[Any]):
-    """Samples of which a whole batch can be taken at once, and that draw nothing at random."""
+    """Samples that can be indexed by batch and draw nothing at random."""
 
     def __len__(self) -> int:
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Built-in losses: the arguments of each, what it is for, and how it is built of them.
+"""Built-in losses: the arguments of each, its purpose, and how it is built of them.
 
 Free of torch, for the server reads arguments too: the arithmetic (loss.py) is imported where a loss is built.
 """
@@ -73,7 +73,7 @@ class LossSection(Section):
         return plain if given is None else weighted(torch.tensor(given, dtype=torch.float32))
 
     def function(self) -> Callable[..., Compute]:
-        """Return what makes the function of output and target from the arguments, and from `weights` if it has any."""
+        """Return the factory of the function of output and target, from the arguments and `weights` if it has any."""
         from trainwright.trainer.losses import loss
 
         made: Callable[..., Compute] = getattr(loss, self.name)

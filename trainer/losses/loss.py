@@ -29,7 +29,7 @@ class Loss:
     task: str | None = None
     """classification, language_model, binary, regression; None where only the user knows."""
     by_sample: bool = False
-    """Whether the mean is over samples whatever is ignored in them; else over the class numbers that count."""
+    """Whether the mean is over samples regardless of ignored targets; else over the class numbers that count."""
     soft_targets: bool = False
     """Whether targets may be a share for each class in place of class numbers."""
     weights: Tensor | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Metric:
-    """A named number over a whole split: `compute(outputs, targets)`, first dimension samples."""
+    """A named number over a split: `compute(outputs, targets)`, first dimension samples."""
 
     name: str
     compute: Callable[[Any, Any], Any]

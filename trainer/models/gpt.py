@@ -54,7 +54,7 @@ class GPT(nn.Module):
         return F.linear(self.norm(x_BTC), self.tokens.weight)
 
     def _initialise(self, layers: int) -> None:
-        """As GPT-2: deviation 0.02, and less for what is added to the residual stream, of which there are 2 a layer."""
+        """As GPT-2: deviation 0.02, and less for the two projections a layer that add to the residual stream."""
         for name, parameter in self.named_parameters():
             if parameter.dim() == 2:
                 added = name.endswith(("attention.output.weight", "mlp.2.weight"))

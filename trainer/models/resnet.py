@@ -24,7 +24,7 @@ class ResNet(nn.Module):
     Args:
         depth: layers with weights, 6n + 2: 8, 14, 20, 32, 44, 56, 110.
         width: channels of the first stage.
-        norm: batch; group, which does not look at the other samples of a batch; or none.
+        norm: batch; group, which is independent of the other samples of a batch; or none.
     """
 
     def __init__(

@@ -31,7 +31,7 @@ class TokenBlocks(InMemory):
     block_size: int
     padding: int
     bytes_per_token: float
-    """Mean UTF-8 bytes for which one target stands."""
+    """Mean UTF-8 bytes per target."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -62,7 +62,7 @@ class TokenBlocks(InMemory):
         )
 
     def contents(self) -> list[bytes]:
-        """Return what tells one block's text from another's, block by block."""
+        """Return an identity of each block's text, block by block."""
         tokens = self.tokens.numpy()
         edges = zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
         return [tokens[start : start + length + 1].tobytes() for start, length in edges]
