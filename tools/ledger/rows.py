@@ -82,20 +82,20 @@ class Rows:
 
     def differences(self, row: Base) -> list[str]:
         """Return one sentence for every column in which a database's row differs from the ledger."""
-        what, told = title(row), self.find(type(row), *key_of(row))
+        what, recorded = title(row), self.find(type(row), *key_of(row))
         if isinstance(row, Trial) and (study := self.find(Study, row.study)) and TRIALS in study.untold:
             return []
-        if told is None:
+        if recorded is None:
             return [f"{what} has no ledger entry"]
-        compared = [name for name in columns(row) if name not in told.untold | ONLY_HERE.get(type(row), set())]
-        changed = [name for name in compared if _plain(getattr(row, name)) != _plain(getattr(told, name))]
+        compared = [name for name in columns(row) if name not in recorded.untold | ONLY_HERE.get(type(row), set())]
+        changed = [name for name in compared if _plain(getattr(row, name)) != _plain(getattr(recorded, name))]
         return [f"{what}: {name} was changed in the database" for name in changed]
 
 
-def removed(told: Iterable[Base], present: Iterable[Base]) -> list[str]:
+def removed(recorded: Iterable[Base], present: Iterable[Base]) -> list[str]:
     """Return one sentence for every row of the ledger's that is not among a database's."""
     there = {(type(row), key_of(row)) for row in present}
-    missing = [row for row in told if (type(row), key_of(row)) not in there]
+    missing = [row for row in recorded if (type(row), key_of(row)) not in there]
     return [f"{title(row)} was removed from the database" for row in missing]
 
 
@@ -171,9 +171,9 @@ def title(row: Base) -> str:
 def _begin(rows: Rows, project: str, at: datetime, event: Event, table: type[T], **values: Any) -> T | None:
     """Add the row of a new object; return None when there is one of this name."""
     fields = _shared(type(event), table)
-    told = {name: getattr(event, name) for name in fields}
+    given = {name: getattr(event, name) for name in fields}
     row: T = table.__mapper__.class_manager.new_instance()  # its attributes keep no history: a replay makes thousands
-    row.__dict__.update(told, **values, created_at=told["created_at"] or at, untold=fields - event.model_fields_set)
+    row.__dict__.update(given, **values, created_at=given["created_at"] or at, untold=fields - event.model_fields_set)
     if table is not Project:
         row.__dict__["project"] = project
     if rows.find(table, *key_of(row)) is not None:

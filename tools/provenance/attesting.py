@@ -12,7 +12,7 @@ from sqlalchemy import select
 from trainwright.tools import ledger
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.phase_status import accepted_decisions, standing
+from trainwright.tools.gates.phase_status import accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger.events import ModelAttested
 from trainwright.tools.provenance.crate import crate
@@ -84,10 +84,10 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
         if final is None or decision is None or decision[0] != finalization:
             raise _unfinished(project, "finalization, which was decided anew")
         head = session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence.desc()).limit(1)).one()
-        told = statement(evidence, final, subjects, head)
+        document = statement(evidence, final, subjects, head)
         drafts = new_drafts(folder)
-        write_atomically(drafts / FILE, sealed(told, workspace.signer))
-        write_atomically(drafts / CRATE, as_json(crate(told, FILE)))
+        write_atomically(drafts / FILE, sealed(document, workspace.signer))
+        write_atomically(drafts / CRATE, as_json(crate(document, FILE)))
         key = workspace.signer.public.id if workspace.signer else None
         attested = ModelAttested(finalization=finalization, artifacts=digests_of(drafts), key=key)
         ledger.record(session, project, attested)
@@ -100,7 +100,7 @@ def _finished(session: Session, workspace: Workspace, project: str) -> tuple[int
     """Return the ledger sequence of the project's last gate, where all are fresh, and the files that it names."""
     get_project(session, project)
     evidence = Evidence(session, workspace, project)
-    where = standing(evidence)
+    where = phase_status_of(evidence)
     finalization = accepted_decisions(evidence).get(Phase.FINALIZATION)
     if not where.is_finished or finalization is None:
         raise _unfinished(project, where.phase.value)

@@ -20,7 +20,7 @@ from trainwright.trainer.run import RunKind
 if TYPE_CHECKING:
     from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.test_set_access import Look
+    from trainwright.tools.gates.test_set_access import SplitAccess
     from trainwright.trainer.run.evidence import Data
     from trainwright.trainer.run.results import Export
 
@@ -30,7 +30,9 @@ TASKS = {"tabular-classification", "tabular-regression", "text-classification", 
 """The Hub's names of tasks, made of the kind of input and of target."""
 
 
-def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files: dict[str, tuple[int, str]]) -> str:
+def model_card(
+    evidence: Evidence, report: GateReport, looks: list[SplitAccess], files: dict[str, tuple[int, str]]
+) -> str:
     """Return the card as Markdown under the Hub's YAML head, numbers from the export's own evaluation.
 
     Args:
@@ -104,8 +106,8 @@ def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
 def _replayed(evidence: Evidence, report: GateReport) -> str:
     """Describe the gate's comparison and its result, exemption included: it may have passed with other weights."""
     found = [check for check in report.checks if check.id == "finalization.replay_identical"]
-    told = "".join(f": {check.status.replace('_', ' ')}, {check.measured}" for check in found)
-    return f"{evidence.replay.id}{told}" if evidence.replay else "none"
+    text = "".join(f": {check.status.replace('_', ' ')}, {check.measured}" for check in found)
+    return f"{evidence.replay.id}{text}" if evidence.replay else "none"
 
 
 def _tried(evidence: Evidence) -> dict[str, Any]:

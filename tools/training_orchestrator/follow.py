@@ -121,8 +121,8 @@ def _file(workspace: Workspace, run: Run, seen: Observation, record: dict[str, A
                 row.summary = _summary(directory)
                 used = limits.sealed_use(session, workspace, row, record["digests"]).model_dump()
                 ended_at = datetime.fromtimestamp(seen.status.heartbeat_at or time.time(), UTC)
-                told = {"state": row.state, "attempt": seen.status.attempt, "ended_at": ended_at, "used": used}
-                ledger.record(session, row.project, RunSealed(run_id=row.id, **told, **record))
+                outcome = {"state": row.state, "attempt": seen.status.attempt, "ended_at": ended_at, "used": used}
+                ledger.record(session, row.project, RunSealed(run_id=row.id, **outcome, **record))
                 if row.kind == RunKind.REPLAY and seen.state is RunState.COMPLETED:
                     _carry_over(session, workspace, row)
         run.state, run.sealed, run.summary, run.ended_at = row.state, row.sealed, row.summary, row.ended_at

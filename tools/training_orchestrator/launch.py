@@ -229,11 +229,11 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
 def _record(session: Session, started: RunStarted, directory: RunDirectory, key: str | None) -> Run:
     """Record the run plan with its run directory's values."""
     specification = directory.specification()
-    told = {
+    recorded = {
         "specification": digest_file(directory.path / "run.json"), "run_key": key, "permit": specification.permit,
         **({"overlay": overlay} if (overlay := specification.overlay) else {}),
     }  # fmt: skip
-    ledger.record(session, specification.project, started.model_copy(update=told))
+    ledger.record(session, specification.project, started.model_copy(update=recorded))
     return get_run(session, started.run_id)
 
 

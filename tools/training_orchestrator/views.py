@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.phase_status import standing
+from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
@@ -216,7 +216,7 @@ def _lacks(session: Session, workspace: Workspace, run: Run) -> list[ClosedBy] |
     evidence = Evidence(session, workspace, run.project, inspection=Look())
     if not evidence.has_valid_config or evidence.smoke is None or evidence.smoke.id != run.id:
         return None
-    if standing(evidence).phase is not Phase.PLANNING:
+    if phase_status_of(evidence).phase is not Phase.PLANNING:
         return None
     blocking = evaluate(evidence, Phase.PLANNING).blocking
     return [ClosedBy(id=one.id, measured=one.measured, required=one.required) for one in blocking] or None

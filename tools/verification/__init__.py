@@ -144,10 +144,10 @@ def _part(verify: Callable[[Case], Found], name: str, case: Case) -> Found:
     try:
         return verify(case)
     except TrainwrightError as error:
-        told = error.message
+        text = error.message
     except UNREADABLE as error:
-        told = f"{type(error).__name__}: {error}"
-    return 0, found("database", [f"{name.replace('_', ' ')} cannot be read: {' '.join(told.split())[:200]}"])
+        text = f"{type(error).__name__}: {error}"
+    return 0, found("database", [f"{name.replace('_', ' ')} cannot be read: {' '.join(text.split())[:200]}"])
 
 
 def _unreadable(case: Case) -> list[str]:

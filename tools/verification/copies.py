@@ -64,10 +64,10 @@ def _line(line: bytes, entries: dict[int, LedgerEntry], what: str) -> tuple[int,
     if entry is not None and line == line_of(entry):
         return sequence, None
     if digest_json(found["entry"]) != found["digest"]:
-        told = f"{what} (ledger entry {sequence}) was changed after it was written"
+        text = f"{what} (ledger entry {sequence}) was changed after it was written"
     elif entry is not None:
-        told = f"{what} tells ledger entry {sequence} otherwise than the database"
+        text = f"{what} tells ledger entry {sequence} otherwise than the database"
     else:
-        told = f"ledger entry {sequence} was removed from the database; {what} still has it"
-        return sequence, Finding(where="ledger", what=told)
-    return sequence, Finding(where="JSONL", what=told)
+        text = f"ledger entry {sequence} was removed from the database; {what} still has it"
+        return sequence, Finding(where="ledger", what=text)
+    return sequence, Finding(where="JSONL", what=text)

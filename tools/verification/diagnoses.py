@@ -59,11 +59,11 @@ class _Diagnosis:
         recorded, present = self.body["documents"], diagnostics_digests()
         if recorded != present:
             names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
-            told = f"the diagnostic documents have changed since: {', '.join(names)}"
+            text = f"the diagnostic documents have changed since: {', '.join(names)}"
             if self.is_of_other_version and not self._loosened(directory, goal):
-                what = f"derived differently by this version; recorded by {_short(self.version)}: {told}"
+                what = f"derived differently by this version; recorded by {_short(self.version)}: {text}"
                 return [self.finding(what, where="version", counts=False)]
-            return [self.finding(told, where="checklist", counts=self._opened_a_gate())]
+            return [self.finding(text, where="checklist", counts=self._opened_a_gate())]
         return self._compared(_assessed(directory, goal))
 
     def _loosened(self, run: RunDirectory, goal: dict[str, Any]) -> bool:

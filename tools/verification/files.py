@@ -166,8 +166,8 @@ def _changed_limits(run: RunDirectory, resumed: RunResumed | None) -> list[str]:
     except TrainwrightError as error:
         return [f"run {run.run_id}: {LIMITS} cannot be read any more: {error.message}"]
     names = sorted(name for name in reserved.keys() | present.keys() if reserved.get(name) != present.get(name))
-    told = "; ".join(f"{name} {present.get(name)}, reserved {reserved.get(name)}" for name in names)
-    return [f"run {run.run_id}: {LIMITS} differs from what its resuming reserved: {told}"] if names else []
+    text = "; ".join(f"{name} {present.get(name)}, reserved {reserved.get(name)}" for name in names)
+    return [f"run {run.run_id}: {LIMITS} differs from what its resuming reserved: {text}"] if names else []
 
 
 def _where(name: str) -> Where:

@@ -47,7 +47,7 @@ def rebuild_workspace(path: Path) -> Rebuilt:
     """Build the workspace's database from the JSONL mirrors, in place of one that is missing, empty or damaged.
 
     Raises:
-        NotFoundError: there are no plain ledgers.
+        NotFoundError: there are no JSONL mirrors.
         ConflictError: the database is there and can be read.
     """
     path = path.expanduser().resolve()
@@ -55,7 +55,7 @@ def rebuild_workspace(path: Path) -> Rebuilt:
     found, problems = _entries(path)
     if not found:
         raise NotFoundError(
-            f"There are no plain ledgers in {path}.", remedy=f"Name the folder that holds projects/*/{NAME}."
+            f"There are no JSONL mirrors in {path}.", remedy=f"Name the folder that holds projects/*/{NAME}."
         )
     draft = path / DRAFT
     draft.unlink(missing_ok=True)

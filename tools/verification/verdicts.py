@@ -9,10 +9,10 @@ import trainwright
 from trainwright.tools.gates.checklist import checklist_digest, load_checklist
 from trainwright.tools.gates.decide import (
     as_recorded,
+    dependencies_of,
     evaluate_line,
     final_values,
     outcome_of,
-    rests_on,
     sealed_release,
 )
 from trainwright.tools.gates.exits import ending
@@ -109,27 +109,27 @@ class _Verdict:
         differing = [key for key in COMPARED if recorded.get(key) != now[key]]
         if not differing:
             return []
-        told = "; ".join(f"{key} recorded {_short(recorded.get(key))}, derived {_short(now[key])}" for key in differing)
+        text = "; ".join(f"{key} recorded {_short(recorded.get(key))}, derived {_short(now[key])}" for key in differing)
         is_status = "status" in differing
         if self.is_accepted and not self.same_version and not is_status and _same_figures(recorded, now):
-            return [self._by_version(f"{name}: {told}")]
+            return [self._by_version(f"{name}: {text}")]
         if self.is_accepted:
-            return [self._finding(f"{name}: {told}", counts=is_status or self.to_the_letter)]
-        return [self._finding(f"{name}: {told}", counts=is_status and recorded.get("status") == "passed")]
+            return [self._finding(f"{name}: {text}", counts=is_status or self.to_the_letter)]
+        return [self._finding(f"{name}: {text}", counts=is_status and recorded.get("status") == "passed")]
 
     def _foundations(self, results: list[CheckResult]) -> list[Finding]:
         """Compare an accepted decision's outcome and the evidence that it depends on."""
         found = []
         if (outcome := outcome_of(self.evidence, self.phase, results)) != self.body["outcome"]:
             found.append(self._finding(f"outcome recorded {self.body['outcome']}, derived {outcome}"))
-        now = rests_on(self.evidence, self.phase)
+        now = dependencies_of(self.evidence, self.phase)
         recorded = self.body["rested_on"]
         for key in sorted(recorded.keys() | now.keys()):
             if recorded.get(key) == now.get(key):
                 continue
-            told = f"rests on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}"
+            text = f"depends on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}"
             grown = key in {"values", "configuration"} and not self.same_version and _agree(recorded, now)
-            found.append(self._by_version(told) if grown else self._finding(told, counts=self.to_the_letter))
+            found.append(self._by_version(text) if grown else self._finding(text, counts=self.to_the_letter))
         if "final_values" in self.body and self.body["final_values"] != final_values(self.evidence):
             found.append(self._finding("the final configuration does not follow from the evidence"))
         if "ending" in self.body and self.body["ending"] != ending(self.evidence, self.phase):
@@ -151,9 +151,9 @@ class _Verdict:
         if self.same_version:
             return [self._finding(f"{what} checks", where="checklist")]
         missing = self._missing_now()
-        told = f"the present ones are not met: {'; '.join(missing[:3])}" if missing else "the present ones are met too"
+        text = f"the present ones are not met: {'; '.join(missing[:3])}" if missing else "the present ones are met too"
         counts = bool(missing) and self.to_the_letter
-        return [self._finding(f"{what} checks; {told}", where="checklist", counts=counts)]
+        return [self._finding(f"{what} checks; {text}", where="checklist", counts=counts)]
 
     def _missing_now(self) -> list[str]:
         """Return the checks of the present checklist that the historical evidence does not pass."""

@@ -47,14 +47,14 @@ def require_database(database: Path) -> None:
     """
     folder = database.parent
     copies = [*folder.glob(f"projects/*/{LEDGER}"), folder / LEDGER]
-    told = [path for path in copies if path.is_file() and path.stat().st_size]
-    if not told or _has_entries(database):  # in this order: a mirror is written after its entry is committed
+    mirrors = [path for path in copies if path.is_file() and path.stat().st_size]
+    if not mirrors or _has_entries(database):  # in this order: a mirror is written after its entry is committed
         return
     state = "empty" if database.exists() else "missing"
     raise IntegrityError(
-        f"The database {database.name} is {state}, and {len(told)} plain ledgers beside it tell of a workspace.",
-        remedy=f"Restore {database.name} from a backup; or `trainwright rebuild {folder}` makes it anew from the plain "
-        "ledgers. Nothing was changed.",
+        f"The database {database.name} is {state}, and {len(mirrors)} JSONL mirrors beside it have entries.",
+        remedy=f"Restore {database.name} from a backup; or `trainwright rebuild {folder}` rebuilds it from the JSONL "
+        "mirrors. Nothing was changed.",
     )
 
 

@@ -149,7 +149,7 @@ class Workspace:
                 raise IntegrityError(
                     f"The workspace database is damaged: {error.orig}.",
                     remedy="Restore workspace.sqlite from a backup, or move it away and `trainwright rebuild` makes it "
-                    "anew from the plain ledgers; run directories are intact beside it.",
+                    "again from the JSONL mirrors; run directories are intact beside it.",
                 ) from error
             raise
 
