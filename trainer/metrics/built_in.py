@@ -159,7 +159,8 @@ def _counted(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return predicted[counted], wanted[counted]
 
 
-CLASSES, SHARE, ANY_COST = ("classification", "binary"), (0.0, 1.0), (0.0, math.inf)
+CLASSES, LANGUAGE = ("classification", "binary"), ("language_model",)
+SHARE, ANY_COST = (0.0, 1.0), (0.0, math.inf)
 BUILT_IN: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -171,22 +172,8 @@ BUILT_IN: dict[str, Metric] = {
         Metric("mean_iou", mean_iou, tasks=("classification",), bounds=SHARE),
         Metric("mae", mae, tasks=("regression",), bounds=ANY_COST, minimize=True),
         Metric("r2", r2, tasks=("regression",), bounds=(-math.inf, 1.0)),
-        Metric(
-            "perplexity",
-            _no_outputs,
-            tasks=("language_model",),
-            of_loss=perplexity,
-            bounds=(1.0, math.inf),
-            minimize=True,
-        ),
-        Metric(
-            "bits_per_byte",
-            _no_outputs,
-            tasks=("language_model",),
-            of_loss=bits_per_byte,
-            bounds=ANY_COST,
-            minimize=True,
-        ),
+        Metric("perplexity", _no_outputs, tasks=LANGUAGE, of_loss=perplexity, bounds=(1.0, math.inf), minimize=True),
+        Metric("bits_per_byte", _no_outputs, tasks=LANGUAGE, of_loss=bits_per_byte, bounds=ANY_COST, minimize=True),
     )
 }
 
