@@ -38,10 +38,10 @@ MODEL = "final_model"
 
 
 class Attested(BaseModel):
-    """What was written about a final model."""
+    """The provenance of a final model."""
 
     path: str
-    """The in-toto statement; the RO-Crate stands beside it."""
+    """The in-toto statement; the RO-Crate is beside it."""
     artifacts: list[str]
     """Both, by their names in the project folder."""
     files: int
@@ -56,7 +56,7 @@ def attest(workspace: Workspace, project: str) -> Attested:
     Raises:
         NotFoundError: no such project.
         ConflictError: it has no final model, or a gate is not passed and fresh.
-        IntegrityError: a file was swapped since that was looked at.
+        IntegrityError: a file was swapped since the gates were checked.
         StorageError: the files cannot be written.
     """
     with workspace.session() as session:
@@ -68,11 +68,11 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
     """Write in-toto statement and RO-Crate of a final model, recorded in the ledger.
 
     Args:
-        finalization: ledger sequence of the decision that the model stands for; all gates were found to be fresh.
+        finalization: ledger sequence of the model's decision; all gates were found to be fresh.
         artifacts: digest of each file that it names.
 
     Raises:
-        ConflictError: finalization was decided anew meanwhile.
+        ConflictError: finalization was decided again meanwhile.
         IntegrityError: a file is not the one that it names, or the final run's record is not the sealed one.
         StorageError: the files cannot be written.
     """
@@ -97,7 +97,7 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
 
 
 def _finished(session: Session, workspace: Workspace, project: str) -> tuple[int, dict[str, str]]:
-    """Return the ledger sequence of the project's last gate, all of them being fresh, and the files that it names."""
+    """Return the ledger sequence of the project's last gate, where all are fresh, and the files that it names."""
     get_project(session, project)
     evidence = Evidence(session, workspace, project)
     where = standing(evidence)

@@ -1,4 +1,4 @@
-"""`final_model/`: assembled among the drafts, moved to its place whole once the decision stands."""
+"""Final model (`final_model/`): assembled among the drafts, moved to its place once the decision is recorded."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
 
     Raises:
         IntegrityError: the export's files are not those that were sealed.
-        StorageError: the disk is full or the folder cannot be written; the former folder stands.
+        StorageError: the disk is full or the folder cannot be written; the former folder stays.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
@@ -57,7 +57,7 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
 
 
 def _require_exported(export: RunEvidence, copied: Path) -> None:
-    """Hold the copy to the export's seal: a file could have been swapped since the checks compared it."""
+    """Compare the copy with the export's seal: a file could have been swapped since the checks."""
     digests = {f"artifacts/{FOLDER}/{name}": digest for name, digest in digests_of(copied).items()}
     swapped = [name for name, digest in digests.items() if (export.sealed or {}).get(name) != digest]
     if swapped:

@@ -1,4 +1,4 @@
-"""The model card: what the model is, how well it does, how it was made, and what is not known about it."""
+"""The model card: the model, its results, its training, and what is not known about it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
     """Return the card as Markdown under the Hub's YAML head, numbers from the export's own evaluation.
 
     Args:
-        looks: every evaluation of the test split.
+        looks: every test-set access.
         files: (bytes, digest) of the files beside the card.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
@@ -70,7 +70,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
 
 
 def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
-    """Return what the Hub reads of a card, as YAML: library, task, and the measured results."""
+    """Return the card's metadata for the Hub, as YAML: library, task, and the measured results."""
     from huggingface_hub import EvalResult, ModelCardData
 
     kind = "text" if data.text else INPUTS.get(str(data.source))
@@ -102,7 +102,7 @@ def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
 
 
 def _replayed(evidence: Evidence, report: GateReport) -> str:
-    """Say what the gate compared and found, exemption included: it may have passed with other weights."""
+    """Describe the gate's comparison and its result, exemption included: it may have passed with other weights."""
     found = [check for check in report.checks if check.id == "finalization.replay_identical"]
     told = "".join(f": {check.status.replace('_', ' ')}, {check.measured}" for check in found)
     return f"{evidence.replay.id}{told}" if evidence.replay else "none"

@@ -1,4 +1,4 @@
-"""The plain copy beside each project, compared line by line with the database's ledger, each way."""
+"""The JSONL mirror of each project, compared line by line with the database's ledger, each way."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _compare(path: Path, entries: dict[int, LedgerEntry], case: Case) -> tuple[i
 
 
 def _line(line: bytes, entries: dict[int, LedgerEntry], what: str) -> tuple[int, Finding | None]:
-    """Return the sequence of a line (0 when it cannot be read), and what is wrong with it."""
+    """Return the sequence of a line (0 when it cannot be read), and its problem, if any."""
     found = read_line(line)
     if found is None:
         return 0, Finding(where="JSONL", what=f"{what} is not a ledger entry")

@@ -50,7 +50,7 @@ def verify_releases(case: Case) -> Found:
 
 
 def verify_since(case: Case) -> Found:
-    """Tell what has changed around the finished projects since: a remark, for finished they stay."""
+    """Report changes around finished projects, as remarks: they stay finished."""
     finished, findings = 0, []
     for project in case.session.scalars(select(Project.name).order_by(Project.name)):
         evidence = Evidence(case.session, case.workspace, project, inspection=case.inspection)
@@ -65,7 +65,7 @@ def verify_since(case: Case) -> Found:
 
 
 def kept_decisions(case: Case, project: str | None) -> set[int]:
-    """Return the finalization decisions of the releases whose place a later one has taken."""
+    """Return the finalization decisions of the releases that a later one has replaced."""
     return {release.sequence for release in _releases(case, project)[:-1]}
 
 

@@ -20,7 +20,7 @@ UNSIGNED = (
 
 
 def attestation(case: Case) -> tuple[str, list[Finding]]:
-    """Return what is attested, in a sentence, and what stands against it."""
+    """Return the attestation as a sentence, and the findings against it."""
     public = case.public
     if public is None:
         signed = [entry.sequence for entry in case.entries if entry.signature]

@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 
 
 class TrainwrightError(Exception):
-    """Something that the caller can act on: what happened, and the remedy.
+    """An error that the caller can act on: the cause and the remedy.
 
     Args:
         message: the value and the rule it breaks, one or two sentences.
@@ -53,7 +53,7 @@ class TrainwrightError(Exception):
         self.details = details or {}
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the error as JSON types, as it is stored in `status.json` and told to agents."""
+        """Return the error as JSON types, as `status.json` stores it and agents get it."""
         return {
             "category": self.category,
             "message": self.message,

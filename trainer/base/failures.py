@@ -1,6 +1,6 @@
 """Failures of libraries and of the system, as errors of Trainwright.
 
-Libraries name at most one of them. Both stand in the frames that the exception passed through.
+Libraries name at most one of them. Both are in the frames that the exception passed through.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INSTEAD = (
     ("embedding_bag", "Embedding, then amax over the axis"),
     ("scatter", "torch.Tensor.index_add_, or scatter_add_ on the CPU"),
 )
-"""What to write instead of an operation, by a part of torch's name for it."""
+"""Replacements for operations, by a part of torch's name for each."""
 
 
 def refusal(error: BaseException) -> ReproducibilityError | None:
@@ -133,7 +133,7 @@ _BAD_LABEL = re.compile(r"Target -?\d+ is out of bounds|CUDA error: device-side 
 
 
 def known_failure(error: BaseException) -> TrainwrightError | None:
-    """Return the classified error that stands for a library's exception, or None when it is not a known one."""
+    """Return the classified error for a library's exception, or None when it is not a known one."""
     if isinstance(error, TrainwrightError):
         return error
     return (

@@ -15,7 +15,7 @@ from trainwright.trainer.base.errors import ConfigurationError, near, near_match
 
 NAMES = frozenset({".ds_store", "thumbs.db", "ehthumbs.db", "desktop.ini", ".localized", ".directory"})
 APPLE_DOUBLE = "._"
-"""Begins the name of what macOS keeps of a file on a volume that has no place for it."""
+"""Prefix of the files in which macOS keeps metadata on volumes that cannot store it."""
 
 
 def is_left_by_system(path: Path) -> bool:
@@ -104,14 +104,14 @@ LIBRARIES = frozenset({"site-packages", "dist-packages"})
 
 
 def own_name(path: str, code_root: Path) -> str | None:
-    """Return a file's path relative to the root; None for what lies elsewhere, is installed, or is the engine's."""
+    """Return a file's path relative to the root; None for files elsewhere, installed ones and the engine's."""
     root, _, libraries = _bounds(code_root)
     if path.startswith(libraries):  # asked for every library that is imported
         return None
     resolved = os.path.realpath(path)
     if resolved.startswith(libraries):
         return None
-    for place in map(Path, (resolved, os.path.abspath(path))):  # noqa: PTH100 - a link under the root is own code too
+    for place in map(Path, (resolved, os.path.abspath(path))):  # noqa: PTH100 - a link under the root is user code too
         if place.is_relative_to(root):
             return place.relative_to(root).as_posix()
     return None
@@ -120,7 +120,7 @@ def own_name(path: str, code_root: Path) -> str | None:
 def users_name(path: str, code_root: Path) -> str | None:
     """Return the name under which a file that is imported is recorded; None for a library's or the engine's.
 
-    That is `own_name`, or for code that stands outside the root, and is not installed, its absolute path: an editable
+    That is `own_name`, or for code outside the root that is not installed, its absolute path: an editable
     install, a folder on PYTHONPATH, a model's code that the hub keeps in its cache.
     """
     _, installed, _ = _bounds(code_root)

@@ -1,4 +1,4 @@
-"""Sections: what every part of the configuration is made of."""
+"""Sections: the base class of every part of the configuration."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Section(BaseModel):
 
 
 class ImpossibleError(ValueError):
-    """Keys that cannot be together, with the changes that would each mend it, by dotted key from the top."""
+    """Keys that cannot be together, with alternative changes that would each fix it, by dotted key from the top."""
 
     def __init__(self, message: str, *ways: dict[str, Any]) -> None:
         super().__init__(message)

@@ -14,7 +14,7 @@ import torch
 
 
 def seed_everything(seed: int) -> dict[str, bool | None]:
-    """Seed Python, NumPy, torch, CUDA and, where it is loaded, TensorFlow; return what was seeded (None: absent)."""
+    """Seed Python, NumPy, torch, CUDA and, if loaded, TensorFlow; return whether each was seeded (None: absent)."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)  # the CPU and every CUDA device
@@ -66,7 +66,7 @@ def restore(state: dict[str, Any]) -> None:
 
 @contextmanager
 def preserved() -> Iterator[None]:
-    """Leave the global generators, whatever happens inside, as they were."""
+    """Restore the global generators on leaving the context."""
     state = capture()
     try:
         yield
@@ -92,7 +92,7 @@ SPLITS = ("train", "validation", "test")
 
 
 def of_split(number: int) -> tuple[int, ...]:
-    """Return what a split adds to the keys of its draws: nothing for the first, so that training draws as it ever did.
+    """Return the part of a draw's key that names the split: empty for the first, so that training draws as before.
 
     Negative, as no index of a sample is: one split's key is never another's.
     """

@@ -1,8 +1,8 @@
-"""Traces of what was read: the files that a function opened and the folders it listed, each as it was at that moment.
+"""Traces: the files that a function opened and the folders it listed, each as it was at that moment.
 
-Whatever follows from nothing else can be kept until one of them differs. A file is taken for unchanged when device,
-inode, size and both times are what they were; the inode's time of change is the kernel's, and no program sets it back.
-What was read while it may still have been written (git calls such entries racy) is not relied on.
+A result that depends on nothing else can be cached until one of them changes. A file counts as unchanged when device,
+inode, size and both times are equal; the inode's time of change is the kernel's, and no program sets it back.
+A file that may still have been written while it was read (git calls such entries racy) is not relied on.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Stamp = tuple[int, ...] | None
 """Device, inode, size (of a lock whether it is held), times of content and of inode; None where there is no file."""
 SETTLED_NS = 2_000_000_000
 PASSING = ("-shm", "-wal", "-journal", ".tmp")
-"""Ends of names that come and go in a folder without meaning: SQLite's, and those of files that are being replaced."""
+"""Suffixes of temporary files: SQLite's, and those of files that are being replaced."""
 LOCK = "/run.lock"
 """A file whose state is whether a process holds it."""
 COMPILED = (".pyc", "__pycache__")
 METRICS = "metrics.sqlite"
 MOST_VALUES = 4096
 _glance: ContextVar[dict[str | int, Any] | None] = ContextVar("glance", default=None)
-"""Stamps that were taken in the present look: each file is asked once."""
+"""Stamps that were taken in the present check: each file is read once."""
 _traces: ContextVar[tuple[Trace, ...]] = ContextVar("traces", default=())
 
 
@@ -50,59 +50,59 @@ class Listing(NamedTuple):
 
 
 class Trace:
-    """What was read."""
+    """Files and folders that one call read."""
 
     def __init__(self) -> None:
         self.files: dict[str, Stamp] = {}
         self.folders: dict[str, Listing] = {}
         self.parts: dict[int, Trace] = {}
-        """Traces of what was kept, and taken from memory."""
+        """Traces of cached values that were used."""
         self.marks: set[str] = set()
-        """What else counts, by names of whoever keeps it."""
+        """Other dependencies, by names that the caller gives them."""
         self.is_fleeting = False
-        """Whether it follows from something that leaves no stamp: a lock, a process, the clock."""
+        """Whether it depends on something that has no stamp: a lock, a process, the clock."""
         self.began_ns = time.time_ns()
 
     def file(self, path: str) -> None:
-        """Take up a file, and the folder that it stands in."""
+        """Record a file, and the folder that it is in."""
         if path not in self.files:
             self.files[path] = stamp_of(path)
             self.folder(os.path.dirname(path))  # noqa: PTH120 - for every file that is opened
 
     def folder(self, path: str) -> None:
-        """Take up a folder by the names in it."""
+        """Record a folder by the names in it."""
         if path not in self.folders:
             self.folders[path] = Listing(stamp_of(path), names_in(path))
 
     def join(self, other: Trace) -> None:
-        """Take up all that another trace holds."""
+        """Record everything in another trace."""
         self.parts[id(other)] = other
         self.marks |= other.marks
         self.is_fleeting = self.is_fleeting or other.is_fleeting
 
     def forget_files(self) -> None:
-        """Go by nothing but the marks."""
+        """Drop everything but the marks."""
         self.files, self.folders, self.parts = {}, {}, {}
 
     def keep_folders(self, folders: Collection[str]) -> None:
-        """Go by nothing but the names in these folders."""
+        """Drop everything but the names in these folders."""
         kept = {path: listing for path, listing in self.folders.items() if path in folders}
         self.forget_files()
         self.folders = kept
 
     def leave_out(self, folder: str) -> None:
-        """Go no more by what stands below a folder."""
+        """Drop everything below a folder."""
         self.files = {path: stamp for path, stamp in self.files.items() if not path.startswith(folder)}
         self.folders = {path: listing for path, listing in self.folders.items() if not path.startswith(folder)}
         self.parts = {key: part for key, part in self.parts.items() if not part.lies_below(folder)}
 
     def lies_below(self, folder: str) -> bool:
-        """Return whether it follows from files, and all of them stand below a folder."""
+        """Return whether it depends on files, and all of them are below a folder."""
         paths = [*self.files, *self.folders]
         return bool(paths) and all(path.startswith(folder) for path in paths)
 
     def is_settled(self) -> bool:
-        """Return whether all of it had stood still before it was read."""
+        """Return whether every file had stopped changing well before it was read."""
         stamps = [*self.files.values(), *(listing.stamp for listing in self.folders.values())]
         newest = max((max(stamp[3:]) for stamp in stamps if stamp is not None), default=0)
         return not self.is_fleeting and newest < self.began_ns - SETTLED_NS and self._parts_are_settled()
@@ -111,10 +111,10 @@ class Trace:
         return all(part.is_settled() for part in self.parts.values())
 
     def holds(self, seen: dict[str | int, Any]) -> bool:
-        """Return whether everything is as it was.
+        """Return whether nothing has changed.
 
         Args:
-            seen: stamps, and verdicts on traces, of this very look: shared by the traces that it asks.
+            seen: stamps, and verdicts on traces, of this check; shared by all traces in it.
         """
         if id(self) not in seen:
             seen[id(self)] = self._holds(seen)
@@ -144,7 +144,7 @@ class Trace:
 def stamp_of(path: str) -> Stamp:
     """Return the stamp of a file or folder; SQLite's log counts as absent while it is empty."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - thousands of them for one look
+        found = os.stat(path)  # noqa: PTH116 - thousands of them for one check
     except (OSError, ValueError):
         return None
     if not found.st_size and path.endswith("-wal"):
@@ -169,7 +169,7 @@ def _is_held(path: str) -> bool:
 
 
 def names_in(path: str) -> frozenset[str] | None:
-    """Return the names of what stands in a folder, without those that come and go; None where there is none."""
+    """Return the names in a folder, without temporary files; None where there is no folder."""
     token = _traces.set(())
     try:
         return frozenset(name for name in os.listdir(path) if not name.endswith(PASSING))  # noqa: PTH208
@@ -181,7 +181,7 @@ def names_in(path: str) -> frozenset[str] | None:
 
 @contextmanager
 def traced() -> Iterator[Trace]:
-    """Trace what is read within; the traces around it hold this one as a part."""
+    """Trace the reads inside the context; enclosing traces include this one."""
     _listen()
     trace, outer = Trace(), _traces.get()
     token = _traces.set((trace,))
@@ -194,25 +194,25 @@ def traced() -> Iterator[Trace]:
 
 
 def note(path: str | os.PathLike[str]) -> None:
-    """Tell the trace of a file that counts and is not opened: its digest is remembered, only its size is asked for."""
+    """Add a dependency on a file that is not opened, because its digest is cached or only its size is read."""
     for trace in _traces.get():
         trace.file(os.fspath(path))
 
 
 def note_fleeting() -> None:
-    """Tell the trace that what is made follows from something that leaves no stamp."""
+    """Mark the trace as depending on something that has no stamp."""
     for trace in _traces.get():
         trace.is_fleeting = True
 
 
 def note_mark(name: str) -> None:
-    """Tell the trace of something else that counts."""
+    """Add a named dependency that is no file."""
     for trace in _traces.get():
         trace.marks.add(name)
 
 
 class Memory:
-    """Values that follow from what is read, each kept with its trace."""
+    """Cache of values computed from files, each with its trace."""
 
     def __init__(self, most: int = MOST_VALUES) -> None:
         self._most = most
@@ -223,11 +223,11 @@ class Memory:
         self, key: Hashable, make: Callable[[], T], *,
         state: Callable[[Trace], Hashable] = _none, trim: Callable[[Trace], None] = _none,
     ) -> T:  # fmt: skip
-        """Return what was made before where all that it was read from is as it was; else make it.
+        """Return the cached value if nothing that it depends on has changed; else compute it.
 
         Args:
-            state: gives what else must be as it was, for a trace.
-            trim: takes out of the trace what is not gone by.
+            state: gives a further value that must not have changed, for a trace.
+            trim: removes from the trace the files that do not matter.
         """
         with one_glance() as seen:
             found = self._kept.get(key)
@@ -252,7 +252,7 @@ class Memory:
 
 @contextmanager
 def one_glance() -> Iterator[dict[str | int, Any]]:
-    """Ask no file twice within; give the stamps of the look that is under way, or of one that begins here."""
+    """Read each file's stamp at most once inside the context; yield the stamps, shared with an enclosing context."""
     if (seen := _glance.get()) is not None:
         yield seen
         return
@@ -264,7 +264,7 @@ def one_glance() -> Iterator[dict[str | int, Any]]:
 
 
 def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    """Hear of every file that this process opens to read, and every folder that it lists (PEP 578)."""
+    """Record every file that this process opens to read, and every folder that it lists (PEP 578)."""
     if event not in _HEARD or not (traces := _traces.get()):
         return
     path = arguments[0]
@@ -288,7 +288,7 @@ def _take(trace: Trace, event: str, path: str) -> None:
         trace.file(path)
     elif event != "sqlite3.connect":
         trace.folder(path)
-    elif path.endswith(f"/{METRICS}"):  # whoever keeps another database's content knows by itself when it changes
+    elif path.endswith(f"/{METRICS}"):  # other databases' caches detect changes themselves
         for name in (path, f"{path}-wal"):
             trace.files.setdefault(name, stamp_of(name))
 

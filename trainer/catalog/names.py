@@ -71,7 +71,7 @@ class UnknownNameError(ValueError):
 def require_known(key: str, given: Any, place: str | None = None) -> None:
     """Check a name, or a section with the name as `use`, against the built-in names of the key.
 
-    `place` is where it stands, if not under the key itself.
+    `place` is its key, if not `key` itself.
 
     Raises:
         UnknownNameError: a bare name that is not built in; says which is near.
@@ -102,7 +102,7 @@ Given = TypeVar("Given")
 
 
 def with_arguments(key: str) -> Callable[[Given], Given]:
-    """Return a validator of entries under `key`: what it finds stands under `args`, as if these were fields."""
+    """Return a validator of entries under `key`; it reports problems under `args`, as if these were fields."""
 
     def check(given: Given) -> Given:
         if not isinstance(given, str):

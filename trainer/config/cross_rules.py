@@ -1,4 +1,4 @@
-"""Rules between the sections of a configuration: what cannot be together, and what to set instead."""
+"""Rules between the sections of a configuration: combinations that are refused, each with its remedy."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _losses_that_can_be_measured_again(config: TrainingConfig) -> None:
 
 
 def _loss_of(config: TrainingConfig) -> type[LossSection] | None:
-    """Return the section of the built-in loss; None for the user's own."""
+    """Return the section of the built-in loss; None for a user's loss."""
     return LOSSES.get(config.loss if isinstance(config.loss, str) else config.loss.use)
 
 

@@ -1,8 +1,8 @@
 """Distributed training: how many processes train one run, and how they share the work (TRAIN-6).
 
 ZeRO (Rajbhandari et al. 2020, arXiv:1910.02054) divides the optimizer's state among the processes in stage 1, the
-gradients too in stage 2, and the weights in stage 3. What would train otherwise than the configuration says, write
-files of its own, or hold state that no checkpoint of ours holds is an error here, not a surprise in the run.
+gradients too in stage 2, and the weights in stage 3. A DeepSpeed option that would change the training, write its own
+files, or keep state that our checkpoints do not save is refused here, before a run starts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ INSTEAD = {
     "checkpoint": "see the section checkpoints",
     "curriculum_learning": "set curriculum",
     "data_efficiency": "set curriculum",
-    "elasticity": "the number of processes is part of what is reproduced",
+    "elasticity": "the number of processes must be reproduced",
     "flops_profiler": "start a run of kind probe",
     "csv_monitor": "set logging.tensorboard",
     "tensorboard": "set logging.tensorboard",
@@ -48,10 +48,10 @@ INSTEAD = {
 
 
 def require_answerable(config: TrainingConfig) -> None:
-    """Hold `distributed.deepspeed` to what this engine can answer for, and to the rest of the configuration.
+    """Check `distributed.deepspeed` against this engine's abilities, and against the rest of the configuration.
 
     Raises:
-        ValueError: names the key, its value, the rule, and what to set instead.
+        ValueError: names the key, its value, the rule and the remedy.
     """
     given = config.distributed.deepspeed
     if config.distributed.strategy != "deepspeed":
@@ -77,10 +77,10 @@ def require_answerable(config: TrainingConfig) -> None:
 
 
 def deepspeed_configuration(config: TrainingConfig, parameters: int) -> dict[str, Any]:
-    """Return what DeepSpeed is given: "auto" filled in, and what this engine does itself left out.
+    """Return DeepSpeed's configuration: "auto" filled in, without the options that this engine implements itself.
 
     Args:
-        parameters: entries that are trained. No bucket is larger: DeepSpeed allocates it whole.
+        parameters: entries that are trained. No bucket is larger: DeepSpeed allocates the full bucket.
     """
     given = config.distributed.deepspeed or {}
     zero = given.get("zero_optimization") or {}
@@ -94,7 +94,7 @@ def deepspeed_configuration(config: TrainingConfig, parameters: int) -> dict[str
 
 
 def _settled(config: TrainingConfig) -> dict[str, tuple[Any, str]]:
-    """Return the keys whose values follow from the rest of the configuration, with what they follow from."""
+    """Return the keys whose values follow from the rest of the configuration, with the keys that decide them."""
     batch, accumulated = config.loader.batch_size, config.training.accumulation_steps
     return {
         "train_batch_size": (batch * accumulated, "loader.batch_size * training.accumulation_steps"),
@@ -124,7 +124,7 @@ def _check_optimizer(config: TrainingConfig, value: Any) -> None:
     params: dict[str, Any] = given["params"] if isinstance(given.get("params"), dict) else {}
     kind = str(given.get("type")).lower()
     if kind == "adam" and params.get("adam_w_mode", True):
-        kind = "adamw"  # DeepSpeed's Adam decouples the decay unless it is told not to
+        kind = "adamw"  # DeepSpeed's Adam decouples the decay by default
     if kind != ours.name:
         raise ValueError(
             f"distributed.deepspeed.optimizer.type {kind} contradicts optimizer.name ({ours.name}): take it "
@@ -163,7 +163,7 @@ def _check_zero(zero: Any) -> None:
         )
     if zero["stage"] == 3:
         raise ValueError(
-            "distributed.deepspeed.zero_optimization.stage 3 divides the weights, which checkpoints here hold whole: "
+            "distributed.deepspeed.zero_optimization.stage 3 divides the weights, and checkpoints store them full: "
             "set distributed.strategy fsdp2, which divides as much, or stage 2"
         )
     bucket = zero.get("reduce_bucket_size", AUTO)
@@ -197,7 +197,7 @@ def _refuse(key: str, value: Any) -> None:
         )
     if last in OFFLOADS:
         raise ValueError(
-            f"{shown}: no checkpoint here holds offloaded state, and its gradients cannot be judged before the update: "
+            f"{shown}: no checkpoint stores offloaded state, and its gradients cannot be checked before the update: "
             f"take it out; more distributed.processes, or distributed.strategy fsdp2, hold less in each"
         )
     instead = f", {INSTEAD[first]}" if first in INSTEAD else ""
@@ -207,7 +207,7 @@ def _refuse(key: str, value: Any) -> None:
 
 
 def _require_ours(config: TrainingConfig) -> None:
-    """Hold the rest of the configuration to what DeepSpeed's engine can do."""
+    """Check the rest of the configuration against the abilities of DeepSpeed's engine."""
     training, batch, processes = config.training, config.loader.batch_size, config.distributed.processes
     if batch % processes:
         raise ValueError(
@@ -219,9 +219,9 @@ def _require_ours(config: TrainingConfig) -> None:
 
 
 class DistributedSection(Section):
-    """Several processes that make one update together. What is trained stays the same for any number of them.
+    """Several processes that make one update together. The training is the same for any number of them.
 
-    `loader.batch_size` is the batch of the whole group: each process takes its share of the rows.
+    `loader.batch_size` is the batch of all processes together: each process takes its share of the rows.
     """
 
     processes: Annotated[int, Field(ge=1, le=4096)] = 1
@@ -230,14 +230,14 @@ class DistributedSection(Section):
     """own: the run's worker starts all processes on this machine. outer: the run waits for torchrun, accelerate launch
     or a cluster's scheduler to start them."""
     strategy: Literal["ddp", "fsdp2", "deepspeed"] = "ddp"
-    """ddp: every process holds the whole model; fsdp2: a part of every parameter and of its optimizer state; deepspeed:
-    the whole weights, and a part of the optimizer's state (and of the gradients), by DeepSpeed's engine."""
+    """ddp: every process has the full model; fsdp2: a part of every parameter and of its optimizer state; deepspeed:
+    the full weights, and a part of the optimizer's state (and of the gradients), by DeepSpeed's engine."""
     deepspeed: dict[str, Any] | None = None
     """DeepSpeed's own configuration, as in its ds_config.json; "auto" is filled in from this one."""
     backend: Literal["auto", "gloo", "nccl"] = "auto"
     """auto: nccl between GPUs, else gloo."""
     batch_norm: Literal["first", "synchronized"] = "first"
-    """first: the first process's rows give the statistics that are kept; synchronized: the whole batch's rows do."""
+    """first: statistics are kept of the first process's rows; synchronized: of all rows of the batch."""
     restarts: Annotated[int, Field(ge=0, le=1000)] = 3
     """How often the group is started again from the last checkpoint after one of its processes was killed."""
     timeout_seconds: Annotated[float, Field(gt=0.0, le=1e6)] = 1800.0
@@ -255,7 +255,7 @@ def require_divisible(config: TrainingConfig) -> None:
     """Check that the work can be shared as the section says.
 
     Raises:
-        ValueError: says what to set instead.
+        ValueError: gives the remedy.
     """
     section = config.distributed
     if section.processes > config.loader.batch_size:
@@ -287,14 +287,14 @@ def _require_shardable(config: TrainingConfig) -> None:
     if not config.optimizer.shardable:
         fitting = ", ".join(name for name, form in OPTIMIZERS.items() if form.shardable)
         raise ImpossibleError(
-            f"optimizer.name {config.optimizer.name} needs whole tensors, and distributed.strategy {strategy} divides "
+            f"optimizer.name {config.optimizer.name} needs full tensors, and distributed.strategy {strategy} divides "
             f"them: set optimizer.name {fitting}, or distributed.strategy ddp",
             {"distributed.strategy": "ddp"},
             {"optimizer.name": "adamw"},
         )
     if config.weight_averaging is not None and strategy == "fsdp2":
         raise ImpossibleError(
-            "weight_averaging needs whole weights: take it out (null), or set distributed.strategy ddp",
+            "weight_averaging needs full weights: take it out (null), or set distributed.strategy ddp",
             {"distributed.strategy": "ddp"},
             {"weight_averaging": None},
         )
@@ -312,7 +312,7 @@ def _require_shardable(config: TrainingConfig) -> None:
         )
     if config.freezing is not None and config.freezing.unfreeze:
         raise ImpossibleError(
-            f"freezing.unfreeze changes what is trained on the way, and distributed.strategy {strategy} settles it at "
+            f"freezing.unfreeze changes the trained weights later, and distributed.strategy {strategy} settles it at "
             "the beginning: set distributed.strategy ddp",
             {"distributed.strategy": "ddp"},
         )

@@ -64,9 +64,9 @@ class Problem:
     text: str
     """Key, value, rule, and the nearest valid key."""
     changes: dict[str, Any] = field(default_factory=dict)
-    """Dotted changes that would mend it, where some are at hand; None takes a key out."""
+    """Dotted changes that would fix it, if there are any; None removes a key."""
     others: tuple[dict[str, Any], ...] = ()
-    """Other changes that would do so instead."""
+    """Alternative changes."""
 
 
 def as_yaml(value: Any) -> str:
@@ -127,10 +127,10 @@ def _unknown(key: str, last: str, whole: dict[str, Any]) -> Problem:
     free = [name for name in KEYS if name not in whole]
     meant = near(last, free, cutoff=0.6)
     hint = f"did you mean `{key}.{meant[0]}`?" if meant else f"known: {', '.join(KEYS)}"
-    mended = {
+    fixed = {
         meant[0] if name == last and meant else name: value for name, value in whole.items() if name != last or meant
     }
-    return Problem(f"{key}.{last}", f"unknown key `{key}.{last}`; {hint}", {key: mended})
+    return Problem(f"{key}.{last}", f"unknown key `{key}.{last}`; {hint}", {key: fixed})
 
 
 def _ordered(key: str, whole: dict[str, Any]) -> dict[str, Any]:
@@ -141,7 +141,7 @@ def _ordered(key: str, whole: dict[str, Any]) -> dict[str, Any]:
 
 
 _SECTION_NEEDED = {"model_type", "model_attributes_type", "dict_type", "union_tag_not_found"}
-UNTOLD = "…"
+UNKNOWN = "…"
 MOST_MEANT = 3
 _OF_A_UNION = {"string_type", "model_type", "int_type", "float_type", "list_type", "literal_error"}
 """Complaints of a union's member that the value does not even resemble."""
@@ -195,8 +195,8 @@ def _broken_rule(problem: Any, rivals: list[Any], key: str, layout: Layout) -> P
         return Problem(key, f"`{key}` = {as_yaml(given)}: a list is needed", {key: [given]})
     if rivals and problem["type"] in _OF_A_UNION:
         reason = " or ".join(dict.fromkeys([reason, *(str(other["msg"]) for other in rivals)]))
-    mended = _nearest_value(problem, given, layout.rule_at(key.split(".")))
-    return Problem(key, f"`{key}` = {as_yaml(given)}: {_plain(reason)}", {key: mended})
+    fixed = _nearest_value(problem, given, layout.rule_at(key.split(".")))
+    return Problem(key, f"`{key}` = {as_yaml(given)}: {_plain(reason)}", {key: fixed})
 
 
 def _nearest_value(problem: Any, given: Any, rule: Any) -> Any:
@@ -220,7 +220,7 @@ def _plain(reason: str) -> str:
 
 
 def _unknown_key(location: list[str], given: Any, layout: Layout, tags: list[str]) -> Problem:
-    """Tell what is known instead; of a section of several forms, the keys of the form that was chosen."""
+    """Name the known keys; of a section of several forms, the keys of the form that was chosen."""
     *parents, last = location
     key, forms = ".".join(location), layout.forms(parents)
     chosen = next((tag for tag in tags if tag in forms), None)
@@ -252,7 +252,7 @@ def _alike_elsewhere(name: str) -> list[str]:
 
 
 def _unknown_name(error: UnknownNameError, values: dict[str, Any]) -> Problem:
-    """Put the near name where the unknown one stood: in a list, under `use`, or as the value itself."""
+    """Replace the unknown name with the near one: in a list, under `use`, or as the value itself."""
     part = error.key.partition(".")[0]
     key, given = error.key, values.get(part)
     library = from_library(error.key, error.name)
@@ -261,8 +261,8 @@ def _unknown_name(error: UnknownNameError, values: dict[str, Any]) -> Problem:
     if error.near is None and not isinstance(given, list):
         return Problem(key, str(error), {key: None})
     if isinstance(given, list):
-        mended = [_renamed(item, error) for item in given]
-        return Problem(key, str(error), {key: [item for item in mended if item is not None]})
+        fixed = [_renamed(item, error) for item in given]
+        return Problem(key, str(error), {key: [item for item in fixed if item is not None]})
     is_whole = key == "loss" and not isinstance(given, dict)
     return Problem(key, str(error), {key if is_whole or key.endswith(".use") else f"{key}.use": error.near})
 
@@ -295,11 +295,11 @@ def _no_section(location: list[str], given: Any, layout: Layout) -> Problem:
         if given is False:
             return Problem(key, text, {key: None})
     known = f"its names: {', '.join(forms)}" if forms else f"its keys: {', '.join(layout.known_keys(location))}"
-    return Problem(key, f"{text}; {known}", {key: None if UNTOLD in example.values() or not example else example})
+    return Problem(key, f"{text}; {known}", {key: None if UNKNOWN in example.values() or not example else example})
 
 
 def _example(key: str, given: Any, models: list[type[BaseModel]], forms: list[str]) -> dict[str, Any]:
-    """Return a small section: what was meant by a bare name or flag, else its form's name or what it cannot lack."""
+    """Return a small section: the one meant by a bare name or flag, else its form's name or its required keys."""
     if key in DEFAULT_FORMS:
         return {"name": given if given in forms else DEFAULT_FORMS[key]}
     fields = models[0].model_fields
@@ -312,4 +312,4 @@ def _example(key: str, given: Any, models: list[type[BaseModel]], forms: list[st
 
 def _first(annotation: Any) -> Any:
     """Return the first of a key's fixed values, where it has some."""
-    return get_args(annotation)[0] if get_origin(annotation) is Literal else UNTOLD
+    return get_args(annotation)[0] if get_origin(annotation) is Literal else UNKNOWN

@@ -30,7 +30,7 @@ IN_WORDS = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\s*%?)")
 
 
 def corrected_goal(given: Any) -> tuple[Any, list[str]]:
-    """Return the goal that is meant, and a sentence for each thing taken in another form; what is unclear stays."""
+    """Return the goal that is meant, and a sentence for each part read in another form; unclear parts stay."""
     read = from_text(given) if isinstance(given, str) else given
     if not isinstance(read, dict):
         return given, []
@@ -57,7 +57,7 @@ def corrected_metric(given: str) -> str:
 
 
 def nearest_goal(given: Any) -> dict[str, Any] | None:
-    """Return a whole goal for one that cannot be meant, as near to it as can be: for a remedy, never taken silently."""
+    """Return the nearest valid goal to one that makes no sense: for a remedy, never used silently."""
     read = _from_words(given) if isinstance(given, str) else given
     if not isinstance(read, dict):
         return None
@@ -76,7 +76,7 @@ def nearest_goal(given: Any) -> dict[str, Any] | None:
 
 
 def goal_problem(goal: dict[str, Any]) -> str | None:
-    """Return why a whole goal cannot be meant; None where it can."""
+    """Return why a complete goal makes no sense; None where it does."""
     known, target = MEASURED.get(goal["metric"]), goal["target"]
     if not math.isfinite(target):
         return f"goal.target {target} is not a finite number"

@@ -1,4 +1,4 @@
-"""The one table of what other libraries and papers call our keys and names, and where a key stands in the schema.
+"""The one table of other libraries' and papers' names for our keys and names, and of a key's place in the schema.
 
 Left is ours, right is theirs. All are compared without case and separators (`folded`), so one spelling is enough.
 """
@@ -118,7 +118,7 @@ KEYS = {
     "search.pruning": ("pruner",),
     "search.confirmation_repeats": ("repeats", "confirmation_seeds", "n_repeats", "num_seeds"),
 }  # fmt: skip
-"""Our dotted key to what it is called elsewhere: at the top, or in the section itself."""
+"""Our dotted key to its aliases: at the top, or in the section itself."""
 
 NAMES = {
     "adamw": ("adamw_torch", "adamw_torch_fused", "adamw_hf", "torch.optim.AdamW", "optim.AdamW"),
@@ -183,7 +183,7 @@ NAMES = {
     "baseline": ("base", "default"),
     "safetensors": ("safetensor",),
 }  # fmt: skip
-"""Our name (of a built-in part, a form, or one of a key's fixed values) to what it is called elsewhere."""
+"""Our name (of a built-in part, a form, or one of a key's fixed values) to its aliases."""
 
 SWITCHES: dict[str, tuple[str, dict[bool, Any]]] = {
     "fp16": ("training.precision", {True: "fp16", False: "fp32"}),
@@ -196,10 +196,10 @@ SWITCHES: dict[str, tuple[str, dict[bool, Any]]] = {
 """A flag elsewhere to our key and its values."""
 
 SECTION_NAME = ("name", "use", "type", "class", "kind", "class_name", "_target_", "algorithm", "id")
-"""How a section names what it uses; ours is `name` for the forms of a section, `use` for parts."""
+"""Keys by which a section names its part; ours is `name` for the forms of a section, `use` for parts."""
 WRAPPED = ("args", "params", "kwargs", "options", "arguments", "hyperparameters", "config", "configuration",
            "parameters", "hparams", "init_args", "settings")  # fmt: skip
-"""Keys that only wrap what belongs into `args`, or into the section itself."""
+"""Keys that only wrap the content of `args`, or of the section itself."""
 OF_VALIDATION = ("val_", "valid_", "validation_", "eval_", "val/", "validation/", "eval/", "dev_")
 """Prefixes of a metric that is measured on validation, as all of ours are."""
 
@@ -233,13 +233,13 @@ def known_elsewhere(name: str) -> list[str]:
 
 
 def is_section(key: str) -> bool:
-    """Return whether keys stand below this one."""
+    """Return whether there are keys below this one."""
     return any(other.startswith(f"{key}.") for other in schema_keys())
 
 
 @cache
 def schema_keys() -> tuple[str, ...]:
-    """Return every dotted key of the schema once; what lies in lists, and under free names, has no own place."""
+    """Return every dotted key of the schema once; keys in lists, and under free names, are left out."""
     return tuple(_keys(TrainingConfig))
 
 

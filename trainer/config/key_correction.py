@@ -1,7 +1,7 @@
 """Key correction: keys put where they belong, values in the form of their key.
 
-Only what has one reading is taken, and each time a sentence says so. All else stays as it was written, for the schema
-to refuse.
+Only an input with one reading is corrected, and each time a note says so. All else stays as written, for the schema to
+refuse.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from trainwright.trainer.config.shorthand import Path, expanded_range, expanded_
 from trainwright.trainer.config.value_coercion import coerced, fits, from_text
 
 ROUNDS = 4
-"""What a key means may only be known once the name of its section is."""
+"""A key's meaning may only be known once the name of its section is."""
 SPACE = ("search", "space")
 MEASURED = ("selection", "metric")
 NONE_BY_NUMBER = {
@@ -40,18 +40,18 @@ NONE_BY_NUMBER = {
 
 @dataclass
 class Correction:
-    """What was asked for, in the schema's own words."""
+    """Requested changes, in the schema's words."""
 
     leaves: dict[Path, Any] = field(default_factory=dict)
     """Place of a key to its value; None takes it out."""
     notes: list[str] = field(default_factory=list)
-    """One sentence for each thing that was taken in another form than it was written in."""
+    """One sentence for each input that was read in another form than it was written in."""
     clashes: dict[Path, str] = field(default_factory=dict)
     """Keys that were given twice with different values."""
 
 
 class Reading:
-    """One pass over what was asked for, against the configuration that it leads to."""
+    """One pass over the requested changes, against the configuration that results."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -62,7 +62,7 @@ class Reading:
         """Find the place of a key written as `parts` below `path`, and keep its value.
 
         Args:
-            said: the whole key as the caller wrote it.
+            said: the full key as the caller wrote it.
         """
         if not parts:
             self._value(path, given, said)
@@ -133,7 +133,7 @@ class Reading:
             self.read(parts, value, path, f"{said}.{key}" if said else key)
 
     def _range(self, parts: Path, given: Any) -> None:
-        """Keep a range under the whole name of the key that it is for, in our form."""
+        """Keep a range under the full name of its key, in our form."""
         ends = {"type", "low", "high", "log", "choices"}
         key, end = ".".join(parts), None
         if len(parts) > 1 and parts[-1] in ends:
@@ -160,7 +160,7 @@ class Reading:
         return (*path, name) if name is not None else path
 
     def _with_space(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Put ranges that stand beside the space, instead of in it, into it."""
+        """Move ranges that were written beside the space into it."""
         known = self.layout.known_keys(list(SPACE[:1]))
         beside = {
             key: value
@@ -187,7 +187,7 @@ class Reading:
         return items if rule is None else coerced(rule, items)
 
     def _item(self, path: Path, given: Any) -> Any:
-        """Return an item of a list as it is meant: a name, or a section of its own."""
+        """Return an item of a list as it is meant: a name or a section."""
         names = self.layout.names_at(list(path))
         if isinstance(given, str) and names:
             return given if ":" in given else self._named(path, given, names)
@@ -234,11 +234,11 @@ class Reading:
 
 
 def correct_changes(asked: dict[str, Any], base: dict[str, Any]) -> Correction:
-    """Return what is meant by dotted or nested changes to a configuration.
+    """Return the meaning of dotted or nested changes to a configuration.
 
     Args:
         asked: as the caller wrote it; sections are laid over those of `base`, and null takes a key out.
-        base: the configuration so far, which says what each section's form is.
+        base: the configuration so far, which gives each section's form.
 
     Raises:
         ConfigurationError: a value that is not plain, or a key that is not dotted.
@@ -259,7 +259,7 @@ def correct_changes(asked: dict[str, Any], base: dict[str, Any]) -> Correction:
 
 
 def _as_far_as_it_goes(base: dict[str, Any], leaves: dict[Path, Any]) -> dict[str, Any]:
-    """Return the configuration that keys are read against: what contradicts the rest of it is left for later."""
+    """Return the configuration that keys are read against, without the parts that contradict the rest."""
     result: dict[str, Any] = copied(base)
     for path in sorted(leaves, key=len):
         with suppress(ConfigurationError):

@@ -27,26 +27,26 @@ class MergedConfig:
     """A configuration that holds, and how it was read."""
 
     values: dict[str, Any]
-    """As it is to be kept: what was given, in the schema's own words, without defaults."""
+    """The form that is stored: the given values, in the schema's words, without defaults."""
     config: TrainingConfig
     changes: dict[str, Any]
-    """What was asked for, by dotted key in the schema's own words."""
+    """Requested changes, by dotted key in the schema's words."""
     notes: list[str]
     """One sentence for each thing taken in another form than it was written in."""
 
 
 def merge_changes(asked: dict[str, Any], base: dict[str, Any], *, argument: str, nested: bool = False) -> MergedConfig:
-    """Lay what was asked for over a configuration, as it is meant.
+    """Apply the requested changes to a configuration, as they are meant.
 
     Args:
-        asked: dotted or nested, in whatever form has one reading.
+        asked: dotted or nested, in any form that has one reading.
         base: the configuration so far.
-        argument: the argument of the call that `asked` is; the remedy gives it whole and fixed.
+        argument: the name of the call's argument that holds `asked`; the remedy gives it complete and fixed.
         nested: whether the remedy writes sections instead of dotted keys.
 
     Raises:
         ConfigurationError: every broken key with its value, the rule and the nearest valid key, with
-            `details["amend"]` = {argument: what to give instead}; or what `require_plain` refuses.
+            `details["amend"]` = {argument: fixed value}; or as `require_plain`.
     """
     correction = correct_changes(asked, base)
     problems = [Problem(".".join(path), text) for path, text in correction.clashes.items()] or _problems(
@@ -62,11 +62,11 @@ def merge_changes(asked: dict[str, Any], base: dict[str, Any], *, argument: str,
 
 
 def parse_config(values: dict[str, Any]) -> TrainingConfig:
-    """Check a whole configuration against the schema, as it stands.
+    """Check a complete configuration against the schema, uncorrected.
 
     Raises:
-        ConfigurationError: every broken key with its value, the rule and the nearest valid key; or what `require_plain`
-            refuses.
+        ConfigurationError: every broken key with its value, the rule and the nearest valid key; or as
+            `require_plain`.
     """
     require_plain(values)
     problems = broken(values)
@@ -76,7 +76,7 @@ def parse_config(values: dict[str, Any]) -> TrainingConfig:
 
 
 def broken(values: dict[str, Any]) -> list[Problem]:
-    """Return what of a configuration breaks the schema; nothing where it holds."""
+    """Return where a configuration breaks the schema; empty if nowhere."""
     try:
         TrainingConfig.model_validate(values)
     except ValidationError as error:
@@ -86,9 +86,9 @@ def broken(values: dict[str, Any]) -> list[Problem]:
 
 
 def refusal(problems: list[Problem], amend: dict[str, Any] | None = None) -> ConfigurationError:
-    """Return the error that tells the problems, and the arguments that fix them where some do."""
+    """Return the error that lists the problems, and the arguments that fix them if there are any."""
     texts = [problem.text for problem in problems]
-    told = "; ".join(texts[:MOST_PROBLEMS])
+    listed = "; ".join(texts[:MOST_PROBLEMS])
     changes = {key: value for problem in problems[:MOST_PROBLEMS] for key, value in problem.changes.items()}
     details: dict[str, Any] = {"problems": texts, "changes": changes}
     remedy = "Follow that rule: configure(project='…', changes={…})."
@@ -96,7 +96,7 @@ def refusal(problems: list[Problem], amend: dict[str, Any] | None = None) -> Con
         details["amend"] = amend
         remedy = f"The same call with {', '.join(f'{name}={json.dumps(value)}' for name, value in amend.items())}."
     return ConfigurationError(
-        f"The configuration breaks the schema: {told}{'' if told.endswith('?') else '.'}",
+        f"The configuration breaks the schema: {listed}{'' if listed.endswith('?') else '.'}",
         remedy=remedy,
         document=document_for([problem.key for problem in problems]),
         details=details,
@@ -127,7 +127,7 @@ def _problems(leaves: dict[Path, Any], base: dict[str, Any]) -> list[Problem]:
 
 
 def _fixed(correction: Correction, base: dict[str, Any]) -> dict[Path, Any] | None:
-    """Return what was asked for with every problem fixed, checked to hold; None where that cannot be told."""
+    """Return the requested changes with every problem fixed and checked; None if that cannot be done."""
     leaves = correction.leaves
     for _ in range(MOST_ROUNDS):
         problems = _problems(leaves, base)
@@ -147,7 +147,7 @@ def _fixed(correction: Correction, base: dict[str, Any]) -> dict[Path, Any] | No
 
 
 def _way(problem: Problem, leaves: dict[Path, Any]) -> dict[str, Any]:
-    """Return the changes that fix a problem: the first that leave what was asked for, where there are such."""
+    """Return the changes that fix a problem: if possible, the first that keep the requested ones."""
     ways = [problem.changes, *problem.others]
     untouched = (way for way in ways if way and not any(_touches(leaves, split_key(key)) for key in way))
     return next(untouched, problem.changes)
@@ -159,7 +159,7 @@ def _touches(leaves: dict[Path, Any], path: Path) -> bool:
 
 
 def _fix(leaves: dict[Path, Any], base: dict[str, Any], path: Path, value: Any) -> None:
-    """Lay one change over what was asked for; within a list or a range, over the whole of it."""
+    """Apply one change to the requested ones; within a list or a range, replace all of it."""
     if path[:2] == SPACE:
         path = (*SPACE, ".".join(path[2:]))
     whole = next((path[:place] for place, part in enumerate(path) if part.isdigit()), path)

@@ -21,9 +21,9 @@ Path = tuple[str, ...]
 MOST_SHOWN = 100
 MOST_PARTS = 8
 OWN = "own"
-"""Form of a section that the user's own part makes, whatever name stands beside its `use`."""
+"""Form of a section whose part is user code, regardless of the name beside its `use`."""
 PARTS = ("model", "data", "loss", "curriculum")
-"""Sections whose `args` belong to what `use` names."""
+"""Sections whose `args` belong to the part that `use` names."""
 
 
 def split_key(key: str) -> Path:
@@ -67,7 +67,7 @@ def put(values: dict[str, Any], path: Path, value: Any) -> None:
 
 
 def _opened(given: Any, path: Path, place: int) -> dict[str, Any]:
-    """Return the section that stands for nothing, or for the bare name of a loss."""
+    """Return the section that null or the bare name of a loss means."""
     if given is None:
         return {}
     if isinstance(given, str) and path[place] == "loss":
@@ -82,7 +82,7 @@ def _opened(given: Any, path: Path, place: int) -> dict[str, Any]:
 
 
 def flatten(values: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings as one mapping by dotted key, as `apply_changes` takes them; lists stay whole."""
+    """Return nested mappings as one mapping by dotted key, as `apply_changes` takes them; lists stay lists."""
     flat: dict[str, Any] = {}
     for key, value in values.items():
         name = f"{prefix}{key}"
@@ -94,7 +94,7 @@ def left_over(base: dict[str, Any], new: dict[str, Any], given: dict[Path, Any])
     """Yield the keys of `base` that the form or part chosen by now does not take, each with a sentence.
 
     Args:
-        given: what this call asks for by itself: it is never left out without being refused.
+        given: this call's explicit changes: they are refused rather than left out.
     """
     layout = Layout(new)
     for section, default in DEFAULT_FORMS.items():
@@ -119,7 +119,7 @@ def left_over(base: dict[str, Any], new: dict[str, Any], given: dict[Path, Any])
 
 
 def _form(values: dict[str, Any], default: str, given: Iterable[Path]) -> str:
-    """Return the form that a section has; one that is named anew is not the user's own any more."""
+    """Return the form that a section has; one that is named anew is no longer user code."""
     named = {path[0] for path in given if path}
     is_own = values.get("use") is not None and not ("name" in named and "use" not in named)
     return OWN if is_own else str(values.get("name", default))
@@ -141,7 +141,7 @@ def shown(value: Any) -> str:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Return whether two values are the same as JSON, 1 and 1.0 and true told apart."""
+    """Return whether two values are the same as JSON, with 1, 1.0 and true distinct."""
     return json.dumps(one, default=str) == json.dumps(other, default=str)
 
 
@@ -153,7 +153,7 @@ def copied(value: Any) -> Any:
 
 
 MAX_BYTES = 256 * 1024
-"""Of a whole configuration, as canonical JSON."""
+"""Of a complete configuration, as canonical JSON."""
 MAX_DEPTH = 32
 _MAX_PROBLEMS = 8
 _INTEGERS = range(-(2**63), 2**63)
@@ -182,7 +182,7 @@ def require_plain(values: dict[str, Any]) -> None:
         raise ConfigurationError(
             f"The configuration is longer than {MAX_BYTES} bytes of JSON: {sum(sizes.values())}, of which "
             f"`{largest[:80]}` takes {sizes[largest]}.",
-            remedy="Put what is long into a file under code_root, and its path into the configuration.",
+            remedy="Put long values into a file under code_root, and its path into the configuration.",
             document=OVERVIEW,
         )
 
@@ -288,7 +288,7 @@ def load_yaml(text: str, *, source: str = "the configuration") -> dict[str, Any]
 
 
 def dump_yaml(value: dict[str, Any]) -> str:
-    """Return the mapping as YAML in its own key order."""
+    """Return the mapping as YAML in its key order."""
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=100)
 
 
@@ -309,7 +309,7 @@ def apply_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, 
     """Return a copy of `values` with changes by dotted key laid over it; a value of None removes the key.
 
     Example: `apply_changes(v, {"optimizer.learning_rate": 1e-4})`. Only that the changes are plain values is checked:
-    call `parse_config` after it. What a caller wrote by hand is for `settle`.
+    call `parse_config` after it. A caller's handwritten changes go through `settle`.
 
     Raises:
         ConfigurationError: a key that is not dotted, or a value that is not plain.

@@ -1,7 +1,7 @@
 """The one schema of a training configuration (CONF-1).
 
 Every section is frozen and strict: an unknown key, a wrong type or an impossible combination is an error.
-Sections stand beside what they configure in meaning; units are in the names.
+Sections are grouped by meaning; units are in the names.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class TrainingSection(Section):
 
     epochs: Annotated[int, Field(ge=1, le=1_000_000)] = 20
     max_steps: Annotated[int, Field(ge=1, le=2**40)] | None = None
-    """Stop after this many optimizer steps, whatever the epochs say."""
+    """Stop after this many optimizer steps, regardless of the epochs."""
     precision: Precision = "fp32"
     initial_loss_scale: Annotated[float, Field(ge=1.0, le=2.0**24)] = 65536.0
     """fp16: the loss is multiplied by so much at first, and by less after each overflow."""
@@ -209,7 +209,7 @@ class CheckpointsSection(Section):
 
 
 class LoggingSection(Section):
-    """What is recorded, and how often."""
+    """Recorded values, and how often."""
 
     every_n_steps: PositiveInt = 10
     """Read gathered values from the device and write them, every so many steps."""
@@ -217,7 +217,7 @@ class LoggingSection(Section):
 
 
 class ReproducibilitySection(Section):
-    """What makes two runs identical (REPRO-1, REPRO-2)."""
+    """Settings that make two runs identical (REPRO-1, REPRO-2)."""
 
     deterministic: bool = True
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
@@ -225,7 +225,7 @@ class ReproducibilitySection(Section):
 
 
 class DeploymentSection(Section):
-    """What the final model is exported to (CONF-4)."""
+    """Formats that the final model is exported to (CONF-4)."""
 
     formats: Annotated[list[Literal["safetensors", "onnx"]], Field(min_length=1)] = Field(
         default_factory=lambda: ["safetensors", "onnx"]  # type: ignore[arg-type]
@@ -235,7 +235,7 @@ class DeploymentSection(Section):
 
 
 class EvaluationGateSection(Section):
-    """What the final model must reach, whatever the goal is (PIPE-3). Fixed at planning, like all of this."""
+    """Requirement on the final model beside the goal (PIPE-3). Fixed at planning, like all of this."""
 
     minimum: dict[str, FiniteFloat] = Field(default_factory=dict)
     """Validation metric, or `test/…`, to its least value: for metrics that are to be large."""
@@ -246,11 +246,11 @@ class EvaluationGateSection(Section):
 
 
 class TrainingConfig(Section):
-    """A whole training configuration. Either `model` with `data` and `loss`, or one `task`."""
+    """A complete training configuration. Either `model` with `data` and `loss`, or one `task`."""
 
     seed: Seed = 42
     code_root: str = "."
-    """Folder of the user's own code and data, inside a root that the workspace's owner allowed."""
+    """Folder of the user's code and data, inside a root that the workspace's owner allowed."""
     model: Annotated[Entry, AfterValidator(with_arguments("model.use"))] | None = None
     adapter: AdapterSection | None = None
     data: Annotated[DataSection, AfterValidator(with_arguments("data.use"))] | None = None

@@ -29,7 +29,7 @@ _ADDED = (
     *("function-", "is-instance", "constrained-", "tagged-union", "literal[", "list[", "tuple[", "lax-or", "nullable"),
     *("json-or", "definition-ref", "dict["),
 )
-"""Beginnings of what pydantic puts between keys to tell the members of a union apart."""
+"""Prefixes of the markers that pydantic puts between keys to distinguish the members of a union."""
 _BUILT_IN_UNDER = {
     "model": "model.use",
     "teacher": "model.use",
@@ -43,7 +43,7 @@ _BUILT_IN_UNDER = {
 
 @dataclass(frozen=True)
 class Layout:
-    """The schema as it applies to these values: what `args` may hold follows from the name beside it."""
+    """The schema as it applies to these values: the fields of `args` depend on the name beside it."""
 
     values: dict[str, Any]
 
@@ -77,7 +77,7 @@ class Layout:
         return default if isinstance(default, bool | int | float | str) else None
 
     def is_mapping(self, path: list[str]) -> bool:
-        """Return whether free names stand under the key, a section under each."""
+        """Return whether the key takes free names, with a section under each."""
         return any(get_origin(about.annotation) is dict for about in self._fields_at(path)) and path[-1] != "args"
 
     def may_be_null(self, path: list[str]) -> bool:
@@ -85,7 +85,7 @@ class Layout:
         return any(type(None) in get_args(about.annotation) for about in self._fields_at(path))
 
     def models_at(self, path: list[str]) -> list[type[BaseModel]]:
-        """Return the sections that may stand at `path`; empty for a single value."""
+        """Return the sections that are possible at `path`; empty for a single value."""
         models: list[type[BaseModel]] = [TrainingConfig]
         for place, part in enumerate(path):
             owners = [model for model in models if part in model.model_fields]
@@ -98,7 +98,7 @@ class Layout:
         """Return the annotation of a key with its rules; None where the key is free, or its forms differ."""
         rules = [Annotated[about.annotation, *about.metadata] if about.metadata else about.annotation
                  for about in self._fields_at(path) or self._fields_of_any_form(path)]  # fmt: skip
-        return Union[tuple(rules)] if rules else None  # noqa: UP007 - made of what the forms have
+        return Union[tuple(rules)] if rules else None  # noqa: UP007 - made of the forms' rules
 
     def names_at(self, path: list[str]) -> list[str]:
         """Return the names of forms or built-in parts among which a key chooses; none for any other key."""
@@ -117,7 +117,7 @@ class Layout:
         return bool(self._fields_at(path))
 
     def is_unknown(self, path: list[str]) -> bool:
-        """Return whether the section that a key stands in is closed, and does not know it."""
+        """Return whether a key's section is closed, and does not know the key."""
         known = self.known_keys(path[:-1])
         return bool(known) and path[-1] not in known and not self.is_mapping(path[:-1]) and not path[-1].isdigit()
 
@@ -139,7 +139,7 @@ class Layout:
         return [model.model_fields[path[-1]] for model in owners if path[-1] in model.model_fields]
 
     def _is_own(self, path: list[str]) -> bool:
-        """Return whether the section is made by the user's own part, whatever name stands beside its `use`."""
+        """Return whether the section's part is user code, regardless of the name beside its `use`."""
         return "own" in self.forms(path) and self.value_at([*path, "use"]) is not None
 
     def _fields_of_any_form(self, path: list[str]) -> list[FieldInfo]:

@@ -1,4 +1,4 @@
-"""Shorthand in a configuration: where a key belongs, and the section or range that a bare value stands for."""
+"""Shorthand in a configuration: where a key belongs, and the section or range that a bare value means."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GENERAL = {
     *SECTION_NAME, *WRAPPED, "weight", "weights", "r", "budget", "input", "path", "file", "text", "format", "features",
     "enabled", "patterns", "method", "low", "high", "log", "choices", "model", "outputs", "size", "every_n_epochs",
 }  # fmt: skip
-"""Words that say nothing about a section other than the one they stand in."""
+"""Words that mean something only in the section that they are in."""
 
 
 def place_of(layout: Layout, path: Path, part: str, value: Any) -> tuple[Path, Any]:
@@ -79,7 +79,7 @@ def _own(layout: Layout, path: Path, part: str, value: Any, known: list[str]) ->
 
 
 def _by_args(layout: Layout, path: Path, part: str, value: Any, known: list[str]) -> Path | None:
-    """Return the place of what wraps arguments, or of an argument of the user's own part."""
+    """Return the place of a key that wraps arguments, or of an argument of user code."""
     if folded(part) in map(folded, WRAPPED) and isinstance(value, dict) and not _is_meant_otherwise(part, path):
         return (*path, "args") if "args" in known and layout.is_taken([*path, "args"]) else path
     if path[-1:] == ("args",):
@@ -101,7 +101,7 @@ def _within(path: Path, part: str, known: list[str]) -> Path | None:
 
 
 def _is_meant_otherwise(part: str, path: Path) -> bool:
-    """Tell whether a wrapping word is one of the section's own names for something, as `params` is of a search."""
+    """Return whether a wrapping word is a name of the section itself, as `params` is of a search."""
     return any(tuple(key.split(".")[:-1]) == path for key in called_elsewhere(part))
 
 
@@ -123,7 +123,7 @@ def _elsewhere(layout: Layout, path: Path, part: str) -> Path | None:
 
 SPLIT = ["data", "split"]
 OFF = {"schedule": {"name": "constant"}}
-"""Sections that cannot be null, and what stands for having none."""
+"""Sections that cannot be null, and the value that means none."""
 
 
 def expanded_section(layout: Layout, path: list[str], given: Any) -> Any:
@@ -152,7 +152,7 @@ def _off(layout: Layout, path: list[str], given: Any) -> Any:
 
 
 def _on(layout: Layout, path: list[str], given: Any) -> Any:
-    """A flag switches on what needs nothing else to be said."""
+    """A flag switches on a section that needs no other key."""
     if "enabled" in layout.known_keys(path):
         return {"enabled": True}
     models = layout.models_at(path)
@@ -223,7 +223,7 @@ KEYS = {
     "log": ("log_scale", "logarithmic", "log_uniform", "is_log"),
     "choices": ("values", "options", "categories", "choice", "grid"),
 }
-"""Our key of a range to what it is called elsewhere."""
+"""Our key of a range to its aliases."""
 BOTH = ("range", "bounds", "interval", "limits")
 LOG = {"loguniform", "logfloat", "reciprocal", "floatlog", "log", "loguniformfloat"}
 LOG_INT = {"logint", "intlog", "lograndint", "qloguniform", "loguniformint", "intloguniform"}
@@ -233,7 +233,7 @@ FROM_TO = re.compile(r"\s*([^\s,]+?)\s*(?:\.\.+|\bto\b)\s*([^\s,]+?)\s*(?:,?\s*\
 
 
 def expanded_range(given: Any, rule: Any = None) -> Any:
-    """Return the range that is meant; what was given where it has several readings, as `[0.1, 0.2]` has.
+    """Return the range that is meant; the input itself if it has several readings, as `[0.1, 0.2]` has.
 
     Args:
         rule: annotation of the key that is searched over, where the schema knows it.
@@ -307,7 +307,7 @@ def _our_keys(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _typed(values: dict[str, Any], rule: Any) -> dict[str, Any]:
-    """Name the range's type where what else it says, or the key it is for, leaves only one."""
+    """Name the range's type where its other keys, or the key it is for, leave only one."""
     kind = values.get("type")
     if isinstance(kind, str) and _is_log(kind):
         values |= {"type": "int" if folded(kind) in LOG_INT else "float", "log": values.get("log", True)}

@@ -1,7 +1,7 @@
-"""Values in another form than the key's own, taken as meant where only one reading fits.
+"""Values in another form than the key's, taken as meant where only one reading fits.
 
 `"10"` and `10.0` are the integer 10, `"1e-3"` is a number, `"true"` a flag, `"accuracy"` a list of one metric,
-`"float16"` is fp16. A value that fits as it stands is never touched, and one with two readings is left to be refused.
+`"float16"` is fp16. A value that fits is never changed, and one with two readings is left to be refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def coerced(rule: Any, given: Any) -> Any:
 
 
 def fits(rule: Any, value: Any) -> bool:
-    """Return whether the value is taken strictly, as it stands."""
+    """Return whether the value is taken strictly, without coercion."""
     try:
         _adapter(rule).validate_python(value)
     except (ValidationError, ValueError, TypeError):
@@ -148,7 +148,7 @@ def _tuple_rules(rule: Any, length: int) -> tuple[Any, ...]:
 
 
 def _members(rule: Any) -> list[Any]:
-    """Return the members of a union, and of what is annotated, down to plain types."""
+    """Return the members of a union or annotation, down to plain types."""
     if get_origin(rule) in {list, tuple, dict, Literal} or not get_args(rule) or _is_section(rule):
         return [rule]
     return [member for part in _parts(rule) for member in _members(part)]

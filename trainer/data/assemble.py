@@ -41,14 +41,14 @@ def from_loaded(
 ) -> Splits:
     """Split a built-in source's samples and standardise its features where it asks for that.
 
-    The samples are used up: what is standardised is so in their own memory, and the splits share it.
+    The samples are used up: they are standardised in place, and the splits share their memory.
 
     Args:
         loaded: samples not yet split.
         section: how to split them.
         source: name of the source.
-        args: what the source was given.
-        looks: a FirstLook, for what an earlier run has found in the same large file.
+        args: the source's arguments.
+        looks: a FirstLook, with an earlier run's findings in the same large file.
     """
     samples = loaded.samples
     look, found = _first_look(loaded, section, {"source": source, "args": dict(args or {})}, looks)
@@ -82,7 +82,7 @@ def from_loaded(
 def _first_look(
     loaded: Loaded, section: SplitSection, asked: dict[str, Any], looks: FirstLook | None
 ) -> tuple[Look | None, Found | None]:
-    """Return where a look at a large file is kept, and what an earlier one found."""
+    """Return the record of a large file's first look, and the findings of an earlier one."""
     if looks is None or not loaded.files or len(loaded.samples) <= MAX_SAMPLES_READ:
         return None, None
     key = looks.key(loaded.files, {**asked, "split": section.model_dump(mode="json")})
@@ -99,9 +99,9 @@ def _chosen(samples: TensorSamples, places: Mapping[str, Any]) -> dict[str, Any]
 
 
 def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int) -> Splits:
-    """Take what user code handed over: one data set (split here when there is a section), or several by split name.
+    """Take user code's data: one data set (split here when there is a section), or several by split name.
 
-    What is recorded of random augmentation is drawn from `seed`, which must not be the run's own: runs that differ only
+    The augmented samples of the record are drawn from `seed`, which must not be the run's: runs that differ only
     in their seed have the same data.
 
     Raises:

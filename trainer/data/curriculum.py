@@ -47,7 +47,7 @@ class Curriculum:
 
 
 def ranked(scores: Tensor, *, hardest_first: bool) -> Tensor:
-    """Return the samples' indices, (samples,) of int64, by score, (samples,); equal ones in their own order.
+    """Return the samples' indices, (samples,) of int64, by score, (samples,); equal ones in their given order.
 
     Raises:
         DataError: a score is not finite, or all are equal.

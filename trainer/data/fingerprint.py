@@ -1,4 +1,4 @@
-"""Fingerprint of a split: a digest per sample, class counts, and what is wrong with it (REPRO-4)."""
+"""Fingerprint of a split: a digest per sample, class counts, and its defects (REPRO-4)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PLAIN = (str, bytes, bool, int, float, complex, np.generic)
 
 @dataclass(frozen=True)
 class SplitRecord:
-    """What was found in one split."""
+    """Findings in one split."""
 
     size: int
     digests: list[str]
@@ -42,7 +42,7 @@ class SplitRecord:
     non_finite: list[int] = field(default_factory=list)
     """Indices of samples with NaN or infinity, at most MAX_NAMED."""
     sketches: Sketches = field(default_factory=Sketches)
-    """One per sample read, in order: what finds almost equal ones."""
+    """One per sample read, in order, to find almost equal ones."""
     content: str | None = None
     """Digest of every sample, where not every one was read by itself and all lie in memory."""
 
@@ -68,7 +68,7 @@ def record_split(samples: Any, seed: int, split: str = "train") -> SplitRecord:
     """Read a split's samples (all, or MAX_SAMPLES_READ drawn at random, always the same ones) and describe them.
 
     Random augmentation is keyed to (seed, split, 0, index), so that the record of a split is the same each time.
-    Samples that lie in memory as tensors are described as whole arrays, all of them but for their sketches.
+    Samples in memory as tensors are described as arrays, all of them except for their sketches.
     """
     if type(samples) is TensorSamples:
         with clock.paused():
@@ -127,7 +127,7 @@ def _keyed(samples: Any, indices: list[int], seed: int, key: tuple[int, ...]) ->
 
 
 def _record_stream(samples: Any, seed: int, key: tuple[int, ...]) -> SplitRecord:
-    """Record what a stream yields, at most MAX_SAMPLES_READ samples. Raises DataError when it is not what it says."""
+    """Record a stream's samples, at most MAX_SAMPLES_READ. Raises DataError when their number is not its length."""
     size = len(samples) if hasattr(samples, "__len__") else None
     record = SplitRecord(size or 0, [], sampled=size is None or size > MAX_SAMPLES_READ)
     with seeding.preserved(), clock.each_call_alone():
@@ -156,7 +156,7 @@ def uneven_stream(samples: Any, what: str) -> DataError:
 
 
 def sample_digest(sample: Any) -> str:
-    """Return 32 hex digits that stand for the sample's content: types, shapes and bytes.
+    """Return 32 hex digits of the sample's content: types, shapes and bytes.
 
     Raises DataError for an object whose content cannot be read.
     """
@@ -209,7 +209,7 @@ def _parts(value: Any) -> Iterator[bytes]:
 
 
 def _parts_of_object(value: Any) -> Iterator[bytes]:
-    """Read what an object holds, where its repr is its address, or leaves values out."""
+    """Read an object's content, where its repr is its address or omits values."""
     if hasattr(value, "to_dict"):
         yield from _parts(value.to_dict())  # a graph of torch_geometric, for example
     elif hasattr(value, "__array_interface__"):
@@ -222,13 +222,13 @@ def _parts_of_object(value: Any) -> Iterator[bytes]:
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """Return what an object holds. Raises DataError for one that does not say."""
+    """Return an object's attributes. Raises DataError if there are none."""
     slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
     held = {name: getattr(value, name) for name in slots if hasattr(value, name)} | getattr(value, "__dict__", {})
     if not held:
         raise DataError(
             f"A sample holds an object of type {type(value).__name__}, of which nothing can be read: whether the data "
-            "is the same next time could not be told.",
+            "is the same next time could not be determined.",
             remedy="Return tensors, arrays, numbers, text or dataclasses, or give the type a __repr__ of its content.",
         )
     return held

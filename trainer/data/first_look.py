@@ -1,8 +1,8 @@
-"""First look at data: what it found, kept by the content of a large file.
+"""First look at data: its findings, kept by the content of a large file.
 
-It saves time and is no evidence. The smoke run, which the planning gate judges, never reads it. What a later run takes
-from it decides which rows stand in which split and how they are scaled, and both are in the fingerprint that this run
-computes from its own rows: a look that somebody made up gives another fingerprint than the planned one.
+It saves time and is no evidence. The smoke run, which the planning gate evaluates, never reads it. A later run takes
+its splits and scaling from it, and both are in the fingerprint that this run computes from its rows: a forged look
+gives another fingerprint than the planned one.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def first_sample(samples: Any) -> Any:
 
 
 VERSION = 1
-"""Of what is looked for, and how: another one finds nothing of the others."""
+"""Of the findings and how they are made: looks of another version are not read."""
 KEPT = 32
-"""Looks in one folder; those that were not used for longest go."""
+"""Looks in one folder; the least recently used are deleted."""
 SAID = "said"
 """Name of the part of a kept file that holds everything but the splits, as JSON."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """What one look found."""
+    """Findings of one look."""
 
     splits: dict[str, np.ndarray[Any, Any]]
     """Row numbers of each split, sorted."""
@@ -54,7 +54,7 @@ class Found:
     """As in the `data` evidence: how many inputs of two splits are almost equal."""
 
     def is_of(self, rows: int) -> bool:
-        """Return whether each of so many rows stands in exactly one split."""
+        """Return whether each of so many rows is in exactly one split."""
         seen = np.zeros(rows, dtype=bool)
         for places in self.splits.values():
             if places.ndim != 1 or places.dtype.kind != "i" or not len(places):
@@ -67,18 +67,18 @@ class Found:
 
 @dataclass(frozen=True)
 class FirstLook:
-    """The looks that are kept in a folder."""
+    """First looks that are kept in a folder."""
 
     folder: Path
     reads: bool
-    """Whether this run may take one up, rather than look itself."""
+    """Whether this run may use an earlier look rather than its own."""
 
     def key(self, files: list[Path], asked: Mapping[str, Any]) -> str:
-        """Return what a look is kept under: the files' contents, and what else decides what is found."""
+        """Return a look's key: the files' contents, and everything else that decides the findings."""
         return digest_json([VERSION, [digest_path(path) for path in files], dict(asked)])
 
     def find(self, key: str, rows: int) -> Found | None:
-        """Return the look of this key at so many rows; None where none is kept whole, or this run looks itself."""
+        """Return the look of this key at so many rows; None if none is kept intact, or this run may not use it."""
         path = self._path(key)
         try:
             if not self.reads:
@@ -88,12 +88,12 @@ class FirstLook:
                 splits = {name: kept[name] for name in said["splits"]}
             os.utime(path)
             found = Found(splits, said["preprocessing"], said["alike"])
-        except Exception:  # noqa: BLE001 - missing, torn, from elsewhere: whatever it is, this run looks itself
+        except Exception:  # noqa: BLE001 - missing, torn or foreign: this run makes its own look
             return None
         return found if found.is_of(rows) else None
 
     def keep(self, key: str, found: Found) -> None:
-        """Keep a look. One that cannot be kept is none that is missed."""
+        """Keep a look. Failing to keep it costs only time."""
         said = {"splits": list(found.splits), "preprocessing": found.preprocessing, "alike": found.alike}
         path = self._path(key)
         fresh = path.with_name(f"{path.name}.{os.getpid()}")

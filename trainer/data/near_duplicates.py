@@ -3,7 +3,7 @@
 A sample's inputs have a sketch: small, and close to that of inputs that are almost equal. The label is left out: a copy
 under another label is still a copy. So are types and shapes. Sketches are compared in units of each number's spread
 over the first split, so every feature counts. Natural data holds almost equal samples too, so those of the first split
-are counted as well; the gate decides what chance explains.
+are counted as well; the gate decides how many chance explains.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ TOLERANCES = (0.005, 0.0001)
 where samples lie so close together that the first says nothing."""
 SURROUNDINGS = 4
 """Times the tolerance: within this distance another input of the same split counts as near. Above 2, since points of a
-regular grid that are dealt out in turn lie twice as far from their own split as from the other."""
+regular grid that are dealt out in turn are twice as far from their split as from the other."""
 LARGEST = 1e100
 """Larger numbers count as this one: the square of a difference must be a number."""
 ROWS_OF_SPREAD = 2000
 """Of the split, by which spreads are measured."""
 EXAMPLES = 5
 SKETCH_SIZE = 64
-"""Numbers at most that stand for a sample's floating-point values."""
+"""Numbers at most that represent a sample's floating-point values."""
 VALUES_READ = 1024
-"""Of one sample, for its sketch: enough to tell samples apart, and a bound on what it costs."""
+"""Of one sample, for its sketch: enough to distinguish samples, and a bound on the cost."""
 SIZE_BYTES = 8
 ROWS_AT_ONCE = 256
-"""Rows that are folded together: what a core's cache holds."""
+"""Rows that are folded together: as many as fit into a core's cache."""
 KNOWN_TO_NUMPY = frozenset({torch.float16, torch.float32, torch.float64})
 LABELS = frozenset({"labels", "label", "target", "y"})
 
@@ -149,7 +149,7 @@ def _spread(values: Numbers) -> Numbers:
     low, high = np.quantile(halves, [0.05, 0.95], axis=0)
     spread = np.where(high > low, high - low, halves.max(axis=0) - halves.min(axis=0))
     varied = spread[spread > 0]
-    # what hardly varies must not keep copies apart that were altered there
+    # values that hardly vary must not separate copies that were altered there
     return np.maximum(spread, 0.01 * np.median(varied)) if len(varied) else np.ones_like(spread)
 
 

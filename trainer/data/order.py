@@ -49,7 +49,7 @@ class Plan:
 
 
 class Part(Subset[Any]):
-    """A part of a map-style data set, chosen by an array of indices; its samples are asked for by plain integers."""
+    """A part of a map-style data set, chosen by an array of indices; its samples are indexed by plain integers."""
 
     def __init__(self, dataset: Any, indices: np.ndarray[Any, Any]) -> None:
         super().__init__(dataset, cast("Sequence[int]", indices))
@@ -71,7 +71,7 @@ class Share:
     def rows(self, size: int) -> slice:
         """Return this process's rows of a batch of `size`.
 
-        A batch with fewer rows than processes leaves some without any. They take the whole batch, so that every
+        A batch with fewer rows than processes leaves some without any. They compute the full batch, so that every
         process goes through the same exchanges, and count it for nothing (`is_spare`).
         """
         if self.is_spare(size):
@@ -79,7 +79,7 @@ class Share:
         return slice(self._start(self.rank, size), self._start(self.rank + 1, size))
 
     def is_spare(self, size: int) -> bool:
-        """Return whether no row of a batch of `size` is this process's own; rank 0 always has one."""
+        """Return whether this process has no row of a batch of `size`; rank 0 always has one."""
         return self._start(self.rank, size) == self._start(self.rank + 1, size)
 
     def _start(self, rank: int, size: int) -> int:

@@ -16,14 +16,14 @@ from torch import Tensor
 from trainwright.trainer.data.tensors import TensorSamples
 
 PIECE_BYTES = 1 << 21
-"""Of rows that are worked on together: what a core's cache holds."""
+"""Of rows that are processed together: as many as fit into a core's cache."""
 WORD = 8
 
 Array = np.ndarray[Any, Any]
 
 
 def pieces(samples: TensorSamples) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
-    """Yield all rows in order, some at a time, with the number of the first: (start, the rows of every tensor)."""
+    """Yield all rows in order, some at a time: the number of the first, and (rows, ...) of every tensor."""
     row_bytes = sum(tensor[:1].numel() * tensor.element_size() for tensor in samples.base)
     step = max(PIECE_BYTES // max(row_bytes, 1), 1)
     for start in range(0, len(samples), step):
@@ -40,7 +40,7 @@ def content_digest(samples: TensorSamples) -> str:
 
 
 def row_digests(samples: TensorSamples, rows: Array) -> list[str]:
-    """Return what `fingerprint.sample_digest` says of the samples at `rows`, (chosen,): both must stay the same."""
+    """Return `fingerprint.sample_digest` of the samples at `rows`, (chosen,): both must give the same."""
     tensors = samples.gather(torch.from_numpy(rows))
     parts: list[Array] = []
     for place, tensor in enumerate(tensors):
@@ -179,7 +179,7 @@ def _words(data: Array) -> Array:
 
 
 def _head(tensor: Tensor) -> str:
-    """Return what stands before a row's bytes in a digest: its type and shape."""
+    """Return the prefix of a row's bytes in a digest: its type and shape."""
     return f"T{tensor.dtype}{tuple(tensor.shape[1:])}"
 
 

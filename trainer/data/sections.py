@@ -17,7 +17,7 @@ from trainwright.trainer.base.section import (
 
 
 class SplitSection(Section):
-    """Fractions of the data held out. The split seed is its own, so that repeated seeds share one test set."""
+    """Fractions of the data held out. The split has a seed of its own, so that repeated seeds share one test set."""
 
     validation: Probability = 0.15
     test: Probability = 0.15

@@ -1,4 +1,4 @@
-"""Splits: samples divided into train, validation and test, and what was found in them."""
+"""Splits: samples divided into train, validation and test, and the findings in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
 NAMES = ("train", "validation", "test")
 PIECE = 1 << 22
-"""Samples that are looked at together where an array of all would be wider than what is kept."""
+"""Samples that are processed together where an array of all would be wider than the kept one."""
 
 
 def split_indices(
@@ -78,7 +78,7 @@ def _assign(count: int, classes: Indices | None, section: SplitSection) -> np.nd
     """Return 0 (train), 1 (validation) or 2 (test) for each unit, by shares within each class."""
     generator = np.random.default_rng([section.seed, count])
     assigned = np.zeros(count, dtype=np.int8)
-    owed = np.zeros(3)  # what rounding has kept back from each split so far: small classes share it out
+    owed = np.zeros(3)  # rows that rounding has withheld from each split so far: small classes share them
     shares = np.array([1.0 - section.validation - section.test, section.validation, section.test])
     for members in _by_class(count, classes):
         generator.shuffle(members)
@@ -103,7 +103,7 @@ def _by_class(count: int, classes: Indices | None) -> list[Indices]:
 
 
 def _places(of_samples: np.ndarray[Any, np.dtype[np.int8]], code: int) -> Indices:
-    """Return where the code stands, looked up piece by piece: numpy finds places as int64 only."""
+    """Return the code's places, found piece by piece: numpy finds places as int64 only."""
     width = _width(len(of_samples))
     pieces = [
         (np.flatnonzero(of_samples[start : start + PIECE] == code) + start).astype(width)
@@ -118,7 +118,7 @@ def _width(count: int) -> type[np.signedinteger[Any]]:
 
 @dataclass(frozen=True)
 class Look:
-    """The first look at a large file, of which the record is kept."""
+    """First look at a large file, and where it is kept."""
 
     looks: FirstLook
     key: str
@@ -129,7 +129,7 @@ class Look:
 
 @dataclass
 class Splits:
-    """The samples of a run by split, and what was found in them."""
+    """The samples of a run by split, and the findings in them."""
 
     samples: dict[str, Any]
     """train, and where there are any validation and test."""
@@ -138,7 +138,7 @@ class Splits:
     class_names: list[str] | None = None
     feature_names: list[str] | None = None
     preprocessing: dict[str, Any] | None = None
-    """What was measured on the train split and applied to all: {"mean": [...], "scale": [...]}."""
+    """Measured on the train split and applied to all: {"mean": [...], "scale": [...]}."""
     files: list[Path] = field(default_factory=list)
     raw_test: list[str] | None = None
     """Digests of the test samples before they were standardised, which another train split does otherwise."""
@@ -147,4 +147,4 @@ class Splits:
     text: TextRecord | None = None
     """How text became tokens, where it did."""
     look: Look | None = None
-    """What was found at once in a large file, or by an earlier run."""
+    """First look at a large file, by this run or an earlier one."""

@@ -14,7 +14,7 @@ IGNORED = -100
 
 
 class InMemory(Dataset[Any]):
-    """Samples of which a whole batch can be taken at once, and that draw nothing at random."""
+    """Samples that can be indexed by batch and draw nothing at random."""
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -52,7 +52,7 @@ class TensorSamples(InMemory):
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The samples' rows of every tensor; of a part a copy, so that `column` is better where one is enough."""
+        """The samples' rows of every tensor, (samples, ...); a part's are a copy: where one is enough, use `column`."""
         return self.gather(slice(None))
 
     def column(self, number: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Built-in losses: the arguments of each, what it is for, and how it is built of them.
+"""Built-in losses: the arguments of each, its purpose, and how it is built of them.
 
 Free of torch, for the server reads arguments too: the arithmetic (loss.py) is imported where a loss is built.
 """
@@ -73,14 +73,14 @@ class LossSection(Section):
         return plain if given is None else weighted(torch.tensor(given, dtype=torch.float32))
 
     def function(self) -> Callable[..., Compute]:
-        """Return what makes the function of output and target from the arguments, and from `weights` if it has any."""
+        """Return the factory of the function of output and target, from the arguments and `weights` if it has any."""
         from trainwright.trainer.losses import loss
 
         made: Callable[..., Compute] = getattr(loss, self.name)
         return made
 
     def rule(self) -> Callable[[Tensor], Tensor]:
-        """Return the rule from counts of the train split's targets to balanced weights."""
+        """Return the rule from counts of the train split's targets, (classes,), to balanced weights, (classes,)."""
         from trainwright.trainer.losses import loss
 
         return loss.balanced
@@ -136,7 +136,7 @@ class ClassBalanced(LossSection):
         return not self.gamma
 
     def rule(self) -> Callable[[Tensor], Tensor]:
-        """Return the rule by the effective number of samples."""
+        """Return the rule by the effective number of samples: counts (classes,) to weights (classes,)."""
         from trainwright.trainer.losses import loss
 
         return loss.effective_numbers(self.beta)
@@ -164,7 +164,7 @@ class BceWithLogits(LossSection):
     _some = field_validator("pos_weight")(_some_weight)
 
     def rule(self) -> Callable[[Tensor], Tensor]:
-        """Return the rule that levels both sides of each label."""
+        """Return the rule that levels both sides of each label: counts (2, labels) to weights (labels,)."""
         from trainwright.trainer.losses import loss
 
         return loss.negatives_per_positive

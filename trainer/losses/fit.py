@@ -1,4 +1,4 @@
-"""Fit of outputs and targets to a loss, and what losses measure on the train split before training."""
+"""Fit of outputs and targets to a loss, and the losses' measurements on the train split before training."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ def measured_on_train(loss: Loss, samples: Any, labels: Mapping[int, int], class
         classes: how many classes there are at least, over all splits.
 
     Raises:
-        DataError: the train split does not tell the counts.
+        DataError: the train split does not reveal the counts.
     """
     if loss.measure is None:
         return loss
     targets = samples.column(-1) if isinstance(samples, TensorSamples) and len(samples.base) > 1 else None
     if loss.task == "binary":
         if targets is None:
-            raise _untold(loss, "pos_weight", "the positives of each label")
+            raise _unknown_counts(loss, "pos_weight", "the positives of each label")
         positives = (targets.reshape(len(targets), -1) > 0.5).sum(0)
         shape = targets.shape[1:] if targets.dim() > 1 else (1,)
         return loss.measure(torch.stack([len(targets) - positives, positives]).reshape(2, *shape))
     if targets is not None and not targets.is_floating_point():
         return loss.measure(_counts(targets[targets != IGNORED], classes))
     if not labels or isinstance(samples, IterableDataset):
-        raise _untold(loss, "weights", "the samples of each class")
+        raise _unknown_counts(loss, "weights", "the samples of each class")
     known = sum(labels.values())  # of a large split only some samples were read
     counts = torch.zeros(max(classes, max(labels) + 1), dtype=torch.float64)
     for label, number in labels.items():
@@ -53,16 +53,16 @@ def _counts(targets: Tensor, classes: int) -> Tensor:
     return torch.bincount(targets.reshape(-1), minlength=classes)
 
 
-def _untold(loss: Loss, key: str, what: str) -> DataError:
+def _unknown_counts(loss: Loss, key: str, what: str) -> DataError:
     return DataError(
-        f"Loss {loss.name} weighs by {what}, which this train split does not tell without reading all of it.",
+        f"Loss {loss.name} weighs by {what}, which this train split does not reveal without reading all of it.",
         remedy=f"Count them once and give numbers: loss: {{use: {'cross_entropy' if key == 'weights' else loss.name}, "
         f"args: {{{key}: [1.0, 5.0]}}}}.",
     )
 
 
 def check_fit(loss: Loss, output: Tensor, target: Tensor) -> None:
-    """Check one real batch against the loss's rule before training.
+    """Check one real batch, output and target (batch, ...), against the loss's rule before training.
 
     Raises:
         ConfigurationError: the output's shape or type does not fit the loss or the targets.
@@ -118,7 +118,7 @@ def _check_classes(loss: Loss, output: Tensor, target: Tensor, shapes: str) -> N
 
 
 def check_labels(target: Tensor, classes: int) -> None:
-    """Raise DataError when a class number is outside 0 to classes - 1 (and not -100)."""
+    """Raise DataError when a class number of a target (any shape) is outside 0 to classes - 1 (and not -100)."""
     bad = (target != IGNORED) & ((target < 0) | (target >= classes))
     if bool(bad.any()):
         known = f"{classes} classes (0 to {classes - 1})" if classes != 1 else "only class, 0"

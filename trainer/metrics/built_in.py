@@ -1,4 +1,7 @@
-"""Metrics from gathered outputs and targets on the CPU: of classes, of numbers, of language."""
+"""Metrics from gathered outputs and targets on the CPU: of classes, of numbers, of language.
+
+As scikit-learn has them (Pedregosa et al. 2011); bits per byte: Gao et al. 2020, arXiv:2101.00027.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Metric:
-    """A named number over a whole split: `compute(outputs, targets)`, first dimension samples."""
+    """A named number over a split: `compute(outputs, targets)`, first dimension samples."""
 
     name: str
     compute: Callable[[Any, Any], Any]
@@ -47,7 +50,7 @@ def by_label(outputs: Tensor, targets: Tensor) -> list[tuple[Tensor, Tensor]] | 
 
 
 def accuracy(outputs: Tensor, targets: Tensor) -> float:
-    """Share of samples (or tokens not ignored, or labels of all samples) whose class is right."""
+    """Share of targets, (samples, ...), whose class is right: of samples, tokens not ignored, or all labels."""
     if by_label(outputs, targets) is not None:
         outputs, targets = outputs.reshape(-1), targets.reshape(-1)
     predicted, wanted = _counted(outputs, targets)
@@ -55,7 +58,7 @@ def accuracy(outputs: Tensor, targets: Tensor) -> float:
 
 
 def balanced_accuracy(outputs: Tensor, targets: Tensor) -> float:
-    """Mean over the classes that occur of the share of each that is right; with several labels, their mean."""
+    """Mean over the classes in targets (samples, ...) of the share of each that is right; of labels, their mean."""
     import torch
 
     labels = by_label(outputs, targets)
@@ -67,7 +70,7 @@ def balanced_accuracy(outputs: Tensor, targets: Tensor) -> float:
 
 
 def mean_iou(outputs: Tensor, targets: Tensor) -> float:
-    """Mean over the classes that occur (predicted or true) of |both| / |either|, over all samples' pixels together."""
+    """Mean over the classes, predicted or in targets (samples, ...), of |both| / |either|, over all pixels together."""
     import torch
 
     predicted, wanted = _counted(outputs, targets)
@@ -77,7 +80,7 @@ def mean_iou(outputs: Tensor, targets: Tensor) -> float:
 
 
 def f1(outputs: Tensor, targets: Tensor) -> float:
-    """Mean over the classes or labels that occur (predicted or true) of the harmonic mean of precision and recall."""
+    """Mean over classes or labels in outputs or targets (samples, ...) of the harmonic mean of precision and recall."""
     import torch
 
     labels = by_label(outputs, targets)
@@ -109,7 +112,7 @@ def matthews_correlation(outputs: Tensor, targets: Tensor) -> float:
 def auc(outputs: Tensor, targets: Tensor) -> float:
     """Area under the ROC curve for two classes, ties counted half; NaN when only one class occurs.
 
-    Equals the Mann-Whitney U statistic divided by the number of pairs; with several labels, their mean.
+    Equals the Mann-Whitney U statistic divided by the number of pairs; their mean for targets (samples, labels).
     """
     import torch
 
@@ -127,12 +130,12 @@ def auc(outputs: Tensor, targets: Tensor) -> float:
 
 
 def mae(outputs: Tensor, targets: Tensor) -> float:
-    """Mean absolute difference."""
+    """Mean absolute difference from targets (samples, ...)."""
     return float((outputs.double().reshape(targets.shape) - targets.double()).abs().mean())
 
 
 def r2(outputs: Tensor, targets: Tensor) -> float:
-    """Share of the targets' variance that is explained; NaN when they do not vary."""
+    """Share that is explained of the variance of targets (samples, ...); NaN when they do not vary."""
     wanted = targets.double()
     rest = (outputs.double().reshape(targets.shape) - wanted).square().sum().item()
     total = (wanted - wanted.mean()).square().sum().item()

@@ -12,7 +12,7 @@ MEASURED = (
     "loss", "epoch_loss", "gradient_norm", "applied_gradient_norm", "learning_rate", "robust_loss", "robust_accuracy",
     "linear_probe_accuracy", "loss_scale", "update_skipped",
 )  # fmt: skip
-"""What the engine records of every run, or of runs with an objective that asks for it, under these names."""
+"""Names under which the engine records values of every run, or of runs with an objective that needs it."""
 
 
 def require_own_names(placed: Iterable[tuple[str, Metric]]) -> None:
@@ -34,7 +34,7 @@ def require_own_name(name: str, place: str) -> None:
     """Refuse a user's metric that is named like a built-in one or like something the engine measures.
 
     Raises:
-        ConfigurationError: names the place, the name and what has it.
+        ConfigurationError: names the place, the name and its owner.
     """
     if _same(name) in MEASURED:
         owner = f"`{_same(name)}`, which the engine measures itself"
@@ -63,7 +63,7 @@ def require_free(name: str, metric: Metric, values: Iterable[str]) -> None:
 
 
 def require_unmeasured(values: Collection[str]) -> None:
-    """Check the names under which a step hands over further numbers: the engine's own records stay its own.
+    """Check the names under which a step hands over further numbers: the engine's records are reserved.
 
     Raises:
         ConfigurationError: a number is named like one that the engine measures.

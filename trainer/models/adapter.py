@@ -29,7 +29,7 @@ class AdapterSection(Section):
     targets: Patterns | None = None
     """Modules to adapt: every linear layer but the output's where it is left out."""
     train_also: Patterns | None = None
-    """Parameters that are trained as a whole; a classifier's new output layer where it is left out."""
+    """Parameters that are trained in full; a classifier's new output layer where it is left out."""
 
     def build(self, model: nn.Module) -> None:
         """Freeze the model, and put trainable adapters beside its linear layers.
@@ -44,11 +44,11 @@ class AdapterSection(Section):
         if not modules:
             raise ConfigurationError(
                 "`adapter`: the model has no linear layer to adapt.",
-                remedy="Name its layers in adapter.targets, or take `adapter` out and train the whole model.",
+                remedy="Name its layers in adapter.targets, or take `adapter` out and train the full model.",
             )
         config = LoraConfig(
             r=self.rank,
-            lora_alpha=self.alpha,  # type: ignore[arg-type]  # a float works, and says what is meant
+            lora_alpha=self.alpha,  # type: ignore[arg-type]  # a float works too
             lora_dropout=self.dropout,
             target_modules=modules,
         )
@@ -57,7 +57,7 @@ class AdapterSection(Section):
             parameter.requires_grad_("lora_" in name or name in also)
 
     def _trained_parts(self, parameters: list[str], layers: list[str]) -> tuple[list[str], list[str]]:
-        """Return the parameters that are trained as a whole, and the modules that are adapted."""
+        """Return the parameters that are trained in full, and the modules that are adapted."""
         from trainwright.trainer.optimization.parameters import matching
 
         heads = [name for name in parameters if set(name.split(".")) & set(HEADS)]
@@ -69,22 +69,22 @@ class AdapterSection(Section):
 
 
 def merged(model: nn.Module) -> nn.Module:
-    """Return a copy whose own weights have taken the adapters in; the model itself where it has none."""
+    """Return a copy with the adapters merged into the weights; the model itself where it has none."""
     from peft.tuners.lora import LoraLayer
 
     if not any(isinstance(module, LoraLayer) for module in model.modules()):
         return model
-    whole = copy.deepcopy(model)
-    for name, module in list(whole.named_modules()):
+    plain = copy.deepcopy(model)
+    for name, module in list(plain.named_modules()):
         if isinstance(module, LoraLayer):
             layer: Any = module
             layer.merge()
-            whole.set_submodule(name, layer.get_base_layer())
-    return whole
+            plain.set_submodule(name, layer.get_base_layer())
+    return plain
 
 
 def _linear_layers(model: nn.Module) -> list[str]:
-    """Return the names of linear layers, those of the Transformers library's own kind (GPT-2) included."""
+    """Return the names of linear layers, those of the Transformers library (GPT-2) included."""
     from torch import nn
 
     return [name for name, module in model.named_modules() if isinstance(module, nn.Linear) or _is_conv1d(module)]

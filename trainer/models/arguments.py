@@ -27,7 +27,7 @@ Depth = Annotated[int, Field(ge=1, le=1000)]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a model is made for: the data, the loss and the sizes that follow from them."""
+    """Properties of the data and the loss that a model is sized by."""
 
     shape: tuple[int, ...]
     """Of one input; empty where the model is not sized by it."""
@@ -52,11 +52,11 @@ class ModelSection(Section):
     of_library: ClassVar[bool] = False
     sized_by_inputs: ClassVar[bool] = True
 
-    def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:  # noqa: ARG002 - some look at the loss
-        """Refuse an input, or a loss, that the model is not for.
+    def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:  # noqa: ARG002 - some check the loss
+        """Refuse a sample's input (of any shape), or a loss, that the model is not for.
 
         Raises:
-            ConfigurationError: says what it takes.
+            ConfigurationError: names the inputs that it takes.
         """
         if self.of_images and inputs.dim() != 3:
             raise ConfigurationError(
@@ -65,11 +65,11 @@ class ModelSection(Section):
             )
 
     def build(self, around: Surroundings, **changed: Any) -> nn.Module:
-        """Return the model; `changed` stands for arguments of the same names.
+        """Return the model; `changed` replaces arguments of the same names.
 
         Raises:
             ConfigurationError: a library is missing, or cannot build it.
-            ValueError: what only the data can tell.
+            ValueError: an argument does not fit the data.
         """
         return self._network()(around.shape, around.outputs, **{**self.model_dump(), **changed})
 
@@ -154,10 +154,10 @@ class GptArgs(ModelSection):
         return GPT
 
     def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:
-        """Refuse all but tokens and the loss of the next one. Raises ConfigurationError."""
+        """Refuse all but tokens, (time,), and the loss of the next one. Raises ConfigurationError."""
         if inputs.is_floating_point() or inputs.dim() != 1 or loss.task != "language_model":
             raise ConfigurationError(
-                f"{name} predicts the next token: it needs inputs (tokens) of whole numbers, not "
+                f"{name} predicts the next token: it needs inputs (tokens) of integers, not "
                 f"{tuple(inputs.shape)} {inputs.dtype}, and loss next_token, not {loss.name}.",
                 remedy="Use data text and loss next_token, or another model.",
             )

@@ -1,4 +1,4 @@
-"""Models of timm, the collection of image models, by their names there."""
+"""Models of timm, the collection of image models, by their names there (Wightman 2019, doi:10.5281/zenodo.4414861)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TimmArgs(ModelSection):
     pretrained: bool = False
     """Start from the published weights; needs a network the first time."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """What that model takes besides, for example drop_rate or img_size."""
+    """Further arguments of that model, for example drop_rate or img_size."""
 
     def build(self, around: Surroundings, **_: Any) -> nn.Module:
         """Return the model for images of so many channels.
@@ -52,7 +52,7 @@ class TimmArgs(ModelSection):
 
 
 def import_timm() -> Any:
-    """Return the module. Raises ConfigurationError when it, or the torchvision that it stands on, cannot be used."""
+    """Return the module. Raises ConfigurationError when it, or the torchvision that it needs, cannot be used."""
     try:
         import timm
     except ImportError as error:

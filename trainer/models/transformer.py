@@ -1,6 +1,6 @@
 """Models of the Transformers library: from a folder, from a configuration (random weights), or from its hub.
 
-Weights are read from safetensors files alone, and code that a folder brings is never run.
+Wolf et al. 2020, arXiv:1910.03771. Weights are read from safetensors alone; code that a folder brings is never run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TransformersArgs(ModelSection):
     config: dict[str, Any] | None = None
     """`model_type` and sizes of a model with random weights."""
     overrides: dict[str, Any] = Field(default_factory=dict)
-    """Keys of the model's own configuration to change, for example dropout."""
+    """Keys of the model's configuration to change, for example dropout."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -57,7 +57,7 @@ class TransformersArgs(ModelSection):
         return self
 
     def build(self, around: Surroundings, **_: Any) -> nn.Module:
-        """Return the model for what the loss asks: next tokens of a causal model, else outputs of a sequence.
+        """Return the model that the loss needs: next tokens of a causal model, else outputs of a sequence.
 
         Raises:
             ConfigurationError: arguments that mean nothing, no such model, or one too small for the data.
@@ -137,7 +137,7 @@ def _configuration(given: TransformersArgs, folder: Path | None, splits: Splits)
 
 
 def _fit(config: Any, splits: Splits, outputs: int | None, loss: Loss) -> None:
-    """Set what the data decides, and refuse what would fail at the first long text or rare token."""
+    """Set the sizes that the data decides, and refuse those that would fail at the first long text or rare token."""
     if outputs is not None:
         names = splits.class_names or [str(label) for label in range(outputs)]
         config.num_labels = outputs
@@ -152,7 +152,7 @@ def _fit(config: Any, splits: Splits, outputs: int | None, loss: Loss) -> None:
     if size is not None and size < splits.text.vocabulary_size:
         raise ValueError(
             f"its vocabulary of {size} is smaller than the tokenizer's of {splits.text.vocabulary_size}; set "
-            "data.args.tokenizer to the folder of the model's own tokenizer"
+            "data.args.tokenizer to the folder of the model's tokenizer"
         )
     longest, limit = splits.text.longest, getattr(config, "max_position_embeddings", None)
     if limit is not None and longest > limit:

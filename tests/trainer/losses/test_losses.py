@@ -122,7 +122,7 @@ def test_what_does_not_fit_is_told_before_training() -> None:
         check_fit(built_in_loss("focal", {}), LOGITS, F.softmax(LOGITS, 1))
     with pytest.raises(ConfigurationError, match="has 3 pos_weight, the model has 4 labels"):
         check_fit(built_in_loss("bce_with_logits", {"pos_weight": [1.0, 1.0, 1.0]}), LOGITS, torch.ones(12, 4))
-    with pytest.raises(DataError, match="does not tell without reading all of it"):
+    with pytest.raises(DataError, match="does not reveal without reading all of it"):
         measured_on_train(built_in_loss("class_balanced", {}), [1, 2], Counter(), 0)
     with pytest.raises(DataError, match="positives of each label"):
         measured_on_train(built_in_loss("bce_with_logits", {"pos_weight": "balanced"}), [1, 2], Counter(), 0)

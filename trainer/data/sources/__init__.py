@@ -30,5 +30,5 @@ SOURCES: dict[str, type[Source]] = {kind.name: kind for kind in _KINDS}
 
 
 def load_source(name: str, args: dict[str, Any], code_root: Path, split: SplitSection) -> Loaded | Splits:
-    """Return what a built-in source holds. Raises as `Source.load`, or ValidationError for other arguments."""
+    """Return a built-in source's samples. Raises as `Source.load`, or ValidationError for other arguments."""
     return SOURCES[name].form_of(args).model_validate(args).load(code_root, split)

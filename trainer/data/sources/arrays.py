@@ -69,7 +69,7 @@ class Npz(Source):
 
 
 def _read(archive: Any, name: str, whole: str) -> Any:
-    """Return an array as int64 where its kind is in `whole`, other numbers as float32; what is no number, as it is.
+    """Return an array as int64 where its kind is in `whole`, other numbers as float32; anything else unchanged.
 
     Read some numbers at a time: float64 is never held beside the float32 that becomes of it.
     """
@@ -92,7 +92,7 @@ def _read(archive: Any, name: str, whole: str) -> Any:
                     raise ValueError(f"the array {name!r} ends after {done} of {flat.size} numbers")
                 flat[done : done + len(some)] = some
                 done += len(some)
-        file.read(1)  # its end, where the archive's own checksum is compared
+        file.read(1)  # its end, where the archive's checksum is compared
     return numbers
 
 

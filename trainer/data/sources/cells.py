@@ -1,4 +1,4 @@
-"""Cells and columns of a table, as its reader hands them over. What they hold is judged by who uses them."""
+"""Cells and columns of a table, as its reader returns them, unchecked."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Cells:
     places: Sequence[int]
     """Number of each row as a reader of the file would count it."""
     unit: str
-    """What the places count: line or row."""
+    """Unit of the places: line or row."""
 
     def __post_init__(self) -> None:
         twice = sorted({name for name in self.header if self.header.count(name) > 1})
@@ -71,5 +71,5 @@ class Cells:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the files of a source for the evidence: itself, or what lies in it."""
+    """Return the files of a source for the evidence: itself, or those in the folder."""
     return [path] if path.is_file() else sorted(files_among(path.iterdir()))

@@ -14,7 +14,7 @@ from trainwright.trainer.data.sources.source import unreadable
 from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
 
 BLOCK_BYTES = 1 << 20
-"""Of a file that are parsed together: what a core's cache holds."""
+"""Of a file that are parsed together: as many as fit into a core's cache."""
 
 
 class _File(Table):

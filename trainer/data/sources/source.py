@@ -24,7 +24,7 @@ PATH = "data.args.path"
 
 @dataclass(frozen=True)
 class Loaded:
-    """Samples of a source, with what is known about them."""
+    """Samples of a source, with their known properties."""
 
     samples: TensorSamples
     class_names: list[str] | None = None
@@ -41,7 +41,7 @@ class Loaded:
 class Source(Section):
     """A built-in source: its fields are what `data.args` may hold. Heavy libraries are imported when it loads.
 
-    What a file holds is judged by a run, which reads it.
+    A file's content is checked by the run that reads it.
     """
 
     name: ClassVar[str]
@@ -61,12 +61,12 @@ class Source(Section):
         The same files give the same samples in the same order.
 
         Args:
-            code_root: the folder that every file lies under.
+            code_root: the folder that every file is under.
             split: how samples will be divided, for a source that has to know.
 
         Raises:
             ConfigurationError: a path that is not there, or leads outside the code root.
-            DataError: what lies there cannot be used; it says where it is wrong.
+            DataError: a file cannot be used; it says where it is wrong.
         """
 
 

@@ -82,7 +82,7 @@ class Numbers(Table):
     """The same kind of table, read for a column of texts."""
 
     target: Name
-    """Column to predict. Text, or few distinct whole numbers, are classes; else it is a number."""
+    """Column to predict. Text, or few distinct integers, are classes; else it is a number."""
     features: Annotated[list[Name], Field(min_length=1)] | None = None
     """Columns to predict from; left out: all others."""
     task: Task | None = None

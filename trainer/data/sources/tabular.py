@@ -1,7 +1,7 @@
-"""Tables of numbers as samples: large ones as whole columns, which take their own memory and little more.
+"""Tables of numbers as samples: large ones by columns, in little more than their own memory.
 
-Only what is plain is read so. Where a cell is no finite number, or a file is unusual in any way, it is read cell by
-cell, which decides and says where it stands; so a cell means the same either way.
+Only plain files are read so. If a cell is no finite number, or a file is unusual in any way, it is read cell by cell,
+which decides and reports the cell's place; so a cell means the same either way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SMALL_BYTES = 1 << 20
 """Files up to this size are read cell by cell at once, which takes no longer than loading the library for columns."""
 FEW = 20
-"""Different whole numbers up to which a target is taken for classes."""
+"""Different integers up to which a target is taken for classes."""
 MAX_CLASSES = 1000
 
 Array = np.ndarray[Any, Any]
@@ -175,7 +175,7 @@ class _Inputs:
         self.count = max(count, self.count)
 
     def put(self, row: int, place: int, column: pa.Array) -> None:
-        with np.errstate(over="ignore"):  # infinite then, which whoever checks the samples says
+        with np.errstate(over="ignore"):  # infinite then, which the check of the samples reports
             self.rows[row : row + len(column), place] = _numbers(column)
 
     def whole(self) -> Array:
@@ -191,7 +191,7 @@ class _Targets:
     names: dict[str, int] | None = field(default_factory=dict)
     """Number of each different cell; None: too many."""
     parts: list[Array] = field(default_factory=list)
-    """Numbers of cells, and once these are too many, what the cells say."""
+    """Numbers of cells, and once these are too many, the cells' text."""
 
     def add(self, column: pa.Array) -> None:
         import pyarrow as pa
@@ -252,7 +252,7 @@ def _are_whole(numbers: Array) -> bool:
 
 
 def _numbers(column: pa.Array) -> Array:
-    """Return a column's finite numbers, as wide as Python's own; whole ones become floating first, as float() makes it.
+    """Return a column's finite numbers, as wide as Python's; integers become floating first, as by float().
 
     Raises:
         UnusualError: anything else is in it.

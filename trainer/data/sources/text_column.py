@@ -27,7 +27,7 @@ def text_splits(table: Texts, code_root: Path, split: SplitSection) -> Splits:
     """Return the splits of a table with a column of texts.
 
     Raises:
-        ConfigurationError, DataError: as what is wrong deserves.
+        ConfigurationError, DataError: the configuration or the file is wrong.
     """
     file = table.find(code_root)
     cells = table.cells(file)

@@ -42,7 +42,7 @@ class Text(Modelling, Source):
     path: Name | Annotated[list[Name], Field(min_length=1)]
     """A file, several, or patterns (`docs/*.md`)."""
     separator: Name | None = None
-    """What stands between two documents of one file; a file is one document without it."""
+    """Text between two documents of one file; without it a file is one document."""
 
     def load(self, code_root: Path, split: SplitSection) -> Splits:
         """Return splits of token blocks. Raises DataError also where the text is too little for the split."""

@@ -1,6 +1,6 @@
 """Small real data sets that come with scikit-learn, so they need no network.
 
-All but diabetes, which the library scales, are read from its own files: importing it takes up to two seconds.
+All but diabetes, which the library scales, are read from its files: importing it takes up to two seconds.
 """
 
 from __future__ import annotations

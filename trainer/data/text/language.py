@@ -17,11 +17,11 @@ from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
 from trainwright.trainer.data.text.tokenizers import build_tokenizer
 
 DOCUMENTS_TO_SPLIT_BY = 20
-"""With fewer, whole documents are too coarse a measure for the shares of a split."""
+"""With fewer, documents are too coarse a unit for the shares of a split."""
 
 
 def read_documents(paths: Sequence[Path], separator: str | None) -> list[str]:
-    """Return the documents of text files: each file one, or as many as `separator` tells apart.
+    """Return the documents of text files: each file one, or as many as `separator` divides it into.
 
     Raises:
         DataError: a file cannot be read, is no UTF-8, or there is no text in any of them.
@@ -45,8 +45,8 @@ def read_documents(paths: Sequence[Path], separator: str | None) -> list[str]:
 def divide(documents: Sequence[str], section: SplitSection, split_by: str | None) -> tuple[dict[str, list[str]], str]:
     """Return the texts of each split and how they were divided.
 
-    document: each document goes to one split as a whole, equal documents to the same. position: the beginning of each
-    document is for training, then comes validation, its end is for the test.
+    document: each document goes to one split, equal documents to the same. position: the beginning of each document is
+    for training, then comes validation, its end is for the test.
 
     Raises:
         DataError: too few documents, or text, for the split.
@@ -69,13 +69,13 @@ def divide(documents: Sequence[str], section: SplitSection, split_by: str | None
 
 @dataclass(frozen=True)
 class TextRecord:
-    """How text became tokens: what the evidence says of it, and what deployment needs to do the same."""
+    """Tokenization of the text, for the evidence and for a deployment that must do the same."""
 
     tokenizer: dict[str, Any]
     vocabulary_size: int
     padding: int
     block_size: int | None
-    """Tokens of a block; None where samples are whole texts."""
+    """Tokens of a block; None where samples are complete texts."""
     split_by: str | None
     pieces: dict[str, int]
     """Documents, or parts of them, in each split."""
@@ -140,7 +140,7 @@ def language_splits(
 
 
 def _apart(blocks: dict[str, TokenBlocks]) -> dict[str, TokenBlocks]:
-    """Leave out of validation and test what stands word for word in a split before: headers, licences, short ends."""
+    """Leave out of validation and test the blocks that an earlier split has, too: headers, licences, short ends."""
     seen: set[bytes] = set()
     kept = {}
     for name, split in blocks.items():

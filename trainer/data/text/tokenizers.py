@@ -12,7 +12,7 @@ from trainwright.trainer.base.errors import DataError
 
 Tokens = np.ndarray[Any, np.dtype[np.int32]]
 BOUNDARY = 256
-"""What stands before each document: the first number that is no byte."""
+"""Token before each document: the first number that is no byte."""
 
 
 class Tokenizer(Protocol):
@@ -20,7 +20,7 @@ class Tokenizer(Protocol):
 
     vocabulary_size: int
     boundary: int | None
-    """Stands before each document, so that its first token is predicted too; None: it is not predicted."""
+    """Precedes each document, so that its first token is predicted too; None: it is not predicted."""
     padding: int
 
     def encode(self, text: str) -> Tokens:
@@ -32,7 +32,7 @@ class Tokenizer(Protocol):
         ...
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what is needed to make the same tokens again."""
+        """Return the description from which the same tokens can be made again."""
         ...
 
 
@@ -98,7 +98,7 @@ class CharacterTokenizer:
 
 
 class LibraryTokenizer:
-    """A tokenizer that the Transformers library loads from a folder of the user's; its own code is never run."""
+    """A tokenizer that the Transformers library loads from a folder of the user's; its code is never run."""
 
     def __init__(self, folder: Path) -> None:
         from transformers import AutoTokenizer, logging
@@ -124,7 +124,7 @@ class LibraryTokenizer:
         return np.array(self.inner(text, add_special_tokens=False)["input_ids"], dtype=np.int32)
 
     def encode_whole(self, text: str, max_length: int) -> Tokens:
-        """Return the tokens with the tokenizer's own marks."""
+        """Return the tokens with the tokenizer's special tokens."""
         return np.array(self.inner(text, truncation=True, max_length=max_length)["input_ids"], dtype=np.int32)
 
     def as_dict(self) -> dict[str, Any]:
