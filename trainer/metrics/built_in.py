@@ -25,6 +25,10 @@ class Metric:
     """The kinds of loss it makes sense with; empty: any."""
     of_loss: Callable[[float, float], float] | None = None
     """Value from (mean loss in nats, bytes per target): it then needs no outputs, and compute is never called."""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Lowest and highest value."""
+    minimize: bool = False
+    """Whether lower is better."""
 
 
 def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -90,6 +94,21 @@ def f1(outputs: Tensor, targets: Tensor) -> float:
     return sum(scores) / len(scores) if scores else float("nan")
 
 
+def matthews_correlation(outputs: Tensor, targets: Tensor) -> float:
+    """Correlation of predicted and wanted classes, in [-1, 1] (Gorodkin 2004); 0 where either is of one class only."""
+    import torch
+
+    labels = by_label(outputs, targets)
+    if labels is not None:
+        return sum(matthews_correlation(*label) for label in labels) / len(labels)
+    predicted, wanted = _counted(outputs, targets)
+    classes, place = torch.unique(torch.stack([predicted, wanted]), return_inverse=True)
+    guessed, true = (torch.bincount(row, minlength=len(classes)).double() for row in place)
+    count, right = float(predicted.numel()), float((predicted == wanted).sum())
+    scale = (count**2 - guessed.square().sum()) * (count**2 - true.square().sum())
+    return float((right * count - (guessed * true).sum()) / scale.sqrt()) if scale > 0 else 0.0
+
+
 def auc(outputs: Tensor, targets: Tensor) -> float:
     """Area under the ROC curve for two classes, ties counted half; NaN when only one class occurs.
 
@@ -143,18 +162,21 @@ def _counted(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return predicted[counted], wanted[counted]
 
 
+CLASSES, LANGUAGE = ("classification", "binary"), ("language_model",)
+SHARE, ANY_COST = (0.0, 1.0), (0.0, math.inf)
 BUILT_IN: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", accuracy, tasks=("classification", "binary")),
-        Metric("balanced_accuracy", balanced_accuracy, tasks=("classification", "binary")),
-        Metric("f1", f1, tasks=("classification", "binary")),
-        Metric("auc", auc, tasks=("classification", "binary")),
-        Metric("mean_iou", mean_iou, tasks=("classification",)),
-        Metric("mae", mae, tasks=("regression",)),
-        Metric("r2", r2, tasks=("regression",)),
-        Metric("perplexity", _no_outputs, tasks=("language_model",), of_loss=perplexity),
-        Metric("bits_per_byte", _no_outputs, tasks=("language_model",), of_loss=bits_per_byte),
+        Metric("accuracy", accuracy, tasks=CLASSES, bounds=SHARE),
+        Metric("balanced_accuracy", balanced_accuracy, tasks=CLASSES, bounds=SHARE),
+        Metric("f1", f1, tasks=CLASSES, bounds=SHARE),
+        Metric("matthews_correlation", matthews_correlation, tasks=CLASSES, bounds=(-1.0, 1.0)),
+        Metric("auc", auc, tasks=CLASSES, bounds=SHARE),
+        Metric("mean_iou", mean_iou, tasks=("classification",), bounds=SHARE),
+        Metric("mae", mae, tasks=("regression",), bounds=ANY_COST, minimize=True),
+        Metric("r2", r2, tasks=("regression",), bounds=(-math.inf, 1.0)),
+        Metric("perplexity", _no_outputs, tasks=LANGUAGE, of_loss=perplexity, bounds=(1.0, math.inf), minimize=True),
+        Metric("bits_per_byte", _no_outputs, tasks=LANGUAGE, of_loss=bits_per_byte, bounds=ANY_COST, minimize=True),
     )
 }
 
