@@ -10,7 +10,7 @@ from phases import PERMITTED
 from world import LIMITS, NAME, World
 
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.phase_status import standing
+from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.training_orchestrator import refresh_project
 from trainwright.tools.verification import verify_workspace
 from trainwright.trainer.base.canonical import digest_file
@@ -47,7 +47,7 @@ def _server(world: World) -> list[str]:
     server = world.turn
     refresh_project(server, NAME)
     with server.session() as session:
-        where = standing(Evidence(session, server, NAME))
+        where = phase_status_of(Evidence(session, server, NAME))
     phase = "finished" if where.is_finished else where.phase.value
     if phase == world.model.phase:
         return []

@@ -117,9 +117,9 @@ class Understudy:
         self.at_once = False
         """Whether runs end the moment they are launched, as those of a study do."""
 
-    def spawn(self, folder: Path, launch: Launch, *_: object, told: bytes, **__: object) -> Launch:
+    def spawn(self, folder: Path, launch: Launch, *_: object, stdin: bytes, **__: object) -> Launch:
         """Take up a run as a new worker does: lock, status, and a process that a signal ends."""
-        run = RunDirectory(folder, RunKey.of_seed(told))
+        run = RunDirectory(folder, RunKey.of_seed(stdin))
         prepared = self.library.take(run)
         process = subprocess.Popen(["sleep", "3600"], stdin=subprocess.DEVNULL, start_new_session=True)
         lock = (folder / "run.lock").open("ab")

@@ -26,6 +26,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "mse": ({}, "numbers"),
     "mae": ({}, "numbers"),
     "huber": ({}, "numbers"),
+    "log_cosh": ({}, "numbers"),
     "dice": ({}, "pixels"),
     "dice_cross_entropy": ({}, "pixels"),
 }

@@ -18,6 +18,7 @@ FASTER: dict[str, dict[str, Any]] = {
     "sgd": {"learning_rate": 0.05},
     "adam": {"learning_rate": 0.02},
     "adam8bit": {"learning_rate": 0.02},
+    "nadam": {"learning_rate": 0.02},
     "lamb": {"learning_rate": 0.05},
     "lars": {"learning_rate": 0.1, "trust_coefficient": 0.1},
     "lion": {"learning_rate": 0.01},

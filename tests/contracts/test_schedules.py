@@ -20,6 +20,7 @@ CORNERS: dict[str, tuple[dict[str, Any], float, float]] = {
     "constant": ({}, 1.0, 1.0),
     "linear": ({"final_fraction": 0.1}, 1.0, 0.1),
     "polynomial": ({"power": 3.0}, 1.0, 0.0),
+    "exponential": ({"final_fraction": 0.05}, 1.0, 0.05),
     "inverse_square_root": ({}, math.sqrt(10 / 11), math.sqrt(10 / 100)),
     "warmup_stable_decay": ({"final_fraction": 0.05}, 1.0, 0.05),
     "one_cycle": ({"initial_fraction": 0.1}, 1.0, 4e-6),

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
-from pyarrow import csv, ipc, parquet
+from pyarrow import csv, ipc, orc, parquet
 
 from trainwright.trainer.assembly.build import build_data
 from trainwright.trainer.base.errors import ConfigurationError, DataError, TrainwrightError
@@ -86,6 +86,7 @@ WRITERS: dict[str, tuple[Callable[[Path, int], None], Callable[[Path], None]]] =
     "csv": (lambda path, seed: csv.write_csv(table(seed), path), spoil_file),
     "jsonl": (write_lines, spoil_file),
     "parquet": (lambda path, seed: parquet.write_table(table(seed), path), spoil_file),
+    "orc": (lambda path, seed: orc.write_table(table(seed), path), spoil_file),
     "arrow": (write_arrow, lambda path: spoil_file(path / "data-0.arrow")),
 }
 EXAMPLES = {

@@ -78,7 +78,7 @@ def spawn(
     cwd: Path,
     env: Mapping[str, str],
     log: str,
-    told: bytes = b"",
+    stdin: bytes = b"",
 ) -> Any:
     """Start the command as `local.spawn` does, and record it likewise."""
     from trainwright.tools.launchers import local, write_launch
@@ -88,7 +88,7 @@ def spawn(
     role = _role(module)
     place = (places.get(_name(role, env)) or _start(role, env)) if role else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
-        return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, told=told)
+        return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, stdin=stdin)
     wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
     reading, writing = os.pipe()
     with (folder / log).open("ab") as output, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
@@ -98,7 +98,7 @@ def spawn(
         pid = int(asking.recv(32))
         identity = ProcessIdentity.of(pid)  # it waits for the end of this connection, so its id is still its own
     with suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
-        pipe.write(told)
+        pipe.write(stdin)
     return write_launch(folder, launch.model_copy(update={"process": identity}))
 
 

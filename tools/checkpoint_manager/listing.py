@@ -34,7 +34,7 @@ class CheckpointView(BaseModel):
     metrics: dict[str, float | str] = Field(default_factory=dict)
     """Validation metrics recorded at its step; none inside an epoch."""
     whole: bool | None = None
-    """Whether every file matches its digest; None when that was not asked for."""
+    """Whether every file matches its digest; None when that was not requested."""
 
 
 class CheckpointList(Answer):

@@ -36,7 +36,7 @@ MOST_LISTED = 12
 
 
 class PruneLine(BaseModel):
-    """What goes, or went, of one run."""
+    """Deleted weights of one run, planned or done."""
 
     run_id: str
     kind: str
@@ -46,7 +46,7 @@ class PruneLine(BaseModel):
 
 
 class PruneAnswer(Answer):
-    """A plan, or what came of one."""
+    """A plan, or its result."""
 
     project: str
     deleted: bool
@@ -140,7 +140,7 @@ def _any_weights(record: CheckpointRecord) -> bool:
 
 
 def _damaged(made: Plan) -> list[str]:
-    """Return the offered checkpoints that are not whole: deleting them would delete what shows the damage."""
+    """Return the offered checkpoints that are damaged: deleting them would delete the proof of it."""
     return [_name(offer) for offer in made.offers if verify_checkpoint(offer.record.path)]
 
 

@@ -1,4 +1,4 @@
-"""The model registry: versions of exported models, each with the whole line it descends from (CKPT-6)."""
+"""The model registry: versions of exported models, each with its complete lineage (CKPT-6)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ModelRegistry(Answer):
 def register_model(session: Session, workspace: Workspace, export_run: str) -> RegistryEntry:
     """Register a completed, sealed and unchanged export as the next version; the same export gives the same version.
 
-    Works within the caller's transaction, so that a version and the decision that made it stand or fall together.
+    Works within the caller's transaction, so that a version and its decision are committed together.
 
     Raises:
         NotFoundError: no such run.
@@ -90,7 +90,7 @@ def list_models(workspace: Workspace, project: str) -> ModelRegistry:
 
 
 def _lineage(workspace: Workspace, source: Run, export: Export) -> dict[str, Any]:
-    """What the model descends from: every part by its digest."""
+    """The model's lineage: every part by its digest."""
     directory = workspace.run_directory(source.project, source.id)
     return {
         "run": source.id,

@@ -31,7 +31,7 @@ NEVER_OFFERED = frozenset({"best", "last"})
 
 
 class Offer(NamedTuple):
-    """One checkpoint whose weights may go."""
+    """One checkpoint whose weights may be deleted."""
 
     run_id: str
     kind: str
@@ -45,7 +45,7 @@ class Offer(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What pruning would delete, first what matters least, and the bytes of all weights that are there now."""
+    """Weights that pruning would delete, the least useful first, and the bytes of all weights present."""
 
     offers: list[Offer]
     present_bytes: int
@@ -178,7 +178,7 @@ def _within(offers: list[Offer], present_bytes: int, budget_bytes: int | None) -
 
 
 def tombstone(offer: Offer) -> dict[str, Any]:
-    """Return what the ledger keeps of a checkpoint whose weights go: digest and size of every file."""
+    """Return the ledger's record of a checkpoint whose weights are deleted: digest and size of every file."""
     manifest = read_manifest(offer.record.path) or {"files": {}}
     files = {name: manifest["files"][name] for name in WEIGHTS if name in manifest["files"]}
     own = {"run_id": offer.run_id, "name": offer.record.name, "step": offer.record.step}

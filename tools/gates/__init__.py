@@ -1,1 +1,1 @@
-"""The gates: what each phase requires, computed from recorded evidence and decided in the ledger."""
+"""The gates: each phase's requirements, computed from recorded evidence and decided in the ledger."""

@@ -1,7 +1,7 @@
-"""Artifacts stand in their places with their decision or not at all, wherever a server is killed.
+"""Artifacts, published with their decision or not at all, wherever a server is killed.
 
-They are drafted in a folder of their own before the decision is recorded, and moved into place after the record is
-committed: by the server that decided, or by whichever looks next. Drafts that no record names are thrown away.
+They are drafted in a separate folder before the decision is recorded, and moved into place after the record is
+committed: by the deciding server, or by the next that reads the project. Drafts that no record names are removed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 DRAFTS = ".drafts"
 REPLACED = "replaced"
 WHOLE = ("final_model",)
-"""Folders that hold nothing but what one decision names: they are replaced, not added to."""
+"""Folders that belong to one decision: they are replaced, not added to."""
 OF_A_RELEASE = ("final_model.intoto.json", "ro-crate-metadata.json")
-"""What speaks of the files in WHOLE, and moves with them when the next release takes their place."""
+"""Files about those in WHOLE, moved with them when the next release replaces them."""
 NAMING = ("gate", "diagnosis", "attestation")
 """Kinds of ledger entries that name artifacts."""
 
@@ -36,7 +36,7 @@ NAMING = ("gate", "diagnosis", "attestation")
 def new_drafts(folder: Path) -> Path:
     """Make a folder for the drafts of one decision on the project; they carry their names in the project folder.
 
-    Only within a session: whoever else holds the workspace's lock takes drafts without a record for abandoned ones.
+    Only within a session: the next holder of the workspace's lock takes drafts without a record for abandoned ones.
     Raises StorageError.
     """
     path = folder / DRAFTS / secrets.token_hex(4)
@@ -57,7 +57,7 @@ def digests_of(drafts: Path) -> dict[str, str]:
 
 
 def publish(session: Session, project: str, folder: Path) -> None:
-    """Move the drafts that the newest committed record of their names gives into their places, and remove all others.
+    """Move the drafts of the newest committed record into place, and remove all others.
 
     Within a session that has recorded no decision itself: its own record could still be rolled back.
     Raises StorageError.
@@ -91,7 +91,7 @@ def _settle(folder: Path, recorded: Mapping[str, str], kept: Path | None) -> Non
 
 
 def _keep(folder: Path, kept: Path) -> None:
-    """Move the release before to the place where it stays, its final model last: by that a crash is found again."""
+    """Move the previous release to its archive, its final model last: by that a crash is detected."""
     if not (folder / WHOLE[0]).is_dir() or (kept / WHOLE[0]).exists():
         return
     kept.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Attempts in a project, by its ledger: with every further one, chance finds a better value.
 
 Another configuration may be tried at any time, its seed and its split's included. So choosing among attempts is not
-forbidden, but it is told: where optimization is decided, and in the model card.
+forbidden, but it is reported: where optimization is decided, and in the model card.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def configurations(evidence: Evidence) -> int:
     return len({version.digest for version in evidence.facts.configurations.values()})
 
 
-def told(evidence: Evidence) -> str:
-    """Say among what the baseline was chosen; empty for the only attempt."""
+def describe_attempts(evidence: Evidence) -> str:
+    """Describe the attempts that the baseline was chosen from; empty for the only one."""
     found = attempts(evidence)
     if len(found) < 2:
         return ""

@@ -1,8 +1,8 @@
 """Evidence carried over a change that may not matter, where a short replay shows that it does not (PHASE-8).
 
 A patch version of a package, a module that moved, a newer Trainwright: the first steps of the recorded baseline are
-trained again under what is present now. Where every recorded loss, gradient norm and rate comes out bit for bit, the
-ledger says by which replay, and what planning rested on is compared with that replay from then on.
+trained again under the present surroundings. Where every recorded loss, gradient norm and rate is the same bit for
+bit, the ledger names the replay, and planning's evidence is compared with that replay from then on.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.phase_status import Standing
+    from trainwright.tools.gates.phase_status import PhaseStatus
     from trainwright.tools.gates.run_evidence import RunEvidence
 
 STEPS = 50
@@ -29,8 +29,8 @@ SERIES = ("train/loss", "train/gradient_norm", "train/learning_rate")
 MAY_NOT_MATTER = ("environment: ", "engine: ")
 
 
-def may_be_carried(evidence: Evidence, where: Standing) -> bool:
-    """Return whether planning is stale by nothing but what a short replay can show to be without effect."""
+def may_be_carried(evidence: Evidence, where: PhaseStatus) -> bool:
+    """Return whether all that makes planning stale could be shown to have no effect by a short replay."""
     if where.phase is not Phase.PLANNING or not (reasons := where.gate(Phase.PLANNING).reasons):
         return False
     return all(map(_may_not_matter, reasons)) and _baseline(evidence) is not None
@@ -39,7 +39,7 @@ def may_be_carried(evidence: Evidence, where: Standing) -> bool:
 def carry_over_call(evidence: Evidence) -> NextCall | None:
     """Name the short replay that may carry the plan's evidence over to the present; None where none can, or did not.
 
-    A replay that differed under these very surroundings is not asked for again.
+    A replay that differed under these very surroundings is not proposed again.
     """
     smoke, source = evidence.smoke, _baseline(evidence)
     if smoke is None or source is None or not any(body["phase"] == "planning" for _, body in evidence.decisions):
@@ -103,7 +103,7 @@ def _different_series(source: RunEvidence, replay: RunEvidence) -> list[str]:
             [(point.step, repr(point.value)) for point in run.directory.metrics().series(key) if point.step <= steps]
             for run in (source, replay)
         )
-        if theirs != ours or (key == SERIES[0] and len(ours) < steps):  # steps of the user's own record no norms
+        if theirs != ours or (key == SERIES[0] and len(ours) < steps):  # a user's train step records no norms
             found.append(f"{key} does not come out the same over {steps} steps")
     return found
 

@@ -26,11 +26,11 @@ class CheckLine(BaseModel):
     id: Annotated[str, Field(pattern=r"^[a-z]+\.[a-z0-9_]+$")]
     text: str
     threshold: float | None = None
-    """The number the check compares with; its unit is told in the text."""
+    """The number the check compares with; its unit is in the text."""
     most: float | None = None
     """The number that it may not exceed, where it is bounded above as well."""
     required: bool = True
-    """Whether the gate stays closed when the check fails; otherwise the report tells of it."""
+    """Whether the gate stays closed when the check fails; otherwise the report names it."""
 
 
 class Checklist(BaseModel):
@@ -41,7 +41,7 @@ class Checklist(BaseModel):
     phase: Phase
     title: str
     artifacts: list[str]
-    """What the server writes into the project folder when the gate passes."""
+    """Files that the server writes into the project folder when the gate passes."""
     checks: Annotated[list[CheckLine], Field(min_length=1)]
 
 

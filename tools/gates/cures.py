@@ -1,6 +1,6 @@
 """Fixes that were tried against an alert, and their results, from the ledger's diagnoses and configurations.
 
-A fix that was tried and did not clear its alert is not proposed again; what is left then is the owner's to accept.
+A fix that was tried and did not clear its alert is not proposed again; without any left, the owner may accept it.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Tried(BaseModel):
     fix: str
     changes: dict[str, Any]
     before: float | None
-    """What the alert measured without the fix; None where that was not finite."""
+    """The alert's measured value without the fix; None where that was not finite."""
     after: float | None
-    """What it measured with the fix; None where that was not finite, or the alert was gone."""
+    """Its measured value with the fix; None where that was not finite, or the alert was gone."""
     value_before: float | None
-    """The metric that the run was judged by, at its best epoch."""
+    """The run's selection metric, at its best epoch."""
     value_after: float | None
     cleared: bool
     """Whether the alert was gone, or less severe."""
@@ -76,7 +76,7 @@ def fixes_exhausted(evidence: Evidence, *, new: dict[str, Any] | None = None) ->
     """Return how many fixes were tried without a better value where none is left to try; empty where one may help.
 
     A diagnosis that says so recommends to conclude: baselines were trained with the fixes, the metric was no better
-    after any of them, and what is open now has no further fix that a key can make.
+    after any of them, and no open alert has a further fix by a key.
 
     Args:
         new: body of a diagnosis that does not stand in the ledger yet.
@@ -112,14 +112,14 @@ def accepted_open(evidence: Evidence) -> list[str]:
     return open_alerts(evidence, own[-1]["alerts"])[1] if own else []
 
 
-def told(evidence: Evidence, alert: dict[str, Any]) -> str:
-    """Return the alert's id, with what was tried against it in vain."""
+def described(evidence: Evidence, alert: dict[str, Any]) -> str:
+    """Return the alert's id, with the fixes that did not clear it."""
     done = [str(one) for one in tried(evidence, alert["id"]) if not one.cleared]
     return f"{alert['id']} (tried without clearing it: {', '.join(done)})" if done else str(alert["id"])
 
 
 def cure(evidence: Evidence, alert: dict[str, Any]) -> NextCall:
-    """Name the first fix that was not tried in vain; without one, what the owner may accept and the agent may read."""
+    """Name the first fix not yet tried; without one, the grant to request and the document to read."""
     fixes = untried(alert, tried(evidence, alert["id"]))
     if fixes:
         why = f"{alert['id']}: {fixes[0]['text']} Then train the baseline again."

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 Decision = Literal[Exit, "refused"]
 ENDING = (Phase.OPTIMIZATION, Phase.FINALIZATION)
-"""Phases whose decision says how far the project came, beside both goals and who accepted what."""
+"""Phases whose decision records the project's result, beside both goals and the owner's acceptances."""
 
 
 class GateReport(BaseModel):
-    """What a gate's checks came to, in the checklist's order."""
+    """Results of a gate's checks, in the checklist's order."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -51,7 +51,7 @@ def evaluate(evidence: Evidence, phase: Phase) -> GateReport:
 
 
 def outcome_of(evidence: Evidence, phase: Phase, results: list[CheckResult]) -> Decision:
-    """Return what a phase's results come to."""
+    """Return the outcome that a phase's results give."""
     if any(result.is_blocking() for result in results):
         return "refused"
     return (exit_of(evidence) or "passed") if phase is Phase.OPTIMIZATION else "passed"
@@ -75,7 +75,7 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
         phase=report.phase.value,
         outcome=report.outcome,
         checks=[as_recorded(result) for result in report.checks],
-        rested_on=rests_on(evidence, report.phase) if is_accepted else {},
+        rested_on=dependencies_of(evidence, report.phase) if is_accepted else {},
         artifacts=artifacts,
         settings=evidence.settings.digest,
         circumstances=circumstances(evidence, report.phase),
@@ -86,7 +86,7 @@ def record(evidence: Evidence, report: GateReport, artifacts: dict[str, str]) ->
 
 
 def sealed_release(evidence: Evidence) -> dict[str, Any]:
-    """Return what passing the last gate seals: the release's number, and the earlier decisions that it stands on."""
+    """Return the release that passing the last gate seals: its number, and the earlier decisions it depends on."""
     accepted = {body["phase"]: sequence for sequence, body in evidence.decisions if body["outcome"] != "refused"}
     accepted.pop(Phase.FINALIZATION.value, None)
     return {"number": 1 + len(evidence.begun), "decisions": accepted}
@@ -152,12 +152,12 @@ def _repetitions(evidence: Evidence) -> list[RunEvidence | None]:
 def _surroundings(evidence: Evidence) -> list[str]:
     try:
         return evidence.surroundings(evidence.smoke) if evidence.smoke else []
-    except TrainwrightError:  # a configuration or a record that cannot be read: its check says so
+    except TrainwrightError:  # a configuration or a record that cannot be read: its check reports it
         return []
 
 
-def rests_on(evidence: Evidence, phase: Phase) -> dict[str, Any]:
-    """Return what an accepted decision stands on: digests, versions and runs. A change of any makes it stale."""
+def dependencies_of(evidence: Evidence, phase: Phase) -> dict[str, Any]:
+    """Return what an accepted decision depends on: digests, versions and runs. A change of any makes it stale."""
     smoke = evidence.smoke
     return {
         "configuration": evidence.config_digest,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from trainwright.tools.gates.checklist import CheckLine
-    from trainwright.tools.gates.phase_status import Standing
+    from trainwright.tools.gates.phase_status import PhaseStatus
     from trainwright.tools.gates.phases import Phase
     from trainwright.tools.owner import Grant
     from trainwright.tools.workspace import Settings, Workspace
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def refuse_edits(differences: list[str]) -> None:
-    """Raise IntegrityError when the database tells something otherwise than the ledger."""
+    """Raise IntegrityError when the database differs from the ledger."""
     if differences:
         raise IntegrityError(
             f"The workspace was edited by hand: {'; '.join(differences[:3])}.",
@@ -65,10 +65,10 @@ class Evidence:
         self.project = get_project(session, project)
         self.before = before
         self.concludes = concludes
-        self._settings = workspace.settings  # another call of the same server may read them anew meanwhile
+        self._settings = workspace.settings  # another call of the same server may reload them meanwhile
         self.inspection = inspection or Inspection(remembered_digest)
-        self.standing: Standing | None = None
-        """What `standing` has derived from this, once it has."""
+        self.phase_status: PhaseStatus | None = None
+        """What `phase_status_of` has derived from this, once it has."""
         self._surroundings: dict[str, list[str]] = {}
         self.facts = self.inspection.facts(session, workspace, project, before)
         if before is None:
@@ -92,12 +92,12 @@ class Evidence:
         return self._settings
 
     def lines(self, phase: Phase) -> list[CheckLine]:
-        """Return the lines of a phase's checklist that hold. Raises NotFoundError or ConfigurationError."""
+        """Return the present lines of a phase's checklist. Raises NotFoundError or ConfigurationError."""
         return load_checklist(phase).checks
 
     @cached_property
     def grants(self) -> list[Grant]:
-        """What the owner has granted to the project and holds."""
+        """The owner's grants to the project that are in force."""
         return standing_grants(self.answers, self.settings)
 
     @property
@@ -127,7 +127,7 @@ class Evidence:
 
     def entries(self, kind: str) -> list[tuple[int, dict[str, Any]]]:
         """Return (sequence, body) of the project's ledger entries of a kind, in order."""
-        if self.session.info.get(BEFORE_COMMIT) or kind in self.facts.damaged:  # appended since; or told as an error
+        if self.session.info.get(BEFORE_COMMIT) or kind in self.facts.damaged:  # appended since; or raises
             return entries(self.session, self.name, kind, before=self.before)
         return self.facts.entries.get(kind, [])
 
@@ -138,12 +138,12 @@ class Evidence:
 
     @cached_property
     def releases(self) -> list[Release]:
-        """What was finished so far, in order; the newest may be worked on since."""
+        """The releases so far, in order; work on the next may have begun."""
         return releases(self.entries("gate"), self.begun)
 
     @property
     def reference(self) -> Release | None:
-        """The release before the one that is worked on: what the new results are compared with."""
+        """The release before the one under way: new results are compared with it."""
         return next((release for release in self.releases if release.number == len(self.begun)), None)
 
     @property
@@ -169,7 +169,7 @@ class Evidence:
 
     @cached_property
     def goal(self) -> dict[str, Any]:
-        """The goal that holds: {metric, direction, target}, the target as the owner has revised it."""
+        """The present goal: {metric, direction, target}, the target as the owner has revised it."""
         return goal_under(self.project.goal, self.grants)
 
     @property
@@ -179,7 +179,7 @@ class Evidence:
 
     @cached_property
     def version(self) -> ConfigVersion:
-        """The configuration version that holds. Raises IntegrityError when its row is not what was recorded."""
+        """The present configuration version. Raises IntegrityError when its row differs from the ledger."""
         version = latest_config(self.session, self.name, up_to=max(self.facts.configurations) if self.before else None)
         refuse_edits(self.facts.rows.differences(version))
         if version.number != max(self.facts.configurations):
@@ -193,7 +193,7 @@ class Evidence:
 
     @cached_property
     def has_valid_config(self) -> bool:
-        """Whether the version that holds fits the schema; one that an earlier release kept may not any more."""
+        """Whether the present version fits the schema; one that an earlier release kept may not any more."""
         try:
             return bool(self.config_digest)
         except ConfigurationError:
@@ -201,7 +201,7 @@ class Evidence:
 
     @cached_property
     def config_digest(self) -> str:
-        """That version's digest, computed anew from its values."""
+        """That version's digest, computed again from its values."""
         return config_digest(self.config)
 
     @cached_property
@@ -236,17 +236,17 @@ class Evidence:
 
     @cached_property
     def smoke(self) -> RunEvidence | None:
-        """The smoke run of the configuration that holds."""
+        """The smoke run of the present configuration."""
         return self.newest(RunKind.SMOKE, config=self.config_digest)
 
     @cached_property
     def baseline(self) -> RunEvidence | None:
-        """The baseline run of the configuration that holds."""
+        """The baseline run of the present configuration."""
         return self.newest(RunKind.BASELINE, config=self.config_digest)
 
     @cached_property
     def study(self) -> Study | None:
-        """The newest study on the configuration that holds; validated ones come first, then completed ones."""
+        """The newest study on the present configuration; validated ones come first, then completed ones."""
         if not self.has_valid_config:
             return None
         same = self._same_as(self.config_digest)
@@ -255,14 +255,14 @@ class Evidence:
 
     @cached_property
     def confirmation(self) -> dict[str, Any]:
-        """What the study's own ledger entry says of its repetitions; empty before it has completed."""
+        """The study's repetitions by its ledger entry; empty before it has completed."""
         bodies = [body for _, body in self.entries("study")]
         own = [body for body in bodies if self.study is not None and body["study_id"] == self.study.id]
         return dict(own[-1].get("confirmation") or {}) if own else {}
 
     @cached_property
     def improvement(self) -> tuple[dict[str, Any], list[str]]:
-        """The study's improvement over seeds, and what stands against measuring it (`measure_improvement`)."""
+        """The study's improvement over seeds, and the problems in measuring it (`measure_improvement`)."""
         return measure_improvement(self)
 
     def reaches_goal(self, value: float | None) -> bool:

@@ -1,7 +1,7 @@
 """Exits of a gate: accepted by the owner, or concluded below the goal on its grounds.
 
-The owner's acceptance is a grant; concluding is the agent's choice of an exit and claims nothing: what is finalized is
-what is validated, else the baseline's configuration, and every report says at its head that the goal was not reached.
+The owner's acceptance is a grant; concluding is the agent's choice of an exit and claims nothing: the validated
+configuration is finalized, else the baseline's, and every report says at its head that the goal was not reached.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNITS = {"wall_clock_seconds": ("s", 1.0), "gpu_hours": ("GPU hours", 1.0), "mon
 def spent_limit(evidence: Evidence) -> str:
     """Return which limit leaves no room for a trial like the baseline, with both figures; empty where all leave it.
 
-    What runs under way hold reserved comes back when they end, and counts as left.
+    The reservations of runs under way are released when they end, and count as left.
     """
     if evidence.trials_left < 1:
         return "no trial is left of the limits"
@@ -52,7 +52,7 @@ def baseline_value(evidence: Evidence) -> float | None:
 
 
 def improvement_validated(evidence: Evidence) -> bool:
-    """Return whether the study's improvement over the baseline lies above the spread over seeds."""
+    """Return whether the study's improvement over the baseline is above the spread over seeds."""
     if evidence.study is None or evidence.study.state != "completed":
         return False
     return evidence.improvement[0].get("validated") is True
@@ -65,7 +65,7 @@ def is_accepted(evidence: Evidence, value: float | None) -> bool:
 
 
 def exit_of(evidence: Evidence) -> Exit | None:
-    """Return how optimization ends as things stand; None where a search has still to show an improvement."""
+    """Return how optimization ends by the present evidence; None where a search has still to show an improvement."""
     if improvement_validated(evidence):
         return "passed"
     value = baseline_value(evidence)
@@ -77,7 +77,7 @@ def exit_of(evidence: Evidence) -> Exit | None:
 
 
 def grounds(evidence: Evidence) -> str:
-    """Return what allows to conclude below the goal; empty where a search must come first, or is under way."""
+    """Return the grounds to conclude below the goal; empty where a search must come first, or is under way."""
     if studies_under_way(evidence):
         return ""
     ended = ended_studies(evidence)
@@ -92,11 +92,11 @@ def grounds(evidence: Evidence) -> str:
 
 
 def ending(evidence: Evidence, phase: Phase) -> dict[str, Any]:
-    """Return what a decision records of the goal: both goals, what was reached, and why it may end below.
+    """Return a decision's record of the goal: both goals, the value reached, and the grounds to end below it.
 
     Returns:
         goal {metric, direction, target}; original_target where the owner revised it; reached; met; accepted_by where
-        the owner accepts what was reached; concluded: the grounds.
+        the owner accepts the value; concluded: the grounds.
     """
     value = reached(evidence, phase)
     found: dict[str, Any] = {"goal": evidence.goal, "reached": value, "met": evidence.reaches_goal(value)}
@@ -111,7 +111,7 @@ def ending(evidence: Evidence, phase: Phase) -> dict[str, Any]:
 
 
 def reached(evidence: Evidence, phase: Phase) -> float | None:
-    """Return the goal's metric of what is finalized: of the final run, and before it of what was chosen."""
+    """Return the goal's metric of the final run, and before it of the chosen configuration."""
     if phase is Phase.FINALIZATION:
         return evidence.final.best_value(evidence.goal_metric) if evidence.final is not None else None
     if improvement_validated(evidence):
@@ -125,7 +125,7 @@ def verdict(evidence: Evidence, phase: Phase) -> str:
 
 
 def worded(end: dict[str, Any]) -> str:
-    """Word what a decision records of the goal."""
+    """Describe a decision's record of the goal."""
     goal, value = end["goal"], end["reached"]
     shown = "not measured" if value is None else f"{value:.6g}"
     sentence = f"Goal {'reached' if end['met'] else 'not reached'}: {shown} of {goal['target']:g}"

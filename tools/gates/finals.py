@@ -1,7 +1,7 @@
 """Final run of a project: trained with the accepted configuration and an overlay or none, or an earlier proven run.
 
-Where the accepted configuration is the baseline's own, the baseline is that training already: it is not repeated but
-replayed, exported and judged. A final run that was ordered all the same, or with an overlay, takes its place.
+Where the accepted configuration is the baseline's, the baseline is that training already: it is not repeated but
+replayed, exported and evaluated. A final run that was started all the same, or with an overlay, takes its place.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def final_of(evidence: Evidence) -> RunEvidence | None:
-    """Return the newest final run of what optimization settled, completed ones first; without any, its baseline."""
+    """Return the newest final run of the accepted configuration, completed ones first; without any, its baseline."""
     values = evidence.final_values
     if values is None:
         return None
@@ -33,17 +33,17 @@ def final_of(evidence: Evidence) -> RunEvidence | None:
 
 
 def overlay_of_run(evidence: Evidence, run: RunEvidence) -> dict[str, Any]:
-    """Return what a run laid over the accepted configuration, by its entry in the ledger."""
+    """Return a run's overlay on the accepted configuration, by its entry in the ledger."""
     return evidence.facts.overlay(run.id)
 
 
 def is_reused(evidence: Evidence) -> bool:
-    """Return whether the baseline stands as the final run."""
+    """Return whether the baseline counts as the final run."""
     return evidence.final is not None and evidence.final.row.kind == RunKind.BASELINE
 
 
 def accepted_result(evidence: Evidence) -> tuple[str, float | None]:
-    """Return what the accepted configuration reached, and by which run: its best trial, or the baseline."""
+    """Return the accepted configuration's value and its run: the best trial, or the baseline."""
     best = evidence.confirmation.get("best_parameters")
     values = evidence.final_values
     if best and values is not None and _digest(apply_changes(evidence.version.values, best)) == _digest(values):

@@ -1,7 +1,7 @@
-"""The evidence as it stood when a recorded decision was made, so that `verify` can derive it again (GATE-3).
+"""Historical evidence: as of a recorded decision, so that `verify` can derive it again (GATE-3).
 
-The ledger says which entries came before it; files are read as they are now. What may rightly change (checklist, the
-owner's settings, the user's code, data and packages) is taken from the decision's own `circumstances`.
+The ledger orders the entries before it; files are read as they are now. Things that may rightly change (checklist, the
+owner's settings, the user's code, data and packages) are taken from the decision's `circumstances`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class MovedOnError(Exception):
-    """A run had not ended when the decision was made, or went on after it: its record of then is gone."""
+    """A run had not ended when the decision was made, or was resumed after it: its record of that time is gone."""
 
 
 class PastRun(RunEvidence):
@@ -42,13 +42,13 @@ class PastRun(RunEvidence):
 
     @cached_property
     def status(self) -> RunStatus:
-        """Where the run stood. Raises MovedOnError."""
+        """The run's state at that time. Raises MovedOnError."""
         self._check_still_there()
         return self.directory.status()
 
     @cached_property
     def differences(self) -> list[str]:
-        """What was changed since the run was sealed. Raises MovedOnError."""
+        """Changes since the run was sealed. Raises MovedOnError."""
         self._check_still_there()
         return super().differences
 
@@ -63,7 +63,7 @@ class PastRun(RunEvidence):
 
 
 class PastEvidence(Evidence):
-    """The evidence as it stood before a gate decision, an entry of the ledger with this body."""
+    """The evidence as of a gate decision, an entry of the ledger with this body."""
 
     def __init__(
         self, session: Session, workspace: Workspace, decision: LedgerEntry, body: dict[str, Any],
@@ -92,14 +92,14 @@ class PastEvidence(Evidence):
         return super().spent if recorded is None and self.trials_left < 1 else str(recorded or "")
 
     def lines(self, phase: Phase) -> list[CheckLine]:
-        """Return the checklist's lines that held: of its own phase as it records them, of others as documented now."""
+        """Return the checklist's lines at that time: of its phase as it records them, of others as documented now."""
         recorded = self._circumstances.get("lines")
         if phase != self._phase or recorded is None:
             return super().lines(phase)
         return [CheckLine.model_validate(line) for line in recorded]
 
-    def surroundings(self, run: RunEvidence) -> list[str]:  # noqa: ARG002 - then, whatever run is asked about
-        """Return what of code, data and packages differed from the smoke run when it was decided."""
+    def surroundings(self, run: RunEvidence) -> list[str]:  # noqa: ARG002 - the same for every run
+        """Return the differences of code, data and packages from the smoke run at the decision."""
         return list(self._circumstances.get("surroundings", []))
 
     def run(self, run_id: str) -> RunEvidence | None:
@@ -112,7 +112,7 @@ class PastEvidence(Evidence):
         return past
 
     def artifact_digest(self, name: str) -> str | None:
-        """Return the digest that a file had: by the ledger, where the server itself has written the file anew since."""
+        """Return a file's digest at that time: by the ledger, where the server itself has rewritten the file since."""
         if name in self._written_later:
             return _artifacts(self.entries("diagnosis")).get(name)
         return super().artifact_digest(name)

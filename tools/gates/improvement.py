@@ -1,7 +1,7 @@
 """Improvement of a study's best configuration over the baseline, measured from sealed runs over seeds (PHASE-5).
 
-The seeds are nobody's choice: they follow from the configuration. The configuration's own seed is not among them, for
-the best trial was chosen on it, and its value there is better than what it repeats (the winner's curse).
+The seeds are nobody's choice: they follow from the configuration. The configuration's seed is not among them, for the
+best trial was chosen on it, and its value there is better than its repetitions (the winner's curse).
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Study
 
 CONFIDENCE = 0.95
-"""Of the first look at a configuration's improvement. Each further one may err half as often as the last: who looks
-until it holds errs at most twice as often as one look does."""
+"""Of the first test of a configuration's improvement. Alpha spending: the k-th test uses alpha/2^(k-1), so the
+family-wise error stays below 2 alpha."""
 FLOAT32 = 2.0**-23
 """Relative step of the arithmetic that metrics come from."""
 
 
 def confirmation_seeds(base_config_digest: str, repeats: int, *, own_seed: int) -> list[int]:
-    """Return the 32-bit seeds on which a configuration's studies are confirmed, distinct and without its own seed.
+    """Return the 32-bit seeds on which a configuration's studies are confirmed, distinct and without its seed.
 
     More repeats only add to the seeds of fewer.
     """
@@ -50,7 +50,7 @@ def compare(
 
     Pairs share a seed, and an improvement is positive whichever way the metric points. Validated means: the interval
     lies above zero, and the mean above the spread (standard deviation) of the baseline over the seeds. No interval is
-    narrower than the metric can tell: values that all agree say how coarse it is, not that there is no noise.
+    narrower than the metric's resolution: values that all agree show how coarse it is, not that there is no noise.
 
     Args:
         baseline: finite values, one a seed; at least two.
@@ -83,7 +83,7 @@ def compare(
 def look_number(
     studies: list[dict[str, Any]], study_id: str, seeds: list[int], best: dict[str, Any] | None = None
 ) -> int:
-    """Return which confirmation of its configuration the study's is, by the ledger's entries on studies, in order.
+    """Return the number of the study's confirmation among its configuration's, by the ledger's entries, in order.
 
     Studies of one configuration are confirmed on the same seeds, which nobody chooses. One that found the same best
     configuration, on as many seeds, compares the same runs: that is no look of its own.
@@ -120,14 +120,14 @@ def resolution(values: list[float], samples: int) -> float:
 
 
 def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
-    """Compare the baseline's and the best configuration's repetitions by what their sealed records say.
+    """Compare the baseline's and the best configuration's repetitions by their sealed records.
 
-    Nothing is taken from the study's row but which runs to look at: each must be complete, unchanged since its seal,
-    trained with exactly the configuration and seed it stands for, on what planning approved. The seeds must be the
+    The study's row only names the runs to read: each must be complete, unchanged since its seal, trained with exactly
+    its configuration and seed, on the data and code that planning approved. The seeds must be the
     configuration's `confirmation_seeds`, as many as the checklist asks for, and must have had an effect.
 
     Returns:
-        The comparison (empty when it cannot be made), and what stands against it.
+        The comparison (empty when it cannot be made), and its problems.
     """
     confirmation = evidence.confirmation
     if not confirmation:

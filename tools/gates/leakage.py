@@ -33,7 +33,7 @@ def beyond_chance(found: list[AlikeSamples], once_in: float, most: float) -> lis
     """Return the comparisons of splits that chance does not explain.
 
     Args:
-        once_in: what chance does less than once in so many times, it does not explain.
+        once_in: an event that chance produces less than once in so many times is not explained by it.
         most: times the share of near samples within the first split up to which a share is no surprise: splits by time,
             group or class are not dealt out by chance.
     """

@@ -1,4 +1,4 @@
-"""Memory of `next`: what failed on the digests that hold now is not proposed again (GATE-7).
+"""Memory of `next`: a call that failed on the present digests is not proposed again (GATE-7).
 
 Derived from ledger and runs at each call, and stored nowhere. A call is in vain where its outcome is known: it would
 give back what is complete, fail or be refused for the same cause, or change what nothing makes use of.
@@ -38,23 +38,23 @@ REPEATING = {"verify_reproducibility": RunKind.REPLAY, "export_model": RunKind.E
 
 
 def in_vain(evidence: Evidence, call: NextCall) -> str:
-    """Return why a call would come to nothing on the digests that hold; empty where it may bring the project on."""
+    """Return why a call would be useless on the present digests; empty where it may help the project on."""
     judge = _JUDGES.get(call.tool)
     try:
         return judge(evidence, call.arguments) if judge is not None else ""
-    except TrainwrightError:  # a record or a configuration that cannot be read: its check says so
+    except TrainwrightError:  # a record or a configuration that cannot be read: its check reports it
         return ""
 
 
 def complete_run(
     evidence: Evidence, kind: RunKind, config: str, source: str | None = None, max_steps: int | None = None
 ) -> RunEvidence | None:
-    """Return the complete run that an order of this kind would only repeat; None where there is reason to repeat it.
+    """Return the complete run that a plan of this kind would only repeat; None where there is reason to repeat it.
 
     Reasons are a record that was changed, surroundings that are others now, and a replay that differed.
 
     Args:
-        config: digest of the configuration that is ordered.
+        config: digest of the planned configuration.
     """
     run = evidence.newest(kind, config=config, source=source)
     if run is None and kind is RunKind.FINAL and is_reused(evidence):
@@ -66,7 +66,7 @@ def complete_run(
 
 
 def failed_alike(evidence: Evidence, kind: RunKind, config: str, source: str | None = None) -> RunEvidence | None:
-    """Return the latest run of this order where it failed and nothing has changed since; None otherwise."""
+    """Return the latest run of this plan where it failed and nothing has changed since; None otherwise."""
     found = list(islice(_latest(evidence, kind, config, source), 2))
     ended = [run for run in found if run.status.state in {RunState.FAILED, RunState.INTERRUPTED}]
     if not ended or ended[0] is not found[0] or not is_unchanged(evidence, ended[0]):
@@ -81,7 +81,7 @@ def is_unchanged(evidence: Evidence, run: RunEvidence) -> bool:
     if evidence.surroundings(run) or exemption_changes(run, operations(evidence.grants)):
         return False
     listed = [run.code.files, run.data.splits]
-    note_fleeting()  # files' times are looked at, and none is opened
+    note_fleeting()  # files' times are read, and none is opened
     return all(listed) or not _touched_since(Path(evidence.project.code_root), run.row.created_at.timestamp())
 
 
@@ -139,8 +139,8 @@ def _configure(evidence: Evidence, arguments: dict[str, Any]) -> str:
 
 
 def _tune(evidence: Evidence, arguments: dict[str, Any]) -> str:
-    told = arguments.get("search")
-    section = SearchSection.model_validate(told) if told else evidence.config.search
+    given = arguments.get("search")
+    section = SearchSection.model_validate(given) if given else evidence.config.search
     if section is None:
         return ""
     unused = ignored(evidence, list(section.space))
@@ -167,7 +167,7 @@ def _diagnose(evidence: Evidence, arguments: dict[str, Any]) -> str:
     return "" if changed else f"{run.id} was diagnosed, and the report stands"
 
 
-def _status(evidence: Evidence, arguments: dict[str, Any]) -> str:  # noqa: ARG001 - as of all judges
+def _status(evidence: Evidence, arguments: dict[str, Any]) -> str:  # noqa: ARG001 - the signature of all of them
     return "it only says again where the project stands"
 
 
@@ -196,7 +196,7 @@ def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bo
 
 
 def _latest(evidence: Evidence, kind: RunKind, config: str, source: str | None) -> Iterator[RunEvidence]:
-    """Give the order's runs, the latest first."""
+    """Give the plan's runs, the latest first."""
     for run_id, start in reversed(evidence.facts.started.items()):
         same = (start.kind, start.config_digest, start.study) == (kind.value, config, None)
         if same and source in {None, start.source_run} and (run := evidence.run(run_id)) is not None:
@@ -215,7 +215,7 @@ def _told(run: RunEvidence) -> str:
 
 
 def _touched_since(root: Path, moment: float) -> bool:
-    """Whether a file under the user's folder was written since; too many to look at count as touched."""
+    """Whether a file under the user's folder was written since; too many to read count as touched."""
     files = list(islice(_files(root), MOST_FILES + 1))
     return len(files) > MOST_FILES or any(moment < written for written in files)
 

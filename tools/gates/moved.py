@@ -1,4 +1,4 @@
-"""Looking for a code root that has moved: a folder in the owner's roots that holds the same files."""
+"""Search for a code root that has moved: a folder in the owner's roots with the same files."""
 
 from __future__ import annotations
 

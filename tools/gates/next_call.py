@@ -8,7 +8,7 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.memory import failed_alike, in_vain
-from trainwright.tools.gates.phase_status import standing
+from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import Inspection, Look
 from trainwright.trainer.base.errors import TrainwrightError
@@ -29,27 +29,27 @@ MOST_CHARACTERS = 400
 def next_call(
     session: Session, workspace: Workspace, project: str, *, after: NextCall | None = None
 ) -> NextCall | None:
-    """Return the call that brings the project on, or None when all gates have passed.
+    """Return the project's next call, or None when all gates have passed.
 
     Args:
-        after: the call that is just being answered, where it changes nothing: it is not named again.
+        after: the call being answered, where it changes nothing: it is not named again.
     """
     evidence = Evidence(session, workspace, project, inspection=Look())
     return next_of(evidence, after=after)
 
 
 def next_of(evidence: Evidence, *, report: GateReport | None = None, after: NextCall | None = None) -> NextCall | None:
-    """Return the call that brings the project on by what was read of it already.
+    """Return the project's next call from evidence that was read already.
 
     Args:
-        report: what the present phase's checks came to, where they have been evaluated.
-        after: the call that is just being answered, where it changes nothing.
+        report: the results of the present phase's checks, where they have been evaluated.
+        after: the call being answered, where it changes nothing.
     """
-    where = standing(evidence)
+    where = phase_status_of(evidence)
     if where.is_finished:
         return None
     blocking = (report or evaluate(evidence, where.phase)).blocking
-    if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads anew
+    if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads again
         anew = Evidence(evidence.session, evidence.workspace, evidence.name, inspection=Inspection())
         blocking = evaluate(anew, where.phase).blocking
     if blocking:
@@ -60,9 +60,9 @@ def next_of(evidence: Evidence, *, report: GateReport | None = None, after: Next
 def proposal(
     evidence: Evidence, phase: Phase, blocking: list[CheckResult], *, after: NextCall | None = None
 ) -> NextCall:
-    """Return the first call that may mend what keeps a gate closed, saying which others came to nothing.
+    """Return the first call that may open a gate, naming those that failed before.
 
-    Where none is left it names the document to go by: what remains is work on files, or a question to a person.
+    Where none is left it names the document to follow: the rest is work on files, or a question to a person.
     """
     passed_over = ""
     for call in _candidates(evidence, phase, blocking):
@@ -76,7 +76,7 @@ def proposal(
 
 
 def _candidates(evidence: Evidence, phase: Phase, blocking: list[CheckResult]) -> Iterator[NextCall]:
-    """Give what could be done, the best first: the failing checks' own remedies, then what lies beside them."""
+    """Give the possible calls, the best first: the failing checks' remedies, then alternatives."""
     yield from (check.next for check in blocking if check.next is not None)
     try:
         failed = _failed(evidence, phase)
@@ -98,7 +98,7 @@ def _failed(evidence: Evidence, phase: Phase) -> str | None:
 
 
 def _to_read(evidence: Evidence, phase: Phase, check: CheckResult, passed_over: str) -> NextCall:
-    """Name the document that explains what only the files' owner can mend."""
+    """Name the document about a problem that only the files' owner can fix."""
     run = evidence.smoke if phase is Phase.PLANNING and evidence.has_valid_config else None
     failure = run.status.failure if run is not None else None
     if failure is not None:

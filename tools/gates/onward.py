@@ -1,4 +1,4 @@
-"""Call that brings a run to its end, or follows one that reached none."""
+"""Call that completes a run, or follows one that failed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEAST_FREE_BYTES = 64 * 2**20
 
 
 def onward(run: RunEvidence) -> NextCall:
-    """Return what brings a run to its end, or the call that starts another after its cause is mended."""
+    """Return the call that completes a run, or starts another after the cause of its failure is fixed."""
     state, status = run.status.state, run.status
     resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
     if resumable:
@@ -32,19 +32,19 @@ def onward(run: RunEvidence) -> NextCall:
     if state is RunState.FAILED and status.failure is not None and status.failure.category == "storage":
         return _after_full_disk(run)
     if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
-        return _mending(run, status.failure.details["changes"], status.failure)
-    if state.is_terminal and not run.is_sealed:  # it ended while nobody looked: looking files and seals it
+        return _fixing(run, status.failure.details["changes"], status.failure)
+    if state.is_terminal and not run.is_sealed:  # it ended unobserved: run_status files and seals it
         return NextCall(tool="run_status", arguments={"run_id": run.id}, why="the run has ended, and is not filed")
     if state.is_ended:
         cause = status.failure.remedy if status.failure else f"it was interrupted {status.attempt} times"
-        return _again(run, f"after mending the cause: {cause}"[:MOST_CHARACTERS])
+        return _again(run, f"after fixing the cause: {cause}"[:MOST_CHARACTERS])
     arguments = {"run_id": run.id, "wait_seconds": 50}
     return NextCall(tool="run_status", arguments=arguments, why=f"the run is {state.value}")
 
 
-def _mending(run: RunEvidence, changes: dict[str, Any], failure: Failure) -> NextCall:
-    """Name the change that mends a failure; of an export, laid over what the final run trains with where it may be."""
-    why = f"mends the failure: {failure.remedy}"[:MOST_CHARACTERS]
+def _fixing(run: RunEvidence, changes: dict[str, Any], failure: Failure) -> NextCall:
+    """Name the change that fixes a failure; of an export, as an overlay of the final run where it may be."""
+    why = f"fixes the failure: {failure.remedy}"[:MOST_CHARACTERS]
     if run.row.kind == RunKind.EXPORT and all(map(is_allowed, changes)):
         return without_gates_anew(run, changes, why)
     arguments = {"project": run.row.project, "changes": changes, "reason": f"{run.id}: {failure.category}"}
@@ -52,14 +52,14 @@ def _mending(run: RunEvidence, changes: dict[str, Any], failure: Failure) -> Nex
 
 
 def without_gates_anew(export: RunEvidence, changes: dict[str, Any], why: str) -> NextCall:
-    """Name the final run that lays these changes over what the exported one trained with; no earlier gate opens."""
+    """Name the final run with these changes over the exported one's configuration; no earlier gate opens."""
     changes = {**export.facts.overlay(export.row.source_run), **changes}
     arguments = {"project": export.row.project, "kind": RunKind.FINAL.value, "changes": changes}
     return NextCall(tool="start_training", arguments=arguments, why=why)
 
 
 def _after_full_disk(run: RunEvidence) -> NextCall:
-    """Name what frees the disk; once there is room for a checkpoint, the run goes on."""
+    """Name the call that frees the disk; once there is room for a checkpoint, the one that resumes the run."""
     sizes = [record.bytes for record in list_checkpoints(run.directory)]
     free, least = shutil.disk_usage(run.directory.path).free, LEAST_FREE_BYTES + 2 * max(sizes, default=0)
     if free >= least:

@@ -17,7 +17,7 @@ Status = Literal["passed", "passed_with_exemption", "failed", "not_applicable"]
 
 
 class Outcome(BaseModel):
-    """What a check function found."""
+    """Result of a check function."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -25,7 +25,7 @@ class Outcome(BaseModel):
     measured: str
     required: str
     next: NextCall | None = None
-    """What to do about a failure."""
+    """The remedy of a failure."""
 
 
 class CheckResult(Outcome):
@@ -63,12 +63,12 @@ def passed(measured: Any, required: Any) -> Outcome:
 
 
 def passed_with_exemption(measured: Any, required: Any) -> Outcome:
-    """The requirement is not met in full, and the workspace's owner granted the exemption; it is told everywhere."""
+    """The requirement is not met in full, and the workspace's owner granted the exemption, reported everywhere."""
     return Outcome(status="passed_with_exemption", measured=str(measured), required=str(required))
 
 
 def failed(measured: Any, required: Any, remedy: NextCall | None) -> Outcome:
-    """The evidence is missing or does not meet the requirement. No remedy where no call would mend it."""
+    """The evidence is missing or does not meet the requirement. No remedy where no call would fix it."""
     return Outcome(status="failed", measured=str(measured), required=str(required), next=remedy)
 
 
@@ -77,6 +77,6 @@ def not_applicable(reason: str, required: Any = "") -> Outcome:
     return Outcome(status="not_applicable", measured=reason, required=str(required))
 
 
-def judged(met: bool, measured: Any, required: Any, remedy: NextCall | None) -> Outcome:
+def passed_if(met: bool, measured: Any, required: Any, remedy: NextCall | None) -> Outcome:
     """Passed if `met`, otherwise failed with the remedy."""
     return passed(measured, required) if met else failed(measured, required, remedy)

@@ -1,6 +1,6 @@
 """Overlay of a final run: the keys that say how long and how carefully it trains (PHASE-12, CONF-4).
 
-The list is closed. What decides what is learnt and how it is judged stays as the gates accepted it; the run is held to
+The list is closed. Keys that decide what is learnt and how it is evaluated stay as the gates accepted; the run meets
 that configuration's result by `finalization.drift_bounded`, and its replay repeats it with the overlay.
 """
 
@@ -27,9 +27,9 @@ def overlay_of(
     """Return the dotted changes that a final run makes to the accepted configuration; empty where none has an effect.
 
     Args:
-        accepted: the configuration that optimization settled.
+        accepted: the configuration that optimization accepted.
         template: production, whose keys of the list lie below the changes.
-        searched: keys that a search settled; the template leaves them, and the section `schedule` where one is in it.
+        searched: keys that a search decided; the template leaves them, and the section `schedule` where one is in it.
 
     Raises:
         ConfigurationError: a key that is not on the list; the remedy keeps the others.
@@ -40,7 +40,7 @@ def overlay_of(
         raise _refusal(project, template, wanted, refused)
     below = _from_template(searched) if template else {}
     free = {key: value for key, value in below.items() if not any(key.startswith(f"{name}.") for name in wanted)}
-    laid = dict(sorted({**free, **wanted}.items()))  # a section before what is below it, as the ledger keeps it
+    laid = dict(sorted({**free, **wanted}.items()))  # a section before its keys, as the ledger keeps it
     changed = apply_changes(accepted, laid)
     is_same = config_digest(parse_config(changed)) == config_digest(parse_config(accepted))
     return {} if is_same else laid
@@ -58,7 +58,7 @@ def accepts(accepted: dict[str, Any], overlay: dict[str, Any], digest: str) -> b
 
 
 def _dotted(changes: dict[str, Any]) -> dict[str, Any]:
-    """Return changes by dotted key; a section on the list stays whole, so that it can be replaced."""
+    """Return changes by dotted key; a section on the list is not split, so that it can be replaced."""
     found: dict[str, Any] = {}
     for key, value in changes.items():
         found |= flatten({key: value}) if isinstance(value, dict) and not is_allowed(key) else {key: value}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.gates.carrying import may_be_carried
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.next_call import proposal
-from trainwright.tools.gates.phase_status import Standing, accepted_decisions, standing
+from trainwright.tools.gates.phase_status import PhaseStatus, accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import PERMITTED, Phase, phase_that_permits
 from trainwright.tools.gates.releases import witnesses
 from trainwright.tools.workspace.records import latest_config
@@ -25,12 +25,12 @@ def permit(evidence: Evidence, kind: RunKind, *, is_short: bool = False) -> dict
     """Return the permit for a run of this kind, as it is written into `run.json`.
 
     Args:
-        is_short: of a replay, that it repeats the beginning alone: it may show that a stale plan still holds.
+        is_short: of a replay, that it repeats the beginning alone: it may show that a stale plan is still valid.
 
     Raises:
         GateRefusedError: the present phase does not permit this kind; says which checks are missing.
     """
-    where, name = standing(evidence), evidence.name
+    where, name = phase_status_of(evidence), evidence.name
     looks = kind in {RunKind.FINAL, RunKind.EXPORT}
     if where.is_finished and (looks or kind not in PERMITTED[where.phase]):
         why = "look at the test split again" if looks else "belong to an earlier phase"
@@ -59,7 +59,7 @@ def base_values(evidence: Evidence, kind: RunKind) -> dict[str, Any]:
 
 
 def expected_digests(evidence: Evidence) -> dict[str, str]:
-    """Return what planning fixed (`data`, `code`, `environment`); empty before the gate has passed."""
+    """Return the digests that planning fixed (`data`, `code`, `environment`); empty before the gate has passed."""
     rested_on = _planning(evidence)
     fixed = {name: rested_on[name] for name in ("data", "code", "environment") if rested_on.get(name)}
     smoke = _witness(evidence, rested_on)
@@ -77,7 +77,7 @@ def expected_packages(evidence: Evidence) -> list[str]:
 
 
 def _witness(evidence: Evidence, rested_on: dict[str, Any]) -> RunEvidence | None:
-    """Return the run that shows what planning fixes: its smoke run, or the newest replay that carried it over."""
+    """Return the run with the digests that planning fixes: its smoke run, or the newest replay that carried it over."""
     smoke = evidence.run(rested_on.get("smoke_run", ""))
     return None if smoke is None else witnesses(evidence, smoke)[-1]
 
@@ -93,7 +93,7 @@ def _planning(evidence: Evidence) -> dict[str, Any]:
     return dict(decision[1]["rested_on"]) if decision else {}
 
 
-def _refusal(evidence: Evidence, where: Standing, kind: RunKind) -> GateRefusedError:
+def _refusal(evidence: Evidence, where: PhaseStatus, kind: RunKind) -> GateRefusedError:
     report = evaluate(evidence, where.phase)
     needed, now = phase_that_permits(kind), where.phase.value
     missing = "; ".join(f"{result.id}: {result.measured}" for result in report.blocking[:4])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 GateStatus = Literal["passed", "skipped", "accepted", "concluded", "stale", "open", "closed"]
 
 
-class GateStanding(BaseModel):
+class GateState(BaseModel):
     """One gate: passed, skipped, accepted or concluded (and fresh); stale; open (the present one) or closed (later)."""
 
     model_config = ConfigDict(frozen=True)
@@ -30,35 +30,35 @@ class GateStanding(BaseModel):
     ledger_sequence: int | None = None
 
 
-class Standing(BaseModel):
+class PhaseStatus(BaseModel):
     """The project's phase and all its gates."""
 
     model_config = ConfigDict(frozen=True)
 
     phase: Phase
     is_finished: bool
-    gates: list[GateStanding]
+    gates: list[GateState]
     release: Release | None = None
-    """Of a finished project: what its last gate sealed. Finished it stays, whatever changes."""
+    """Of a finished project: its last gate's release. It stays finished, whatever changes."""
     remarks: list[str] = []
-    """What has changed and makes nothing stale: of a finished project anything, of another one how code is written,
+    """Changes that make nothing stale: of a finished project any, of another one code rewritten with the same meaning,
     and packages that no run imported."""
 
-    def gate(self, phase: Phase) -> GateStanding:
-        """Return one gate's standing."""
+    def gate(self, phase: Phase) -> GateState:
+        """Return one gate's state."""
         return next(gate for gate in self.gates if gate.phase is phase)
 
     @property
     def stale_text(self) -> str:
-        """What made the present phase's gate stale, as sentences with a space before; empty where nothing did."""
+        """Why the present phase's gate is stale, as sentences with a space before; empty where it is not."""
         reasons = self.gate(self.phase).reasons
         if not reasons:
             return ""
-        return f" The {self.phase.value} gate is stale: {'; '.join(reasons[:3])}. With that put back it stands again."
+        return f" The {self.phase.value} gate is stale: {'; '.join(reasons[:3])}. With that put back it is fresh again."
 
     @property
     def finished_text(self) -> str:
-        """Since when it is finished and what has changed since: `finished on 2026-11-22 (release 1)`."""
+        """The date of the release and the changes since: `finished on 2026-11-22 (release 1)`."""
         if self.release is None:
             return ""
         on = f" on {self.release.date}" if self.release.date else ""
@@ -75,18 +75,18 @@ def accepted_decisions(evidence: Evidence) -> dict[Phase, tuple[int, dict[str, A
     return found
 
 
-def standing(evidence: Evidence) -> Standing:
-    """Derive where the project stands: finished once its last gate has passed, until the next release is begun.
+def phase_status_of(evidence: Evidence) -> PhaseStatus:
+    """Derive the project's phase status: finished once its last gate has passed, until the next release is begun.
 
-    Before, the phase is the first whose gate is not passed and fresh. First it publishes what a decision has left as
-    drafts, so within a session that has recorded no decision itself. From one evidence it is derived once.
+    Before, the phase is the first whose gate is not passed and fresh. First it publishes the drafts of the last
+    decision, so within a session that has recorded no decision itself. From one evidence it is derived once.
     """
-    if evidence.standing is None:
-        evidence.standing = _derived(evidence)
-    return evidence.standing
+    if evidence.phase_status is None:
+        evidence.phase_status = _derived(evidence)
+    return evidence.phase_status
 
 
-def _derived(evidence: Evidence) -> Standing:
+def _derived(evidence: Evidence) -> PhaseStatus:
     publish(evidence.session, evidence.name, evidence.folder)
     decisions = accepted_decisions(evidence)
     last = decisions.get(Phase.FINALIZATION)
@@ -96,10 +96,10 @@ def _derived(evidence: Evidence) -> Standing:
     return _by_freshness(evidence, decisions)
 
 
-def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> Standing:
-    """Return the standing of a release: nothing re-opens it, and what differs by now are remarks."""
+def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> PhaseStatus:
+    """Return a release's phase status: nothing re-opens it, and later differences are remarks."""
     gates = [
-        GateStanding(phase=phase, status=body["outcome"], ledger_sequence=sequence)
+        GateState(phase=phase, status=body["outcome"], ledger_sequence=sequence)
         for phase, (sequence, body) in sorted(decisions.items(), key=lambda decided: decided[0].number)
     ]
     remarks: list[str] = []
@@ -109,7 +109,7 @@ def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]
         remarks += _without_effect(evidence, decisions)
     except TrainwrightError as error:  # a record that cannot be read any more: `verify` names it too
         remarks.append(error.message)
-    return Standing(
+    return PhaseStatus(
         phase=Phase.FINALIZATION,
         is_finished=True,
         gates=gates,
@@ -118,8 +118,8 @@ def _sealed(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]
     )
 
 
-def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> Standing:
-    gates: list[GateStanding] = []
+def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str, Any]]]) -> PhaseStatus:
+    gates: list[GateState] = []
     present: Phase | None = None
     for phase in Phase:
         sequence, body = decisions.get(phase, (None, None))
@@ -132,9 +132,9 @@ def _by_freshness(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[str
             status = "open"
         if present is None and status in {"open", "stale"}:
             present = phase
-        gates.append(GateStanding(phase=phase, status=status, reasons=reasons, ledger_sequence=sequence))
+        gates.append(GateState(phase=phase, status=status, reasons=reasons, ledger_sequence=sequence))
     finished = present is None
-    return Standing(
+    return PhaseStatus(
         phase=present or Phase.FINALIZATION,
         is_finished=finished,
         gates=gates,
@@ -149,9 +149,9 @@ def _without_effect(evidence: Evidence, decisions: dict[Phase, tuple[int, dict[s
     if smoke is None:
         return []
     carried = [body for _, body in evidence.entries(CARRIED) if body["smoke_run"] == smoke.id]
-    told = [
+    remarks = [
         f"carried over by {body['replay']}, {body['steps']} steps alike: {'; '.join(body['changes'])}"
         for body in carried
     ]
     seen = witnesses(evidence, smoke)[-1]
-    return told + changes_without_effect(evidence.project.code_root, seen, evidence.inspection)
+    return remarks + changes_without_effect(evidence.project.code_root, seen, evidence.inspection)

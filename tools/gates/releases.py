@@ -1,7 +1,7 @@
 """Releases, and the surroundings of a plan: those of its smoke run, and those that a short replay carried it over to.
 
 A release is its finalization decision: the ledger holds its number, its date, the earlier decisions that it was sealed
-with and the digests of its files. Nothing that changes later takes it back; working on begins the next release, whose
+with and the digests of its files. No later change revokes it; working on begins the next release, whose
 decisions count from `release_begun` on.
 """
 
@@ -26,7 +26,7 @@ BEGUN = "release_begun"
 CARRIED = "carried_over"
 """Kind of the entry that names the replay by which a plan's evidence holds under other surroundings."""
 KEPT = "releases"
-"""Folder of the project in which earlier releases stand, each under its number."""
+"""Folder of the project with its earlier releases, each under its number."""
 
 Entry = tuple[int, dict[str, Any]]
 """Ledger sequence and body."""
@@ -73,25 +73,25 @@ def releases(decisions: Iterable[Entry], begun: Iterable[int]) -> list[Release]:
 
 
 def folder_of(folder: Path, number: int) -> Path:
-    """Return where an earlier release stands in the project folder once a later one has taken its place."""
+    """Return the path of an earlier release in the project folder once a later one has replaced it."""
     return folder / KEPT / str(number)
 
 
 def witnesses(evidence: Evidence, smoke: RunEvidence) -> list[RunEvidence]:
-    """Return the runs that show under what a plan's evidence holds: its smoke run, and replays that carried it."""
+    """Return the runs under whose surroundings a plan's evidence is valid: its smoke run, and the replays."""
     carried = [body["replay"] for _, body in evidence.entries(CARRIED) if body["smoke_run"] == smoke.id]
     return [smoke, *(run for run_id in carried if (run := evidence.run(run_id)) is not None)]
 
 
 def other_than_planned(evidence: Evidence, run: RunEvidence) -> list[str]:
-    """Return what a run saw differently from what planning rests on, or was carried over to."""
+    """Return a run's differences from the evidence that planning depends on, or was carried over to."""
     if evidence.smoke is None:
         return ["the plan's smoke run"]
     return min((inherited(run, witness) for witness in witnesses(evidence, evidence.smoke)), key=len)
 
 
 def holds_now(evidence: Evidence, run: RunEvidence) -> bool:
-    """Return whether a run saw what is present, or what a plan that was carried over to the present rests on."""
+    """Return whether a run saw the present files, or those of a plan that was carried over to the present."""
     if not evidence.surroundings(run):
         return True
     smoke = evidence.smoke
@@ -100,5 +100,5 @@ def holds_now(evidence: Evidence, run: RunEvidence) -> bool:
 
 
 def is_short_replay(run: RunEvidence) -> bool:
-    """Return whether a run was told to repeat no more than its source's first steps."""
+    """Return whether a run's plan was to repeat its source's first steps alone."""
     return run.row.kind == RunKind.REPLAY and run.directory.specification().permit.get("is_short") is True

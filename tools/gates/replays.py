@@ -1,6 +1,6 @@
 """Replays of a final run: the one that counts, and those before it that differed (REPRO-5).
 
-The newest completed replay counts. Whoever repeats until one is identical has the others told beside it.
+The newest completed replay counts. Repeating until one is identical has the others reported beside it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Replayed(NamedTuple):
 
 
 def compared(source: RunEvidence, replay: RunEvidence) -> Replayed:
-    """Return what a completed replay's comparison came to."""
+    """Return the result of a completed replay's comparison."""
     found = replay.comparison
     same_weights = found.identical is True and found.source_weights_digest == source.summary.weights_digest
     same = same_weights and found.metrics_identical is True and not replay.differences
@@ -39,9 +39,9 @@ def compared(source: RunEvidence, replay: RunEvidence) -> Replayed:
     causes = "; ".join(map(str, [*replay.differences, *(found.causes or [])][:2]))
     share = found.relative_difference
     far = "different" if share is None else f"different by {share:.1e} of their norm"
-    told = f"{found.tensors or 0} tensors, " + ("identical" if same else f"{far}: {causes}")
-    told = f"{told}; best checkpoint {'identical' if same_best else 'DIFFERENT'}"
-    return Replayed(same and same_best, told, share)
+    text = f"{found.tensors or 0} tensors, " + ("identical" if same else f"{far}: {causes}")
+    text = f"{text}; best checkpoint {'identical' if same_best else 'DIFFERENT'}"
+    return Replayed(same and same_best, text, share)
 
 
 def others_that_differed(evidence: Evidence) -> list[str]:
@@ -64,7 +64,7 @@ def others_that_differed(evidence: Evidence) -> list[str]:
 
 def after_a_difference(evidence: Evidence, source: RunEvidence, replay: RunEvidence) -> NextCall:
     """Return a call that changes something: the same replay again would only be another draw."""
-    if replay.differences:  # nothing was measured: its record does not hold
+    if replay.differences:  # nothing was measured: its record was changed
         return evidence.call("verify_reproducibility", "the record of that replay was changed", run_id=source.id)
     if not evidence.config.reproducibility.deterministic:
         why = f"non-deterministic operations were allowed ({DOCUMENT}); every gate anew"
@@ -77,7 +77,7 @@ def after_a_difference(evidence: Evidence, source: RunEvidence, replay: RunEvide
 
 
 def _best_weights(run: RunEvidence) -> str | None:
-    """Return the digest of the best checkpoint's weights, which is what the export ships."""
+    """Return the digest of the best checkpoint's weights, which the export ships."""
     best = [record for record in list_checkpoints(run.directory) if "best" in record.tags]
     if not best:
         return None

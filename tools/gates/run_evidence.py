@@ -36,12 +36,12 @@ class RunEvidence:
 
     @cached_property
     def status(self) -> RunStatus:
-        """Where the run stands now."""
+        """The run's present state."""
         return self.directory.status()
 
     @property
     def is_complete(self) -> bool:
-        """Whether the run ended by itself and its digests stand in the ledger."""
+        """Whether the run ended by itself and its digests are in the ledger."""
         sealed_as_completed = self._seal is not None and self._seal.state == RunState.COMPLETED
         return sealed_as_completed and self.status.state is RunState.COMPLETED
 
@@ -66,7 +66,7 @@ class RunEvidence:
 
     @cached_property
     def differences(self) -> list[str]:
-        """What was changed since the run was sealed; damaged checkpoints included."""
+        """Changes since the run was sealed; damaged checkpoints included."""
         if self.sealed is None:
             return [f"run {self.id} is not sealed yet"]
         own = self.facts.rows.differences(self.row)
@@ -90,9 +90,9 @@ class RunEvidence:
 
     @property
     def is_sealed(self) -> bool:
-        """Whether the digests of the ended run stand in the ledger."""
+        """Whether the digests of the ended run are in the ledger."""
         return self._seal is not None
 
     def next_call(self) -> NextCall:
-        """Return what brings this run to its end, or the call that starts another after its cause is mended."""
+        """Return the call that completes this run, or starts another after the cause of its failure is fixed."""
         return onward(self)

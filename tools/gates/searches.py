@@ -1,4 +1,4 @@
-"""Searches of a project: the results of those before, and what another could change and would cost."""
+"""Searches of a project: earlier results, and the gain and cost of another."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_CHARACTERS = 160
 
 
 def studies_of(evidence: Evidence) -> dict[str, dict[str, Any]]:
-    """Return the studies on the configuration that holds, by id in order: each one's ledger entries laid together."""
+    """Return the studies on the present configuration, by id in order: each one's ledger entries merged."""
     found: dict[str, dict[str, Any]] = {}
     for _, body in evidence.entries("study"):
         if body["study_id"] in found:
@@ -54,7 +54,7 @@ def unused_keys(evidence: Evidence) -> list[str]:
 
 
 def first_search(evidence: Evidence) -> NextCall:
-    """Name the first search: the configuration's own or one around its learning rate, as large as the limits leave."""
+    """Name the first search: the configuration's or one around its learning rate, as large as the limits leave."""
     wanted = _proposed(evidence)
     if unused := unused_keys(evidence):
         why = f"a search could change nothing: the run makes no use of {', '.join(unused)}; or search keys that it uses"
@@ -71,7 +71,7 @@ def first_search(evidence: Evidence) -> NextCall:
 
 
 def next_search(evidence: Evidence, found: dict[str, Any]) -> NextCall:
-    """Name what comes after an improvement that was not validated.
+    """Name the call after an improvement that was not validated.
 
     More seeds for a gain above the noise; else more trials, once; then the agent's or the owner's exit. Never more
     trials than the limits leave.
@@ -100,13 +100,13 @@ def next_search(evidence: Evidence, found: dict[str, Any]) -> NextCall:
 
 
 def search_anew(evidence: Evidence, why: str) -> NextCall:
-    """Name a study of its own, since the same search would only find the one that came to nothing; once."""
+    """Name a new study, once, since the same search would only find the one that failed."""
     if len(ended_studies(evidence)) >= ENOUGH_WITHIN_NOISE or evidence.spent:
         return conclude(evidence, why)
-    told = [body["search"] for body in studies_of(evidence).values() if "search" in body]
-    if not told:
+    searched = [body["search"] for body in studies_of(evidence).values() if "search" in body]
+    if not searched:
         return first_search(evidence)
-    search = SearchSection.model_validate(told[-1])
+    search = SearchSection.model_validate(searched[-1])
     changes = {"seed": search.seed + 1, "trials": min(search.trials, evidence.trials_left)}
     wanted = search.model_copy(update=changes)
     cost = costs(evidence, wanted.trials, wanted.confirmation_repeats)
@@ -114,15 +114,15 @@ def search_anew(evidence: Evidence, why: str) -> NextCall:
     return evidence.call("start_tuning", f"a new study: {why}; {cost}", search=arguments)
 
 
-def resumed_search(evidence: Evidence, told: dict[str, Any]) -> NextCall:
-    """Name the call after a stopped study: it goes on, unless it has stopped twice by itself."""
+def resumed_search(evidence: Evidence, entry: dict[str, Any]) -> NextCall:
+    """Name the call after a stopped study: it is resumed, unless it has stopped twice by itself."""
     stops = sum(
-        body["study_id"] == told["study_id"] and body["state"] == "stopped" and bool(body.get("failure"))
+        body["study_id"] == entry["study_id"] and body["state"] == "stopped" and bool(body.get("failure"))
         for _, body in evidence.entries("study")
     )
     if stops >= ENOUGH_WITHIN_NOISE or evidence.spent:
-        return conclude(evidence, _told(told["study_id"], told))
-    search = SearchSection.model_validate(told["search"]).model_dump(mode="json", exclude_defaults=True)
+        return conclude(evidence, _told(entry["study_id"], entry))
+    search = SearchSection.model_validate(entry["search"]).model_dump(mode="json", exclude_defaults=True)
     why = f"the study goes on where it stopped. Or end below the goal: {_exit(evidence)}"
     return evidence.call("start_tuning", why, search=search)
 
@@ -131,12 +131,12 @@ def conclude(evidence: Evidence, why: str) -> NextCall:
     """Name the agent's exit below the goal, and beside it the owner's."""
     owner = f"The owner may accept or revise instead: {_ask(evidence)}" if evidence.baseline else ""
     room = f"prune_checkpoints(project={evidence.name!r}) may give room for a search. " if "disk_bytes" in why else ""
-    told = f"{why[: 2 * MOST_CHARACTERS]}. {room}{owner}"
-    return evidence.call("pass_gate", told, phase="optimization", conclude=True)
+    text = f"{why[: 2 * MOST_CHARACTERS]}. {room}{owner}"
+    return evidence.call("pass_gate", text, phase="optimization", conclude=True)
 
 
 def costs(evidence: Evidence, trials: int, repeats: int) -> str:
-    """Return what a search would take, by the times of the configuration's trials, else of its baseline."""
+    """Return the cost of a search, by the times of the configuration's trials, else of its baseline."""
     seconds = seconds_a_trial(evidence)
     if seconds is None:
         return f"{trials} trials and {2 * repeats} repetitions"
@@ -158,7 +158,7 @@ def seconds_a_trial(evidence: Evidence) -> float | None:
 
 
 def _proposed(evidence: Evidence) -> dict[str, Any]:
-    """Return the configuration's own search, or one around its rate; where the run ignores that, over the task's."""
+    """Return the configuration's search, or one around its rate; where the run ignores that, over the task's."""
     search = evidence.config.search
     if search is not None:
         return search.model_dump(mode="json", exclude_defaults=True) | {"trials": search.trials}
@@ -168,7 +168,7 @@ def _proposed(evidence: Evidence) -> dict[str, Any]:
 
 
 def _usual_space(evidence: Evidence) -> dict[str, Any]:
-    """Search around the learning rate; around the batch size where only the user's own optimizer knows the rate."""
+    """Search around the learning rate; around the batch size where only the user's optimizer knows the rate."""
     held, batch = evidence.config.optimizer.rate(), evidence.config.loader.batch_size
     if held is None:
         return {"loader.batch_size": {"type": "categorical", "choices": [(batch + 1) // 2, 2 * batch]}}
@@ -177,7 +177,7 @@ def _usual_space(evidence: Evidence) -> dict[str, Any]:
 
 
 def _own_space(evidence: Evidence) -> dict[str, Any]:
-    """Search over the numbers that the user's own task takes."""
+    """Search over the numbers that the user's task takes."""
     args = evidence.config.task.args if evidence.config.task is not None else {}
     return {
         f"task.args.{name}": {"type": "float", "low": value / 10, "high": value * 10, "log": True}

@@ -25,7 +25,7 @@ MOST_NAMED = 5
 
 
 def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict[str, str]) -> list[str]:
-    """Return one sentence for everything a decision rested on that is different now; none means it is fresh."""
+    """Return one sentence for everything a decision depends on that has changed; none means it is fresh."""
     reasons = changes_around(evidence, rested_on)
     for run_id in rested_on.get("runs", []):
         run = evidence.run(run_id)
@@ -34,7 +34,7 @@ def changes_since(evidence: Evidence, rested_on: dict[str, Any], artifacts: dict
 
 
 def changes_around(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
-    """Return what is different now of all that may rightly change: configuration, code, data, packages, exemptions."""
+    """Return the changes of all that may rightly change: configuration, code, data, packages, exemptions."""
     reasons = configuration_changes(evidence, rested_on)
     smoke = evidence.run(rested_on.get("smoke_run", ""))
     if smoke is not None:
@@ -60,7 +60,7 @@ def file_changes(root: Path, run: RunEvidence, read: Callable[[Path], str] = dig
 
 
 def changes_without_effect(code_root: str, run: RunEvidence, inspection: Inspection) -> list[str]:
-    """Return what changed since the run and makes nothing stale: how code is written, packages it did not import."""
+    """Return changes since the run that make nothing stale: code of the same meaning, packages it did not import."""
     root = Path(code_root)
     written = [
         f"code: {name} changed in comments, docstrings or formatting alone"
@@ -75,7 +75,7 @@ def changes_without_effect(code_root: str, run: RunEvidence, inspection: Inspect
 
 
 def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
-    """Return the keys by which the configuration that holds differs from the one a decision rested on."""
+    """Return the keys by which the present configuration differs from the one a decision depends on."""
     if not evidence.has_valid_config:
         return ["configuration: an earlier release took it, and this one refuses it"]
     if rested_on["configuration"] in {evidence.config_digest, evidence.version.digest}:
@@ -88,7 +88,7 @@ def configuration_changes(evidence: Evidence, rested_on: dict[str, Any]) -> list
 
 
 def whole_values(evidence: Evidence) -> dict[str, Any]:
-    """Return the configuration that holds with all defaults, as a decision records it."""
+    """Return the present configuration with all defaults, as a decision records it."""
     return _whole(evidence.version.values)
 
 
@@ -111,7 +111,7 @@ def artifact_changes(folder: Path, artifacts: dict[str, str], read: Callable[[Pa
 
 
 def inherited(run: RunEvidence, smoke: RunEvidence) -> list[str]:
-    """Return what a run saw differently from the smoke run that planning rested on.
+    """Return a run's differences from the smoke run that planning depends on.
 
     Of files beside the samples (pretrained weights, a teacher) those that both name: a search may try others.
     """
@@ -178,7 +178,7 @@ def _packages(inspection: Inspection) -> dict[str, str]:
 
 
 def _package_changes(recorded: dict[str, str], imported: list[str], inspection: Inspection) -> list[str]:
-    """Name changed versions of the packages that the run imported; of all, where it is not known which they were."""
+    """Name changed versions of the packages that the run imported; of all, where the imports are unknown."""
     now = _packages(inspection) if recorded else {}
     return _version_changes(recorded, now, imported or sorted(recorded.keys() | now.keys()))
 

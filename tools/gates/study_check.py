@@ -1,7 +1,7 @@
 """Check of a completed study: its rows and its ledger entry against the sealed runs of its trials (PHASE-5).
 
 `tuning_results.md` prints the rows. They are compared here under the lock under which it is written, so that rows
-edited for the moment of the gate stand in no report.
+edited for the moment of the gate reach no report.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def best_value(values: Mapping[int, float], direction: str) -> float | None:
 
 
 def study_differences(evidence: Evidence) -> list[str]:
-    """Return one sentence for all that the rows of the completed study, or its entry, tell otherwise than its runs.
+    """Return one sentence for every difference of the completed study's rows, or its entry, from its runs.
 
     A study that has not completed claims nothing yet. Raises ConfigurationError for parameters that are none.
     """
@@ -54,24 +54,24 @@ def study_differences(evidence: Evidence) -> list[str]:
     bodies = [body for _, body in evidence.entries("study") if study is not None and body["study_id"] == study.id]
     if study is None or not bodies or bodies[-1]["state"] != COMPLETED:
         return []
-    told = {name: body[name] for body in bodies for name in COLUMNS if name in body}
+    recorded = {name: body[name] for body in bodies for name in COLUMNS if name in body}
     if changed := _changed_rows(evidence, study.id):
         return changed
-    return [f"study {study.id}: {what}" for what in _against_runs(evidence, told, bodies[-1]["trials"])]
+    return [f"study {study.id}: {what}" for what in _against_runs(evidence, recorded, bodies[-1]["trials"])]
 
 
 def _changed_rows(evidence: Evidence, study_id: str) -> list[str]:
-    """Return what the rows of the study and its trials tell otherwise than its entries."""
-    session, told = evidence.session, evidence.facts.rows
+    """Return the differences of the rows of the study and its trials from its entries."""
+    session, recorded = evidence.session, evidence.facts.rows
     rows = [*session.scalars(select(Study).where(Study.id == study_id))]
     trials = [*session.scalars(select(Trial).where(Trial.study == study_id).order_by(Trial.number))]
-    found = [what for row in (*rows, *trials) for what in told.differences(row)]
-    return found + removed(told.of(Study, id=study_id), rows) + removed(told.of(Trial, study=study_id), trials)
+    found = [what for row in (*rows, *trials) for what in recorded.differences(row)]
+    return found + removed(recorded.of(Study, id=study_id), rows) + removed(recorded.of(Trial, study=study_id), trials)
 
 
-def _against_runs(evidence: Evidence, told: dict[str, Any], trials: list[dict[str, Any]]) -> list[str]:
+def _against_runs(evidence: Evidence, recorded: dict[str, Any], trials: list[dict[str, Any]]) -> list[str]:
     """Derive every trial's values, the best of them and the confirmation's figures from the runs."""
-    objective, confirmation = told["objective"], told["confirmation"]
+    objective, confirmation = recorded["objective"], recorded["confirmation"]
     found = [f"trial {line['number']}: {what}" for line in trials if (what := _against_run(evidence, line, objective))]
     sign = -1.0 if objective["direction"] == "maximize" else 1.0
     competing = [line for line in trials if line["state"] == COMPLETED and line["value"] is not None]
@@ -79,7 +79,7 @@ def _against_runs(evidence: Evidence, told: dict[str, Any], trials: list[dict[st
     chosen = {"number": "best_trial", "parameters": "best_parameters", "value": "best_value"}
     if best is None or any(best[key] != confirmation[name] for key, name in chosen.items()):
         found.append(f"trial {confirmation['best_trial']} was confirmed, and is not the best one")
-    measured, _ = measure_improvement(evidence)  # what keeps it from being measured is told by its own check
+    measured, _ = measure_improvement(evidence)  # problems in measuring it are reported by another check
     return found + [
         f"its confirmation tells {name} otherwise than its runs"
         for name in measured
@@ -88,7 +88,7 @@ def _against_runs(evidence: Evidence, told: dict[str, Any], trials: list[dict[st
 
 
 def _against_run(evidence: Evidence, line: dict[str, Any], objective: dict[str, str]) -> str:
-    """Return what a trial's run tells otherwise; empty if nothing. A failed trial claims nothing."""
+    """Return a trial's difference from its run; empty if none. A failed trial claims nothing."""
     if line["state"] not in {COMPLETED, PRUNED}:
         return ""
     run = evidence.run(line["run"] or "")
@@ -108,7 +108,7 @@ def _against_run(evidence: Evidence, line: dict[str, Any], objective: dict[str, 
 
 
 def _record_problems(evidence: Evidence, run: RunEvidence, state: str) -> list[str]:
-    """Return what stands against a trial's run as evidence. A pruned one may never have ended in order."""
+    """Return the problems of a trial's run as evidence. A pruned one may never have ended in order."""
     seal = evidence.facts.seals.get(run.id)
     if state == COMPLETED and (seal is None or seal.state != COMPLETED):
         return [f"run {run.id} has not completed"]
@@ -119,7 +119,7 @@ def _record_problems(evidence: Evidence, run: RunEvidence, state: str) -> list[s
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two figures agree; what was computed from them may differ in its last digits by the library."""
+    """Whether two figures agree; derived values may differ in their last digits by the library."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(_same, one, other))
     if isinstance(one, float) and isinstance(other, float):

@@ -29,7 +29,7 @@ DELETED = "project_deleted"
 TRACES = frozenset({"artifacts/test_look.json", "artifacts/export.json"})
 
 
-class Look(NamedTuple):
+class SplitAccess(NamedTuple):
     """One evaluation of the test split."""
 
     run: str
@@ -38,17 +38,16 @@ class Look(NamedTuple):
     """The run whose checkpoint was exported."""
     project: str
     shared: int | None = None
-    """Of this test split's samples, how many it evaluated where it was another project's; None: its own project's, or
-    not known."""
+    """Test samples that another project had evaluated; None for the project's accesses, or where not known."""
 
 
-def own_looks(evidence: Evidence) -> list[Look]:
-    """Return the project's own looks at its test split, this one or one it had before, in order of their start."""
+def project_accesses(evidence: Evidence) -> list[SplitAccess]:
+    """Return the project's test-set accesses, to this split or an earlier one, in order of their start."""
     return _looks(evidence.workspace, evidence.name, evidence.facts)
 
 
-def looks_of_others(evidence: Evidence, split: TestSetAccess) -> list[Look]:
-    """Return the looks of the workspace's other projects, deleted ones too, at samples of this test split.
+def accesses_by_others(evidence: Evidence, split: TestSetAccess) -> list[SplitAccess]:
+    """Return accesses by the workspace's other projects, deleted ones too, to samples of this test split.
 
     A project made anew with another `data.split.seed` tests on part of the same samples.
 
@@ -64,15 +63,17 @@ def looks_of_others(evidence: Evidence, split: TestSetAccess) -> list[Look]:
     ]
     deleted = [body for _, body in entries(evidence.session, None, DELETED, before=evidence.before)]
     found += [
-        Look(told["run"], told["of"], told["project"], _shared(split, TestSetAccess.model_validate(told)))
+        SplitAccess(
+            access["run"], access["of"], access["project"], _shared(split, TestSetAccess.model_validate(access))
+        )
         for body in deleted
-        for told in body.get("test_looks", [])
+        for access in body.get("test_looks", [])
     ]
     return [look for look in found if look.shared]
 
 
-def looks_to_keep(session: Session, workspace: Workspace, project: str) -> list[dict[str, Any]]:
-    """Return the project's looks with what they saw, for the ledger: its files are to be deleted."""
+def accesses_to_keep(session: Session, workspace: Workspace, project: str) -> list[dict[str, Any]]:
+    """Return the project's accesses with their samples, for the ledger: its files are to be deleted."""
     looks = _looks(workspace, project, ProjectFacts(session, project))
     return [
         {"run": look.run, "of": look.of, "project": project, **_split_of(workspace, look).as_dict()} for look in looks
@@ -86,24 +87,24 @@ def _shared(split: TestSetAccess, other: TestSetAccess) -> int:
     return len(set(split.samples) & set(other.samples))
 
 
-def _looks(workspace: Workspace, project: str, facts: ProjectFacts) -> list[Look]:
+def _looks(workspace: Workspace, project: str, facts: ProjectFacts) -> list[SplitAccess]:
     return [
-        Look(run_id, str(start.source_run), project)
+        SplitAccess(run_id, str(start.source_run), project)
         for run_id, start in facts.started.items()
         if start.kind == RunKind.EXPORT and _has_looked(workspace, project, run_id, facts.seals.get(run_id))
     ]
 
 
 def _has_looked(workspace: Workspace, project: str, run_id: str, seal: RunSealed | None) -> bool:
-    """By its seal, which outlives the files; a run that goes on or could not be read counts if it may have looked."""
+    """By its seal, which outlives the files; a running or unreadable run counts if it may have evaluated the split."""
     if seal is not None and seal.digests:
         return bool(TRACES & seal.digests.keys())
     folder = workspace.run_directory(project, run_id).path
     return seal is not None or any((folder / trace).exists() for trace in TRACES)
 
 
-def _split_of(workspace: Workspace, look: Look) -> TestSetAccess:
-    """Return what the look's export recorded of its test split; the fingerprint alone where `test_look` is gone."""
+def _split_of(workspace: Workspace, look: SplitAccess) -> TestSetAccess:
+    """Return the test split that the access's export recorded; the fingerprint alone where `test_look` is gone."""
     directory = workspace.run_directory(look.project, look.run)
     try:
         return directory.part(TestSetAccess) or TestSetAccess(**directory.part(Data).test.as_dict())

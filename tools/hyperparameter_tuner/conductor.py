@@ -1,7 +1,7 @@
 """The process that carries a study through: `python -P -m trainwright.tools.hyperparameter_tuner.conductor WS STUDY`.
 
-Everything it knows stands in the trial table and the run directories, so it may be killed at any instant and started
-again. Suggestions and pruning are pure functions of the table; a trial that was under way is taken up where it is.
+All of its state is in the trial table and the run directories, so it may be killed at any instant and started again.
+Suggestions and pruning are pure functions of the table; a trial that was under way is resumed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def conduct(workspace: Workspace, study_id: str) -> None:
-    """Run the trials that are missing, then the confirmation; whatever goes wrong is recorded in the study."""
+    """Run the missing trials, then the confirmation; any failure is recorded in the study."""
     try:
         while (trial := next_trial(workspace.refreshed(), study_id)) is not None:
             carry_out(workspace, study_id, trial)
@@ -150,7 +150,7 @@ def _end(
 
 
 def _line(trial: TrialRecord) -> TrialEnded:
-    """Return what the trial's row says of its outcome, as the ledger keeps it."""
+    """Return the trial's outcome by its row, in the ledger's form."""
     line = {name: getattr(trial, name) for name in ("number", "parameters", "state", "value", "run")}
     return TrialEnded(**line, intermediate={str(epoch): value for epoch, value in trial.intermediate.items()})
 

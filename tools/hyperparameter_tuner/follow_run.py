@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 0.1
 ROOM_SECONDS = 2.0
-"""How often to ask again while runs under way hold what is left of a limit."""
+"""How often to try again while runs under way hold the rest of a limit."""
 MOST_RESUMES = 4
 """How often a lost worker of one run is replaced before the run counts as failed."""
 STUDY_STOPPED = "study_stopped"
-"""The stop reason of a run that only ended because its study was stopped: it goes on with the study."""
+"""The stop reason of a run that only ended because its study was stopped: it is resumed with the study."""
 
 
 def start_when_there_is_room(workspace: Workspace, project: str, kind: RunKind, **order: Any) -> RunView:
@@ -40,10 +40,10 @@ def run_to_end(
     *,
     give_up: Callable[[], bool] = lambda: False,
 ) -> Observation:
-    """Follow a run until it has ended and is sealed, resuming it when its worker is lost; return the last look.
+    """Follow a run until it has ended and is sealed, resuming it when its worker is lost; return the last observation.
 
     Args:
-        look: called at every look with the run's directory.
+        look: called at every observation with the run's directory.
         give_up: when true, an interrupted run is left as it is.
 
     Raises:

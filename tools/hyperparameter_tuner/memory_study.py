@@ -1,4 +1,4 @@
-"""The trial table as an in-memory Optuna study: built anew for every question, so nothing is lost with a process."""
+"""The trial table as an in-memory Optuna study, rebuilt for every query, so nothing is lost with a process."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def memory_study(
 
 
 def distributions(space: Mapping[str, Range]) -> dict[str, optuna.distributions.BaseDistribution]:
-    """Return Optuna's distributions in the order of the keys. Choices stand as JSON, so any value can be one."""
+    """Return Optuna's distributions in the order of the keys. Choices are written as JSON, so any value can be one."""
     return {key: _distribution(space[key]) for key in sorted(space)}
 
 

@@ -20,7 +20,7 @@ MOST_SLICES = 6
 
 
 def history_plot(trials: list[TrialRecord], objective: dict[str, Any], path: Path) -> None:
-    """Draw each trial's value and the best so far. A pruned trial stands at its best epoch before it was pruned."""
+    """Draw each trial's value and the best so far. A pruned trial is drawn at its best epoch before it was pruned."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 

@@ -1,4 +1,4 @@
-"""The conductor as a process: where it works, whether it lives, and starting it again when it does not."""
+"""The conductor's process: its lock, whether it is alive, and restarting it when it is not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONDUCTOR = "trainwright.tools.hyperparameter_tuner.conductor"
 LOG = "conductor.log"
 
 MOST_LAUNCHES = 20
-"""Conductors that one study may lose before it is stopped; starting it again begins to count anew."""
+"""Conductors that one study may lose before it is stopped; starting it again resets the count."""
 
 
 def study_folder(workspace: Workspace, project: str, study_id: str) -> Path:
@@ -80,7 +80,7 @@ def conductor_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def forget_launches(folder: Path) -> None:
-    """Begin to count a study's conductors anew."""
+    """Reset the count of a study's conductors."""
     (folder / LAUNCH).unlink(missing_ok=True)
 
 

@@ -1,8 +1,8 @@
 """Pruning of a trial: a pure function of the trial table and the trial's values so far (TUNE-2).
 
-A trial is judged from the epoch `warmup_epochs` on, for all three rules.
-The decision is taken anew for every epoch in order, from the first, and the table keeps values only up to the epoch
-that decided: how far the worker had run on by then leaves no trace, so timing cannot change what later trials see.
+A trial is evaluated from the epoch `warmup_epochs` on, by all three rules.
+The decision is made for every epoch in order, from the first, and the table keeps values only up to the deciding epoch:
+epochs that the worker trained after it leave no trace, so timing cannot change the values that later trials see.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def pruned_epoch(
 
     fresh = replace(current, state=RUNNING, value=None, intermediate={})
     study = memory_study(search.space, direction, [*trials, fresh], pruner=pruner)
-    trial = optuna.trial.Trial(study, study.trials[-1]._trial_id)  # ask() would draw anew
+    trial = optuna.trial.Trial(study, study.trials[-1]._trial_id)  # ask() would draw again
     decided = None
     for epoch, value in sorted(values.items()):
         trial.report(value, epoch)

@@ -1,4 +1,4 @@
-"""`tuning_results.md`: what was tried, what mattered, what was saved, and whether the improvement holds (TUNE-4)."""
+"""Report of a study (`tuning_results.md`): trials, importances, savings, and the improvement over seeds (TUNE-4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search that is asked for: read as it is meant, and checked as a whole before anything is started."""
+"""The requested search: parsed with its aliases, and checked completely before anything is started."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNSEARCHABLE = (
     "selection", "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging",
     *OBJECTIVE_MEASURES,
 )  # fmt: skip
-"""Keys that decide what is learned and how a result is judged, or that change nothing about it."""
+"""Keys that decide what is learned and how a result is evaluated, or that change nothing about it."""
 DOCUMENT = "phases/04_optimization/workflow.md"
 RATIO = 1000
 """Of a range's ends, where the lower one must be above 0 and was not."""
@@ -32,12 +32,12 @@ EXAMPLE: dict[str, Any] = {
 def with_search(
     values: dict[str, Any], search: dict[str, Any] | None
 ) -> tuple[dict[str, Any], TrainingConfig, list[str]]:
-    """Return the configuration with the search that is asked for, and how that was read.
+    """Return the configuration with the requested search, and how that was read.
 
     One with a space of its own takes the place of the configuration's; one without is laid over it.
 
     Raises:
-        ConfigurationError: the search breaks the schema; the remedy gives it whole.
+        ConfigurationError: the search breaks the schema; the remedy gives it completely.
     """
     if search is None:
         return values, parse_config(values), []
@@ -75,9 +75,9 @@ def checked_search(search: SearchSection | None, values: dict[str, Any], project
     problems: list[str] = []
     space: dict[str, Any] = {}
     for key, range_ in search.space.items():
-        text, mended = _checked_range(key, range_, values)
+        text, fixed = _checked_range(key, range_, values)
         problems += [text] if text else []
-        space |= mended
+        space |= fixed
     if problems:
         raise _refusal(problems, space, values, project, given=given)
     return search
@@ -94,13 +94,13 @@ def _checked_range(key: str, range_: Range, values: dict[str, Any]) -> tuple[str
         try:
             parse_config(apply_changes(values, {key: end}))
         except ConfigurationError as error:
-            mended = _mended_range(key, whole, end, error.details.get("changes", {}))
-            hint = "".join(f" Search over `{name}` instead of `{key}`." for name in mended if name != key)
-            return f"The search space is not valid at `{key}` = {end!r}: {error.message}{hint}", mended
+            fixed = _fixed_range(key, whole, end, error.details.get("changes", {}))
+            hint = "".join(f" Search over `{name}` instead of `{key}`." for name in fixed if name != key)
+            return f"The search space is not valid at `{key}` = {end!r}: {error.message}{hint}", fixed
     return None, {key: whole}
 
 
-def _mended_range(key: str, whole: dict[str, Any], end: Any, changes: dict[str, Any]) -> dict[str, Any]:
+def _fixed_range(key: str, whole: dict[str, Any], end: Any, changes: dict[str, Any]) -> dict[str, Any]:
     """Return the range for the key that was meant, or with the end that is allowed; nothing where neither is known."""
     meant = [name for name, value in changes.items() if value == end and name != key]
     if meant:

@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Run
 
 TRIES, POLL_SECONDS = 100, 0.1
-"""How often to look for the process of a run that was ordered just before its study was stopped."""
+"""How often to look for the process of a run that was started just before its study was stopped."""
 
 
 def stop_study(workspace: Workspace, study_id: str, *, project: str | None = None) -> StudyView:
-    """Stop a study; `start_study` with the same search goes on with it.
+    """Stop a study; `start_study` with the same search resumes it.
 
-    The run that is under way is stopped with a checkpoint, and the study goes on with it.
+    The run that is under way is stopped with a checkpoint, and resumed with the study.
 
     Args:
         project: the project that the study must belong to; any by default.
@@ -64,7 +64,7 @@ def stop_study(workspace: Workspace, study_id: str, *, project: str | None = Non
 
 
 def _stop(workspace: Workspace, run: Run) -> None:
-    """Stop a run that may just have been ordered: nobody follows it any more, so wait until its process is known."""
+    """Stop a run that may just have been started: nobody follows it any more, so wait until its process is known."""
     directory = workspace.run_directory(run.project, run.id)
     for _ in range(TRIES):
         with suppress(ConflictError):

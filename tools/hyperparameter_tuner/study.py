@@ -1,4 +1,4 @@
-"""Starting a study: everything that can be wrong with a search is said before the first trial."""
+"""Starting a study: every error of a search is reported before the first trial."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start_study(
 ) -> StudyView:
     """Start a search in a detached conductor and return at once.
 
-    The same key, or the same search on the same configuration, gives the same study; one that was stopped goes on.
+    The same key, or the same search on the same configuration, gives the same study; one that was stopped is resumed.
 
     Args:
         search: a search section; by default the configuration's own.
@@ -49,7 +49,7 @@ def start_study(
         row = get_project(session, project)
         values = latest_config(session, project).values
         wanted, config, notes = with_search(values, search)
-        if search is not None:  # what is wrong with it is told before whether the phase permits it
+        if search is not None:  # its errors are reported before the phase is asked to permit it
             checked_search(config.search, wanted, project, given=True)
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":

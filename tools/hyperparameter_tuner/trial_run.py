@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class _Judge:
-    """Looks at a trial's values whenever there are new ones, and stops it when the pruner says so."""
+    """Reads a trial's values whenever there are new ones, and stops it when the pruner says so."""
 
     def __init__(self, workspace: Workspace, study: Study, before: list[TrialRecord], trial: TrialRecord) -> None:
         self.workspace = workspace
@@ -97,7 +97,7 @@ def _start(workspace: Workspace, study: Study, trial: TrialRecord) -> str:
 
 
 def _outcome(judge: _Judge, seen: Observation) -> dict[str, Any]:
-    """What the table says of the trial: a function of its values by epoch, not of when the worker stopped.
+    """The trial's columns in the table: a function of its values by epoch, not of when the worker stopped.
 
     Finite values only: the ledger takes no others, and a pruner learns nothing from them.
     """

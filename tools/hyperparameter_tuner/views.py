@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 PRUNED_SHARE = 0.6
-"""Of a whole run, what a trial takes on average under pruning, before any trial was measured."""
+"""Share of a complete run that a trial takes on average under pruning, before any trial was measured."""
 
 
 def estimated_seconds(workspace: Workspace, study: Study, trials_done: int) -> float | None:
@@ -42,7 +42,7 @@ def estimated_seconds(workspace: Workspace, study: Study, trials_done: int) -> f
     try:
         with workspace.session() as session:
             seconds = seconds_a_trial(Evidence(session, workspace, study.project))
-    except TrainwrightError:  # an edited record is told where the study is judged
+    except TrainwrightError:  # an edited record is reported where the study is evaluated
         return None
     if seconds is None:
         return None
@@ -63,7 +63,7 @@ class BestTrial(BaseModel):
 
 
 class StudyView(Answer):
-    """Where a study stands."""
+    """The status of a study."""
 
     study_id: str
     project: str

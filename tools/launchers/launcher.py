@@ -1,4 +1,4 @@
-"""Launcher: what a way of starting runs' workers answers for, and the record of each start (`launch.json`)."""
+"""Launcher: the interface of starting runs' workers, and the record of each start (`launch.json`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Launch(BaseModel):
     error: str | None = None
     """Why the process could not be started."""
     former: Launch | None = None
-    """What stood here before a resuming that has not told the worker anything yet: put back if it comes to nothing."""
+    """What stood here before a resuming that has not told the worker anything yet: put back if it fails."""
 
     @property
     def is_known(self) -> bool:
@@ -66,7 +66,7 @@ def write_launch(folder: Path, launch: Launch) -> Launch:
 class Launcher(Protocol):
     """One way of starting a run's worker, and of reaching it from whichever server asks later.
 
-    Once the worker holds the run's lock, its directory says all that there is to know, under each launcher alike.
+    Once the worker holds the run's lock, its directory says everything, under each launcher alike.
 
     Attributes:
         name: what `distributed.launcher` and the record of a launch call it.
@@ -81,7 +81,7 @@ class Launcher(Protocol):
     def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:
         """Start the worker of a run whose row and folder stand, and record how it is known from now on.
 
-        What goes wrong becomes the record's error and is not raised. Raises StorageError if nothing can be recorded.
+        A failure becomes the record's error and is not raised. Raises StorageError if nothing can be recorded.
         """
 
     def may_begin(self, launch: Launch) -> bool:

@@ -36,11 +36,11 @@ def spawn(
     cwd: Path,
     env: Mapping[str, str],
     log: str,
-    told: bytes = b"",
+    stdin: bytes = b"",
 ) -> Launch:
     """Start a process that outlives this one, and record it in the folder; a failure is recorded, not raised.
 
-    The process has a session of its own, finds on its standard input what it is `told` (less than a pipe holds) and
+    The process has a session of its own, finds `stdin` (less than a pipe holds) on its standard input and
     nothing else, and appends what it prints to `folder/log`.
     A thread waits for it, so that it leaves no zombie in a long-lived server.
     """
@@ -50,7 +50,7 @@ def spawn(
                 list(command),
                 cwd=cwd,
                 env=dict(env),
-                stdin=subprocess.PIPE if told else subprocess.DEVNULL,
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -61,7 +61,7 @@ def spawn(
     identity = ProcessIdentity.of(child.pid)  # before anyone reaps it, so the id is surely still its own
     if child.stdin is not None:
         with suppress(BrokenPipeError), child.stdin as pipe:  # it may have ended already
-            pipe.write(told)
+            pipe.write(stdin)
     threading.Thread(target=child.wait, name=f"reaper-{child.pid}", daemon=True).start()
     return write_launch(folder, launch.model_copy(update={"process": identity}))
 
@@ -84,7 +84,7 @@ class Local:
             cwd=Path(specification.code_root),
             env=worker_environment(specification.config),
             log=run.log.name,
-            told=key.seed,
+            stdin=key.seed,
         )
 
     def may_begin(self, launch: Launch) -> bool:

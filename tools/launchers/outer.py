@@ -22,7 +22,7 @@ class Outer:
     gives_key = False
     is_here = False
 
-    def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:  # noqa: ARG002 - nobody to give it to
+    def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:  # noqa: ARG002 - no worker to give it to
         """Record that the run waits. Raises StorageError."""
         return write_launch(run.path, launch.model_copy(update={"launcher": self.name}))
 
@@ -31,7 +31,7 @@ class Outer:
         return True
 
     def signal(self, run: RunDirectory, launch: Launch, number: signal.Signals, *, reason: str) -> bool:  # noqa: ARG002
-        """Write the reason, whose file the worker looks for; withdraw a run that nobody has taken up."""
+        """Write the reason, whose file the worker polls; withdraw a run that no worker has started."""
         if run.is_locked():
             write_atomically(run.stop_reason, reason.encode())
         elif run.last_status().attempt < launch.attempt:

@@ -66,7 +66,7 @@ def entries(
 def broken_links(session: Session) -> list[str]:
     """Re-derive the whole chain and return a sentence for every entry that does not fit; none means intact.
 
-    A shortened tail cannot be seen from the chain alone: `verify` compares it with the plain copies and the tables.
+    A shortened tail cannot be seen from the chain alone: `verify` compares it with the JSONL mirrors and the tables.
     """
     problems, previous, expected = [], GENESIS, 1
     highest = session.scalar(select(func.max(LedgerEntry.sequence))) or 0

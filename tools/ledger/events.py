@@ -1,4 +1,4 @@
-"""Events: what ledger entries say, one model for each kind.
+"""Events of ledger entries, one model for each kind.
 
 An entry's body is an event's fields as they were given, so that reading and writing it again gives the same bytes.
 Fields with a default are those that some entries leave out: entries of earlier releases, or other events of the kind.
@@ -66,7 +66,7 @@ class ConfigurationKept(Event):
 
 
 class RunStarted(Event):
-    """A run was ordered."""
+    """A run was planned and started."""
 
     name = "run_started"
     run_id: str
@@ -88,7 +88,7 @@ class RunStarted(Event):
 
 
 class RunResumed(Event):
-    """An ended run was ordered to go on."""
+    """An ended run was resumed."""
 
     name = "run_resumed"
     run_id: str
@@ -133,7 +133,7 @@ class TrialEnded(BaseModel):
 
 
 class StudyChanged(Event):
-    """A search was started or taken up again (with `search`), went on to another state, or ended (with `trials`)."""
+    """A search was started or resumed (with `search`), changed its state, or ended (with `trials`)."""
 
     name = "study"
     study_id: str
@@ -259,11 +259,11 @@ class ProjectDeleted(Event):
 
 
 EVENTS: dict[str, type[Event]] = {kind.name: kind for kind in Event.__subclasses__()}
-"""Kind of an entry to what it says."""
+"""Kind of an entry to its event."""
 
 
 def read_event(kind: str, body: Any) -> Event | None:
-    """Return the event of a body, or None: of a kind that is none, or damaged (`verify` names it)."""
+    """Return the event of a body; None where the kind is unknown or the body damaged (`verify` names it)."""
     try:
         return EVENTS[kind].model_validate(body)
     except (KeyError, ValidationError, RecursionError):

@@ -1,9 +1,9 @@
-"""The ledger once more, as plain text beside each project: `ledger.jsonl`, one line an entry, only ever appended to.
+"""The JSONL mirror: the ledger as text beside each project (`ledger.jsonl`), one line an entry, append-only.
 
 A line is `{"digest": …, "entry": […]}`, in which `entry` is, byte for byte, what was hashed; a signed one ends with its
 `signature`. Lines are written after the commit, so the file never knows more than the database. Before the commit a
-marker names the first entry to come, and goes when its line stands: it tells what a crash left out, which the next
-write or start of a server adds, from what somebody cut off.
+marker names the first entry to come, and is removed once its line is written: so a line lost in a crash, which the
+next write or start of a server adds, differs from one that somebody cut off.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger("trainwright")
 
 
 def plain_path(workspace: Workspace, project: str | None) -> Path:
-    """Return where the plain copy of a project's entries stands; entries of no project stand in the workspace."""
+    """Return the path of a project's JSONL mirror; entries of no project are mirrored in the workspace folder."""
     return (workspace.path if project is None else workspace.project_folder(project)) / NAME
 
 
@@ -78,22 +78,22 @@ def pending_from(folder: Path) -> int | None:
 
 
 def copy_forward(workspace: Workspace, project: str | None) -> None:
-    """Append the entries that the plain copy lacks. Raises nothing: what cannot be written now, a later call writes."""
+    """Append the entries that the mirror lacks. Raises nothing: a later call writes what cannot be written now."""
     try:
         path = plain_path(workspace, project)
         path.parent.mkdir(parents=True, exist_ok=True)
         with _locked(path) as file:
             last, torn = _end(file)
-            with workspace.session() as session:  # its lock keeps others from marking before the marker goes
+            with workspace.session() as session:  # its lock keeps others from marking before the marker is removed
                 missing = b"".join(line_of(entry) for entry in _entries_after(session, project, last))
                 _write(file, missing.removeprefix(torn) if missing.startswith(torn) else b"\n" + missing)
                 path.with_name(MARKER).unlink(missing_ok=True)
-    except Exception as error:  # noqa: BLE001 - the entry stands in the database: what was decided is decided
+    except Exception as error:  # noqa: BLE001 - the entry is in the database: the decision is recorded
         log.warning("the plain ledger of %s could not be continued: %s", project or "the workspace", error)
 
 
 def copy_all_forward(workspace: Workspace) -> None:
-    """Bring the plain copies of all projects up to date: what a server does when it starts."""
+    """Bring the JSONL mirrors of all projects up to date, as a server does when it starts."""
     if workspace.is_archived:
         return
     with workspace.session() as session:
@@ -103,7 +103,7 @@ def copy_all_forward(workspace: Workspace) -> None:
 
 
 def cut_off(session: Session, workspace: Workspace, project: str) -> list[str]:
-    """Return a sentence when the plain copy's last entry is not in the database, whose end was cut or rewritten."""
+    """Return a sentence when the mirror's last entry is not in the database: its end was cut or rewritten."""
     path = plain_path(workspace, project)
     try:
         with path.open("rb") as file:
@@ -136,7 +136,7 @@ def _locked(path: Path) -> Iterator[int]:
 
 
 def _end(file: int) -> tuple[int, bytes]:
-    """Return the sequence of the last whole line (0: none), and what a crash left of a line after it."""
+    """Return the sequence of the last complete line (0: none), and the rest of a line that a crash cut off."""
     line, torn = _last_line(file)
     found = read_line(line)
     if found is not None or not line:
@@ -146,7 +146,7 @@ def _end(file: int) -> tuple[int, bytes]:
 
 
 def _last_line(file: int) -> tuple[bytes, bytes]:
-    """Return the last line that has an end, and what stands after it; read from the file's end."""
+    """Return the last line that has an end, and the bytes after it; read from the file's end."""
     start, tail = os.fstat(file).st_size, b""
     while start > 0 and tail.count(b"\n") < 2:
         size = min(READ_BYTES, start)

@@ -1,4 +1,4 @@
-"""Projection of the ledger for one project, read once. Rows are only an index: where they differ, this holds."""
+"""Projection of the ledger for one project, read once. Rows are only an index: where they differ, this counts."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class Tombstone(NamedTuple):
 
 
 class ProjectFacts:
-    """The project's own entries: what it was made with, its configurations, its runs and their seals."""
+    """The project's entries: its creation, its configurations, its runs and their seals."""
 
     def __init__(self, session: Session, project: str, *, before: int | None = None) -> None:
         self._before = before
         self.rows = Rows()
-        """The project's rows as the ledger tells them."""
+        """The project's rows as the ledger records them."""
         self.configurations: dict[int, ConfigurationKept] = {}
         """By version number."""
         self.started: dict[str, RunStarted] = {}
@@ -56,20 +56,20 @@ class ProjectFacts:
         """Runs sealed twice without having been resumed: someone wanted an edit to count."""
         self.pruned: dict[str, dict[str, Tombstone]] = defaultdict(dict)
         """Run id to the tombstones of its checkpoints by name. Those written after `before` count too: the weights
-        were compared with their digests before they were deleted, so an earlier decision found them whole."""
+        were compared with their digests before they were deleted, so an earlier decision found them intact."""
         self.entries: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         """Kind to (sequence, body) of the entries before `before`, in order; without those that were damaged."""
         self.damaged: set[str] = set()
         """Kinds of the entries that are no JSON."""
         columns = (LedgerEntry.sequence, LedgerEntry.time, LedgerEntry.kind, LedgerEntry.body)
         query = select(*columns).where(LedgerEntry.project == project)
-        if before is not None:  # as it stood when that entry was written
+        if before is not None:  # as it was when that entry was written
             query = query.where((LedgerEntry.sequence < before) | (LedgerEntry.kind == Pruned.name))
         for sequence, time, kind, text in session.execute(query.order_by(LedgerEntry.sequence)):
             body = read_body(text)
             if body is None:
                 self.damaged.add(kind)
-                continue  # an entry that was damaged says nothing; `broken_links` names it
+                continue  # a damaged entry has no event; `broken_links` names it
             if self.is_past(sequence):
                 self.entries[kind].append((sequence, body))
             if (event := read_event(kind, body)) is not None:
@@ -103,10 +103,10 @@ class ProjectFacts:
         return latest.permit if latest else {}
 
     def overlay(self, run_id: str | None) -> dict[str, Any]:
-        """Return what a final run laid over the final configuration; empty of any other."""
+        """Return a final run's overlay on the final configuration; empty for any other run."""
         start = self.started.get(run_id or "")
         return dict(start.overlay) if start else {}
 
     def is_past(self, sequence: int) -> bool:
-        """Return whether an entry stood in the ledger at the moment that these facts are of."""
+        """Return whether an entry was in the ledger at the moment of this projection."""
         return self._before is None or sequence < self._before

@@ -27,7 +27,7 @@ KEYS: dict[type[Base], tuple[str, ...]] = {
     Project: ("name",), ConfigVersion: ("project", "number"), Study: ("id",), Run: ("id",), Trial: ("study", "number"),
     RegisteredModel: ("project", "version"),
 }  # fmt: skip
-"""The tables that the ledger tells of, in an order in which they can be filled, and the columns that name a row."""
+"""The tables that follow from the ledger, in an order in which they can be filled, and their key columns."""
 TITLES: dict[type[Base], str] = {
     Project: "project {}", ConfigVersion: "project {}: configuration version {}", Study: "study {}", Run: "run {}",
     Trial: "study {}: trial {}", RegisteredModel: "project {}: registered model {}",
@@ -35,22 +35,22 @@ TITLES: dict[type[Base], str] = {
 ONLY_HERE: dict[type[Base], set[str]] = {
     ConfigVersion: {"id"}, Run: {"summary"}, Trial: {"id", "attributes"}, RegisteredModel: {"id"},
 }  # fmt: skip
-"""Columns of which the ledger tells nothing: numbers of rows, the sampler's notes, and what a sealed file says."""
+"""Columns that the ledger does not record: numbers of rows, the sampler's notes, and values from sealed files."""
 TRIALS = "trials"
-"""Stands among what is untold of a study whose trials go on."""
+"""Marks in `untold` a study whose trials go on."""
 ENDED = frozenset({"completed", "failed", "stopped"})
 
 
 class Rows:
-    """Rows outside of any database: what a replay of the ledger's entries comes to."""
+    """Rows outside of any database: the result of replaying the ledger's entries."""
 
     def __init__(self) -> None:
         self._tables: dict[type[Base], dict[tuple[Any, ...], Base]] = defaultdict(dict)
         self._runs: dict[str, list[Callable[[], None]]] = defaultdict(list)
-        """Run id to what makes its row, once it is asked for: there are many, and most looks want a few."""
+        """Run id to the function that makes its row: there are many runs, and most queries need few."""
 
     def take(self, project: str, at: datetime, event: Event) -> None:
-        """Take what a project's entry of this time says."""
+        """Apply a project's entry, written at this time."""
         step = partial(apply, self, project, at, event)
         if isinstance(event, events.RunStarted | events.RunResumed | events.RunSealed):
             self._runs[event.run_id].append(step)
@@ -81,21 +81,21 @@ class Rows:
                 self.add(row)
 
     def differences(self, row: Base) -> list[str]:
-        """Return one sentence for every column of a database's row that the ledger tells otherwise."""
-        what, told = title(row), self.find(type(row), *key_of(row))
+        """Return one sentence for every column in which a database's row differs from the ledger."""
+        what, recorded = title(row), self.find(type(row), *key_of(row))
         if isinstance(row, Trial) and (study := self.find(Study, row.study)) and TRIALS in study.untold:
             return []
-        if told is None:
+        if recorded is None:
             return [f"{what} has no ledger entry"]
-        compared = [name for name in columns(row) if name not in told.untold | ONLY_HERE.get(type(row), set())]
-        changed = [name for name in compared if _plain(getattr(row, name)) != _plain(getattr(told, name))]
+        compared = [name for name in columns(row) if name not in recorded.untold | ONLY_HERE.get(type(row), set())]
+        changed = [name for name in compared if _plain(getattr(row, name)) != _plain(getattr(recorded, name))]
         return [f"{what}: {name} was changed in the database" for name in changed]
 
 
-def removed(told: Iterable[Base], present: Iterable[Base]) -> list[str]:
+def removed(recorded: Iterable[Base], present: Iterable[Base]) -> list[str]:
     """Return one sentence for every row of the ledger's that is not among a database's."""
     there = {(type(row), key_of(row)) for row in present}
-    missing = [row for row in told if (type(row), key_of(row)) not in there]
+    missing = [row for row in recorded if (type(row), key_of(row)) not in there]
     return [f"{title(row)} was removed from the database" for row in missing]
 
 
@@ -128,7 +128,7 @@ def record(session: Session, project: str, event: Event) -> LedgerEntry:
 
 
 def apply(rows: Rows, project: str, at: datetime, event: Event) -> None:
-    """Write what a project's entry of this time says into the rows.
+    """Apply a project's entry, written at this time, to the rows.
 
     The first entry of a name makes its row. A column that this entry leaves out, as earlier releases did, is filled
     with what is likeliest, and is among the row's `untold`. A deletion's rows go with its files.
@@ -169,11 +169,11 @@ def title(row: Base) -> str:
 
 
 def _begin(rows: Rows, project: str, at: datetime, event: Event, table: type[T], **values: Any) -> T | None:
-    """Add the row that an entry begins; return None when there is one of this name."""
+    """Add the row of a new object; return None when there is one of this name."""
     fields = _shared(type(event), table)
-    told = {name: getattr(event, name) for name in fields}
+    given = {name: getattr(event, name) for name in fields}
     row: T = table.__mapper__.class_manager.new_instance()  # its attributes keep no history: a replay makes thousands
-    row.__dict__.update(told, **values, created_at=told["created_at"] or at, untold=fields - event.model_fields_set)
+    row.__dict__.update(given, **values, created_at=given["created_at"] or at, untold=fields - event.model_fields_set)
     if table is not Project:
         row.__dict__["project"] = project
     if rows.find(table, *key_of(row)) is not None:
@@ -188,7 +188,7 @@ def _shared(event: type[Event], table: type[Base]) -> frozenset[str]:
 
 
 def _run(row: Run | None, project: str, at: datetime, event: events.RunResumed | events.RunSealed) -> None:
-    """Let a run end, or go on. Of a run that goes on, the ledger does not tell the state."""
+    """End or resume a run. The ledger does not record the state of one that is resumed."""
     if row is None or row.project != project:
         return
     if isinstance(event, events.RunResumed):

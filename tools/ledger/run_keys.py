@@ -1,4 +1,4 @@
-"""Run keys: what workers have signed with them, compared with what is found."""
+"""Run keys: workers' signatures, compared with the files found."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def end_differences(run: RunDirectory, key: str | None, state: str, sealed: dict
 
 
 def unsigned_checkpoints(run: RunDirectory, keys: Sequence[str | None]) -> list[tuple[str, str]]:
-    """Return (checkpoint, what is wrong) of those that none of the run's attempts has signed.
+    """Return (checkpoint, problem) for each checkpoint that none of the run's attempts has signed.
 
     Args:
         keys: public keys of all attempts; with one unknown, or none, nothing can be said.
@@ -58,7 +58,7 @@ def unsigned_checkpoints(run: RunDirectory, keys: Sequence[str | None]) -> list[
     for folder in checkpoint_folders(run.checkpoints):
         manifest = read_manifest(folder)
         if manifest is None:
-            continue  # not whole: it is passed over, and `verify_checkpoint` says so
+            continue  # not intact: it is passed over, and `verify_checkpoint` says so
         signature = manifest.get("signature")
         if not any(key is not None and has_signed(key, manifest["digest"], signature) for key in keys):
             found.append((folder.name, "the run's worker has not signed it"))

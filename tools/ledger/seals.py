@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _FOUND = Memory()
-"""What looks of this server have found of runs' series, the engine and the packages."""
+"""Cached results of this server on runs' series, the engine and the packages."""
 
 
 class Inspection:
-    """What is read of runs' files, each file once however many decisions rest on it.
+    """Reader of runs' files, each file once however many decisions depend on it.
 
     Args:
         digest: reads a large file: anew, or (`remembered_digest`) only when it may have changed since this server did.
@@ -44,7 +44,7 @@ class Inspection:
         self._checkpoints: dict[Path, list[str]] = {}
 
     def once(self, what: str, find: Callable[[], T], folders: Collection[str] | None = None) -> T:  # noqa: ARG002
-        """Return what is found out about this machine, once for everything that is inspected.
+        """Return a result about this machine, computed once for everything that is inspected.
 
         Args:
             folders: by the names in which a look knows that it has not changed; by all the files read, if not given.
@@ -54,7 +54,7 @@ class Inspection:
         return cast("T", self._found[what])
 
     def facts(self, session: Session, workspace: Workspace, project: str, before: int | None) -> ProjectFacts:  # noqa: ARG002
-        """Return what the ledger says of a project, up to the entry `before` if given."""
+        """Return the ledger's projection for a project, up to the entry `before` if given."""
         return ProjectFacts(session, project, before=before)
 
     def digests(self, run: RunDirectory, sealed: dict[str, str] | None = None) -> dict[str, str] | str:
@@ -73,7 +73,7 @@ class Inspection:
     def checkpoint_problems(
         self, run: RunDirectory, keys: Sequence[str | None], pruned: Mapping[str, Tombstone] | None = None
     ) -> list[str]:
-        """Return what is wrong with the run's checkpoints, every file compared. Raises TrainwrightError.
+        """Return the problems of the run's checkpoints, every file compared. Raises TrainwrightError.
 
         Args:
             keys: public keys of the run's attempts.
@@ -97,7 +97,7 @@ class Inspection:
 
 
 class Look(Inspection):
-    """What an answer reads: what this server has read before is taken from memory, where it is as it was then.
+    """Reader for answers: takes from memory whatever this server has read before and is unchanged.
 
     For answers alone. Gates that decide, and `verify`, inspect.
     """
@@ -106,7 +106,7 @@ class Look(Inspection):
         super().__init__(remembered_digest)
 
     def once(self, what: str, find: Callable[[], T], folders: Collection[str] | None = None) -> T:
-        """Return what is found out about this machine, kept for all looks of this server."""
+        """Return a result about this machine, cached for all calls of this server."""
 
         def trim(trace: Trace) -> None:
             if folders is not None:
@@ -115,7 +115,7 @@ class Look(Inspection):
         return super().once(what, lambda: _FOUND.recall(what, find, state=lambda _: tuple(sys.path), trim=trim))
 
     def facts(self, session: Session, workspace: Workspace, project: str, before: int | None) -> ProjectFacts:
-        """Return what the ledger says of a project, kept with what the database holds of it."""
+        """Return the ledger's projection for a project, cached until its rows change."""
         read = partial(ProjectFacts, session, project, before=before)
         return workspace.kept.answer(session, project, ("facts", before), read)
 

@@ -1,4 +1,4 @@
-"""Operations on a project: making it, changing its configuration, seeing where it stands, passing its gates."""
+"""Operations on a project: creating it, changing its configuration, reading its status, passing its gates."""
 
 from trainwright.tools.projects.advancing import Advance, advance
 from trainwright.tools.projects.configuration import ConfigurationAnswer, ask_for, configure

@@ -1,4 +1,4 @@
-"""Going on with a project by its own `next`, until something is to be decided.
+"""Advancing a project by its own `next`, until there is a decision to make.
 
 It starts what the phases ask for, waits, passes gates and diagnoses. It never chooses: no configuration, no search, no
 conclusion, no question to the owner. Each step is the operation that the call of the same name is, with the same
@@ -45,18 +45,18 @@ FOLLOWED = {
 
 
 class Advance(Answer):
-    """What was done for a project without anybody's decision."""
+    """The steps made for a project without a decision."""
 
     project: str
     steps: list[str]
-    """What was done, in order."""
+    """The steps, in order."""
     ended: Ended
-    """Why it went no further: finished, a decision, failure or refusal, a new alert, or the wait was over."""
+    """Why it stopped: finished, a decision, failure or refusal, a new alert, or the wait was over."""
     phase: str
     final_model: str | None = None
     """Its folder, once the project is finished."""
     reason: str | None = None
-    """Of a refusal: what was refused, and what is required."""
+    """Of a refusal: the refused call, and its requirements."""
     failure: FailureView | None = None
     alerts: list[AlertLine] = Field(default_factory=list)
     """That were raised meanwhile."""
@@ -64,7 +64,7 @@ class Advance(Answer):
 
 @dataclass
 class _Way:
-    """What has been done so far, and what that leads to."""
+    """The steps so far, and the next call."""
 
     workspace: Workspace
     project: str
@@ -103,8 +103,8 @@ def advance(
     """Follow the project's `next` until something is to be decided, at the latest when the wait is over (50 s).
 
     Args:
-        should_stop: asked before each step and while waiting; what was started goes on.
-        said: hears each step when it is done.
+        should_stop: asked before each step and while waiting; started runs continue.
+        said: called with each step when it is done.
 
     Raises:
         NotFoundError: no such project.
@@ -118,7 +118,7 @@ def advance(
 
 
 def _followed(way: _Way, call: NextCall | None) -> NextCall | None:
-    """Make the calls one after another; return the one that is next when it goes no further."""
+    """Make the calls one after another; return the next one when it stops."""
     made: list[NextCall] = []
     while call is not None and way.ended is None:
         if not _is_followed(call) or call in made:
@@ -148,7 +148,7 @@ def _made(way: _Way, call: NextCall) -> NextCall | None:
 
 
 def _run(way: _Way, view: RunView) -> NextCall | None:
-    """Wait for a run's end, and say what it came to."""
+    """Wait for a run's end, and report its result."""
     while not view.is_ended and not way.is_over and not _new_alerts(way, view):
         view = wait_for_run(way.workspace, view.run_id, way.seconds_left, should_stop=way.should_stop)
     way.note(f"{view.run_id}: {', '.join(_came_to(view))}")
@@ -165,14 +165,14 @@ def _run(way: _Way, view: RunView) -> NextCall | None:
 
 def _came_to(view: RunView) -> list[str]:
     """Return state, best value and result of a run, in few words."""
-    told = [view.state.value] if view.is_ended else [view.state.value, f"step {view.step}"]
+    parts = [view.state.value] if view.is_ended else [view.state.value, f"step {view.step}"]
     if view.best and isinstance(view.best.get("value"), int | float):
-        told.append(f"best {view.best['metric']} {view.best['value']:.4g}")
+        parts.append(f"best {view.best['metric']} {view.best['value']:.4g}")
     for name, value in (view.result or {}).items():
         inner = value if isinstance(value, dict) else {"": value}
         figures = {key: one for key, one in inner.items() if isinstance(one, bool | int | float)}
-        told += [f"{name} {key} {_figure(one)}".replace("  ", " ") for key, one in figures.items()]
-    return told
+        parts += [f"{name} {key} {_figure(one)}".replace("  ", " ") for key, one in figures.items()]
+    return parts
 
 
 def _figure(value: bool | float) -> str:
@@ -184,8 +184,8 @@ def _new_alerts(way: _Way, view: RunView) -> bool:
 
 
 def _lines(view: RunView) -> list[AlertLine]:
-    told = [alert for alert in view.alerts if alert.severity != "info"]
-    return [AlertLine(run_id=view.run_id, **alert.model_dump(include=set(AlertLine.model_fields))) for alert in told]
+    alerts = [alert for alert in view.alerts if alert.severity != "info"]
+    return [AlertLine(run_id=view.run_id, **alert.model_dump(include=set(AlertLine.model_fields))) for alert in alerts]
 
 
 def _start(way: _Way, arguments: dict[str, Any], kind: RunKind | None = None) -> NextCall | None:

@@ -37,7 +37,7 @@ def code_folder(workspace: Workspace, requested: str) -> Path:
 def move_code_root(workspace: Workspace, project: str, changes: dict[str, Any], reason: str) -> dict[str, list[str]]:
     """Point the project to the folder that `changes` names as `code_root`, where the same files stand.
 
-    Nothing turns stale: the configuration keeps its values, and what gates rest on are the files.
+    Nothing turns stale: the configuration keeps its values, and gates depend on the files.
 
     Returns: {"code_root": [old, new]}, or nothing where it is not named or is the present one.
 
@@ -52,7 +52,7 @@ def move_code_root(workspace: Workspace, project: str, changes: dict[str, Any], 
     root = code_folder(workspace, str(changes[KEY]))
     if str(root) == before:
         return {}
-    with workspace.session() as session:  # first, for what would be refused anyway is no question to the owner
+    with workspace.session() as session:  # first: a call that would be refused anyway needs no request to the owner
         _require_same_files(session, workspace, project, root)
     call = f"configure(project={project!r}, changes={{'code_root': {str(root)!r}}})"
     require_granted(workspace, project, root_grants(workspace, root), again=call, reason=reason)

@@ -1,4 +1,4 @@
-"""Changing a project's configuration: every version is kept, and the answer says what the change re-opens."""
+"""Changing a project's configuration: every version is kept, and the answer names the gates that re-open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trainwright.tools.answers import Answer
 from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
-from trainwright.tools.gates.phase_status import standing
+from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import ConfigurationKept
 from trainwright.tools.owner import (
@@ -39,18 +39,18 @@ from trainwright.trainer.config.value_coercion import number_in
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.gates.phase_status import Standing
+    from trainwright.tools.gates.phase_status import PhaseStatus
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
     from trainwright.trainer.config.merging import MergedConfig
 
 TEMPLATES = ("baseline", "tuning", "production")
 KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "returns", "code_root", "selection", "seed")
-"""What a project keeps when it starts anew from another template: the work itself, not how it is trained."""
+"""Keys that a project keeps when it starts again from another template: the task, not its training."""
 
 
 class ConfigurationAnswer(Answer):
-    """The version that holds now."""
+    """The present version."""
 
     project: str
     version: int
@@ -63,7 +63,7 @@ class ConfigurationAnswer(Answer):
     release_begun: int | None = None
     """The release that is worked on from now on; the one before it stays finished."""
     requests: list[RequestView] | None = None
-    """What this call asked of the owner, and where it stands."""
+    """This call's requests to the owner, with their status."""
 
 
 def configure(
@@ -81,7 +81,7 @@ def configure(
     Args:
         changes: dotted keys or sections, which merge; None removes. With another `use` or `name` the old args go.
         ask_owner: {limits: {name: value}, exemption: operation, accept: value of the goal's metric, goal: {target},
-            alert: id}; asking again tells how it stands.
+            alert: id}; the same call again reports its status.
         begin_release: work on a finished project: its next release begins with planning. No effect on one that is
             worked on, so that the call may be repeated.
 
@@ -95,7 +95,7 @@ def configure(
     given, changes = changes or {}, {key: value for key, value in (changes or {}).items() if key != KEY}
     with workspace.session() as session:
         row = get_project(session, project)
-        if KEY in given:  # refused as a whole: nothing moves where the rest cannot be
+        if KEY in given:  # refused completely: nothing moves where the rest cannot be
             _settled(session, row, changes, asked, code_folder(workspace, str(given[KEY])))
     moved = move_code_root(workspace, project, given, reason)
     refresh_project(workspace, project)
@@ -110,7 +110,7 @@ def configure(
             if key not in before or key not in after or before[key] != after[key]
         }
         grants = _grants(workspace, row, ask_owner or {})
-        where = standing(Evidence(session, workspace, project))
+        where = phase_status_of(Evidence(session, workspace, project))
         if where.release is not None and changed and not begin_release:
             refuse_to_change(project, where, asked)
         begun = begin(session, project, where, reason) if begin_release else None
@@ -118,7 +118,7 @@ def configure(
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, grant, reason) for grant in grants]
         evidence = Evidence(session, workspace, project)
-        before_it, where = where, standing(evidence)
+        before_it, where = where, phase_status_of(evidence)
         return ConfigurationAnswer(
             project=project,
             version=evidence.version.number,
@@ -136,7 +136,7 @@ def configure(
 def _settled(
     session: Session, row: Project, changes: dict[str, Any], asked: dict[str, Any], code_root: Path
 ) -> tuple[dict[str, Any], MergedConfig]:  # fmt: skip
-    """Return the values that hold and what the changes make of them. Raises ConfigurationError."""
+    """Return the present values and those after the changes. Raises ConfigurationError."""
     old = latest_config(session, row.name).values
     _refuse_goal(row.goal, changes, asked["ask_owner"] or {})
     template = asked["template"]
@@ -145,26 +145,26 @@ def _settled(
     return old, settled
 
 
-def _reopened(before: Standing, now: Standing) -> list[str]:
-    """Return the gates that had passed and have not by now; and what made the first of those stale."""
-    told = []
+def _reopened(before: PhaseStatus, now: PhaseStatus) -> list[str]:
+    """Return the gates that are no longer passed, the first of them with the changes that made it stale."""
+    reopened = []
     for gate in now.gates:
         if gate.reasons:
-            told.append(f"{gate.phase.value}: {'; '.join(gate.reasons)}")
+            reopened.append(f"{gate.phase.value}: {'; '.join(gate.reasons)}")
         elif gate.status in {"open", "closed"} and before.gate(gate.phase).status in {"passed", "skipped"}:
-            told.append(gate.phase.value)
-    return told
+            reopened.append(gate.phase.value)
+    return reopened
 
 
 def ask_for(workspace: Workspace, project: str, ask_owner: dict[str, Any], reason: str = "") -> list[Request]:
-    """Ask the owner, or find what was asked before. Raises as `configure` does."""
+    """Ask the owner, or find an earlier request. Raises as `configure` does."""
     with workspace.session() as session:
         row = get_project(session, project)
         return [ask(session, workspace, project, grant, reason) for grant in _grants(workspace, row, ask_owner)]
 
 
 def _grants(workspace: Workspace, project: Project, asked: dict[str, Any]) -> list[Grant]:
-    """Return what is asked of the owner, in exact terms. Raises ConfigurationError."""
+    """Return the request to the owner, in exact terms. Raises ConfigurationError."""
     limits = checked_limits(workspace, asked.get("limits") or {}, within=("ask_owner", asked))
     grants = limit_grants(limits)
     if asked.get("exemption"):
@@ -216,7 +216,7 @@ def _refuse_goal(goal: dict[str, Any], changes: dict[str, Any], ask_owner: dict[
 
 
 def _whole(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with every default; as they are where an earlier release kept what is refused today."""
+    """Return the values with every default; as they are where an earlier release kept values that are refused today."""
     try:
         return parse_config(values).model_dump(mode="json")
     except ConfigurationError:

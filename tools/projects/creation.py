@@ -33,7 +33,7 @@ OBJECTIVE_METRICS = {
     "adversarial": ("robust_loss", "robust_accuracy"),
     "contrastive": ("linear_probe_accuracy",),
 }
-"""What an objective measures by itself; multi_task does so for each of its tasks."""
+"""Metrics that an objective measures by itself; multi_task does so for each of its tasks."""
 MOST_INTENT_CHARACTERS = 2000
 
 
@@ -50,7 +50,7 @@ def create_project(
     """Make a project in its planning phase.
 
     Args:
-        goal: {metric, direction: minimize|maximize, target}; fixed for ever.
+        goal: {metric, direction: minimize|maximize, target}; never changes.
         template: baseline, tuning or production.
         config: sections laid over the template; must name `model` and `data`, or a `task`.
         limits: the project's limits, where they differ from the owner's.
@@ -73,7 +73,7 @@ def create_project(
     beyond = {limit: requested[limit] for limit in workspace.settings.limits.exceeded_by(requested)}
     needed = limit_grants(beyond) + root_grants(workspace, root)
     require_granted(workspace, name, needed, again=f"create_project(name={name!r}, …)", reason=intent)
-    require_files(settled.changes, settled.config, root)  # not before: what lies outside the roots is not looked at
+    require_files(settled.changes, settled.config, root)  # not before: files outside the roots are not read
     with workspace.session() as session:
         _require_new(session, name)
         made = ProjectCreated(intent=intent, goal=goal, limits=requested, code_root=str(root), created_at=now())
@@ -160,7 +160,7 @@ def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, A
 
 
 def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
-    """Refuse a goal whose metric neither is built in nor stands under `metrics`."""
+    """Refuse a goal whose metric neither is built in nor is listed under `metrics`."""
     metric, built_in = goal["metric"], BUILT_IN["metrics"]
     if metric in built_in:
         return
@@ -177,7 +177,7 @@ def _require_built_in(goal: dict[str, Any], named: list[str]) -> None:
 
 
 def _measured_by_objective(metric: str, values: dict[str, Any]) -> bool:
-    """Tell whether the objective measures the metric on validation by itself, so that `metrics` cannot name it."""
+    """Return whether the objective measures the metric on validation by itself, so that `metrics` cannot name it."""
     objective = values.get("objective")
     if not isinstance(objective, dict):
         return False

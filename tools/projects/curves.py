@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class CurvesAnswer(Answer):
-    """Where the picture stands."""
+    """Path of the picture."""
 
     path: str
     run_ids: list[str]
@@ -30,7 +30,7 @@ class ComparisonAnswer(Answer):
     identity_differences: dict[str, dict[str, str | None]]
     """Of environment, data, code and engine: those whose digests differ between the runs."""
     notes: list[str]
-    """What the differences mean for the comparison."""
+    """Notes on the differences."""
 
 
 def plot_metrics(workspace: Workspace, run_ids: list[str], metric: str | None = None) -> CurvesAnswer:
@@ -53,7 +53,7 @@ def plot_metrics(workspace: Workspace, run_ids: list[str], metric: str | None = 
 
 
 def compare_runs(workspace: Workspace, run_ids: list[str]) -> ComparisonAnswer:
-    """Return the runs' results and what differed between their configurations. Raises NotFoundError."""
+    """Return the runs' results and the differences between their configurations. Raises NotFoundError."""
     from trainwright.tools.training_monitor.compare import compare_runs as compare
 
     project, directories = _directories(workspace, run_ids)

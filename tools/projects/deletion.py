@@ -1,4 +1,4 @@
-"""Deleting a project, which only the owner may allow. What the ledger says of it stays, and so does what it used."""
+"""Deleting a project, which only the owner may allow. Its ledger entries stay, and so does its usage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import delete, select
 
 from trainwright.tools.answers import Answer
-from trainwright.tools.gates.test_set_access import looks_to_keep
+from trainwright.tools.gates.test_set_access import accesses_to_keep
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import ProjectDeleted
 from trainwright.tools.ledger.jsonl_mirror import MARKER
@@ -41,7 +41,7 @@ log = logging.getLogger("trainwright")
 
 
 class DeletionAnswer(Answer):
-    """A project that is gone."""
+    """A deleted project."""
 
     project: str
     deleted: bool = True
@@ -68,7 +68,7 @@ def delete_project(workspace: Workspace, project: str, *, reason: str = "") -> D
         request = next(each for each in granted(session, workspace, project) if each.grant == grant)
         runs = runs_of(session, project)
         _require_rest(session, project, runs)
-        looks = looks_to_keep(session, workspace, project)
+        looks = accesses_to_keep(session, workspace, project)
         _remove_rows(session, project)
         gone = ProjectDeleted(request=request.id, runs=[run.id for run in runs], test_looks=looks)
         record(session, project, gone)
@@ -95,15 +95,15 @@ def _remove_rows(session: Session, project: str) -> None:
 
 
 def finish_deletions(workspace: Workspace) -> list[str]:
-    """Remove what killed servers left of projects that the ledger says were deleted; return the projects.
+    """Remove the remains of deleted projects after a server was killed; return the projects.
 
     A server does it when it starts. The rows went with the entry, so a project that has one was not deleted.
     """
     from trainwright.tools.verification.findings import DELETING, deleted_projects
 
     with workspace.session() as session:
-        told = select(LedgerEntry).where(LedgerEntry.kind.in_(DELETING)).order_by(LedgerEntry.sequence)
-        gone = deleted_projects(session.scalars(told)) - set(session.scalars(select(Project.name)))
+        deletions = select(LedgerEntry).where(LedgerEntry.kind.in_(DELETING)).order_by(LedgerEntry.sequence)
+        gone = deleted_projects(session.scalars(deletions)) - set(session.scalars(select(Project.name)))
     found = []
     for name in sorted(gone):
         with suppress(ConfigurationError):  # a name that was edited into the ledger

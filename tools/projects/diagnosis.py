@@ -1,4 +1,4 @@
-"""Diagnosing a run; on the baseline it also writes the report that the diagnostics gate rests on."""
+"""Diagnosing a run; on the baseline it also writes the report that the diagnostics gate depends on."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ REPORT = "diagnostic_report.md"
 
 
 class AlertView(BaseModel):
-    """One finding: what was measured, the document that explains it, and the calls that mend it."""
+    """One finding: the measurement, the document that explains it, and the calls that fix it."""
 
     id: str
     severity: str
     message: str
     document: str
     fixes: list[str]
-    """Calls and advice; without the changes that were tried on this alert and did not clear it."""
+    """Calls and hints; without the changes that were tried on this alert and did not clear it."""
     tried: list[str] = []
-    """What was tried on this alert before, and what it came to."""
+    """Earlier fixes of this alert, with their results."""
 
 
 class DiagnosisAnswer(Answer):
-    """What a run's curves say."""
+    """Assessment of a run's curves."""
 
     project: str
     run_id: str
@@ -77,7 +77,7 @@ class DiagnosisAnswer(Answer):
 
 
 def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> DiagnosisAnswer:
-    """Assess a run (default: the baseline of the configuration that holds, or before it the run that failed last).
+    """Assess a run (default: the present configuration's baseline, or before it the run that failed last).
 
     Raises:
         NotFoundError: no such project or run.
@@ -130,7 +130,7 @@ def _chosen(evidence: Evidence, run_id: str | None) -> RunEvidence:
 
 
 def _broken(evidence: Evidence) -> RunEvidence | None:
-    """Return the newest run of the configuration that holds where it failed or vanished: what keeps the baseline."""
+    """Return the newest run of the present configuration where it failed or vanished: the obstacle to a baseline."""
     digest = evidence.config_digest
     started = [run_id for run_id, start in evidence.facts.started.items() if start.config_digest == digest]
     run = evidence.run(started[-1]) if started else None
@@ -151,7 +151,7 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
             run_id=run.id, artifacts=artifacts, version=trainwright.__version__, documents=documents,
             **assessment.as_recorded(),
         )  # fmt: skip
-        _refuse_edited(run)  # after all reading: what was put back only now, `verify` finds by deriving it again
+        _refuse_edited(run)  # after all reading: `verify` detects files restored only now by deriving it again
         with workspace.session() as session:
             shutil.copytree(drawn, new_drafts(folder), dirs_exist_ok=True)
             record(session, project, diagnosed)
@@ -161,7 +161,7 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
 
 
 def _refuse_edited(run: RunEvidence) -> None:
-    """Raise IntegrityError when what the curves were read from is not what the ledger sealed."""
+    """Raise IntegrityError when the files of the curves differ from those that the ledger sealed."""
     differences = run.facts.rows.differences(run.row) + seal_differences(run.directory, run.sealed or {})
     if differences:
         again = f"start_training(project={run.row.project!r}, kind={run.row.kind!r})"
@@ -173,7 +173,7 @@ def _refuse_edited(run: RunEvidence) -> None:
 
 
 def _further(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> dict[str, Any]:
-    """Return what the report adds of the project: fixes tried before, why it may end, and the owner's grants."""
+    """Return the report's additions of the project: fixes tried, why it may end, and the owner's grants."""
     new = {"run_id": run.id, **assessment.as_recorded()}
     return {
         "tried": {alert.id: cures.tried(evidence, alert.id, new=new) for alert in assessment.alerts},

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 FOLDERS = ("images",)
 PATTERN = "*?["
 MAKING_NAMES = {"globals", "setattr", "exec", "vars"}
-"""Calls by which a module may define what its text does not show."""
+"""Calls by which a module may define names that its text does not show."""
 
 
 def require_files(changes: dict[str, Any], config: TrainingConfig, code_root: Path) -> None:
-    """Check the files that a call names; those that it leaves as they were are for the runs to find.
+    """Check the files that a call names; unchanged ones are checked by the runs.
 
     Args:
-        changes: what the call asks for, by dotted key.
+        changes: the requested changes, by dotted key.
 
     Raises:
         ConfigurationError: a file that is not there or lies outside the code root, or a callable that its file lacks;
@@ -85,7 +85,7 @@ def _top_names(file: Path) -> set[str] | None:
     """Return the names that a module defines at its top; None where only running it could tell."""
     try:
         tree = ast.parse(file.read_bytes(), filename=str(file))
-    except (SyntaxError, ValueError, RecursionError, OSError):  # the smoke run tells it with the line
+    except (SyntaxError, ValueError, RecursionError, OSError):  # the smoke run reports it with the line
         return None
     names: set[str] = set()
     for node in ast.walk(tree):

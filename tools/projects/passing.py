@@ -15,7 +15,7 @@ from trainwright.tools.gates.decide import ENDING, GateReport, evaluate, record
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.next_call import next_of, proposal
-from trainwright.tools.gates.phase_status import Standing, standing
+from trainwright.tools.gates.phase_status import PhaseStatus, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.ledger import Inspection, entries
@@ -31,7 +31,7 @@ from trainwright.trainer.base.errors import ConfigurationError, ConflictError, G
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from trainwright.tools.gates.phase_status import Standing
+    from trainwright.tools.gates.phase_status import PhaseStatus
     from trainwright.tools.workspace import Workspace
 
 
@@ -47,7 +47,7 @@ class GateAnswer(Answer):
     outcome: str
     """passed, skipped, accepted (by the owner) or concluded (below the goal)."""
     goal: str = ""
-    """After optimization and finalization: how far the project came, `Goal not reached: 0.81 of 0.9 …`."""
+    """After optimization and finalization: the project's result, `Goal not reached: 0.81 of 0.9 …`."""
     now_in: str
     """The phase that the project is in now, or `finished`."""
     checks: list[CheckLineView]
@@ -63,7 +63,7 @@ class GateAnswer(Answer):
         return sum(is_met(check) for check in self.checks)
 
     def unsaid(self) -> dict[str, Any]:
-        """The checks that are met still, and where it is written; the last gate's say what has been reached."""
+        """The checks that are met still, and their reports; the last gate's state the results."""
         checks = {} if self.now_in == "finished" else met_still(self.checks)
         return {"checks": checks, "ledger_sequence": True, "folder": self.now_in != "finished"}
 
@@ -84,12 +84,12 @@ def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, c
         get_project(session, project)
     refresh_project(workspace, project)
     with workspace.session() as session:
-        inspection = Inspection()  # a decision reads every file; its answer goes by what was read for it
+        inspection = Inspection()  # a decision reads every file; its answer uses the same reading
         evidence = Evidence(session, workspace, project, inspection=inspection, concludes=conclude)
         decided = _decide(evidence, wanted)
     if isinstance(decided, GateRefusedError):
         raise decided
-    with workspace.session() as session:  # the decision is committed: `standing` publishes its artifacts now
+    with workspace.session() as session:  # the decision is committed: `phase_status_of` publishes its artifacts now
         answer = _answer(Evidence(session, workspace, project, inspection=inspection), *decided)
     if answer.now_in == "finished":
         answer.artifacts += _provenance(workspace, project)
@@ -97,8 +97,8 @@ def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, c
 
 
 def _decide(evidence: Evidence, wanted: Phase | None) -> tuple[GateReport, dict[str, str], int] | GateRefusedError:
-    """Evaluate the gate and record what came out: report, artifacts and ledger sequence, or the refusal."""
-    where, project = standing(evidence), evidence.name
+    """Evaluate the gate and record the result: report, artifacts and ledger sequence, or the refusal."""
+    where, project = phase_status_of(evidence), evidence.name
     wanted = wanted or where.phase
     if evidence.concludes and wanted is not Phase.OPTIMIZATION:
         raise ConfigurationError(
@@ -167,7 +167,7 @@ def refusal_of(evidence: Evidence, report: GateReport) -> GateRefusedError:
 
 
 def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], sequence: int) -> GateAnswer:
-    where = standing(evidence)
+    where = phase_status_of(evidence)
     return GateAnswer(
         project=evidence.name,
         phase=report.phase.value,
@@ -182,14 +182,14 @@ def _answer(evidence: Evidence, report: GateReport, artifacts: dict[str, str], s
     )
 
 
-def _out_of_turn(evidence: Evidence, where: Standing, wanted: Phase) -> GateRefusedError:
+def _out_of_turn(evidence: Evidence, where: PhaseStatus, wanted: Phase) -> GateRefusedError:
     call = next_of(evidence)
     status = where.gate(wanted).status
     if where.is_finished:
         message = f"The project {evidence.name} is {where.finished_text}: every gate has passed."
     elif status not in {"stale", "open", "closed"}:
         said = "has passed" if status == "passed" else f"is {status}"
-        message = f"The {wanted.value} gate {said} already; nothing it rested on has changed."
+        message = f"The {wanted.value} gate {said} already; nothing it depends on has changed."
     else:
         message = f"The {wanted.value} gate is closed: the project is in {where.phase.value}."
     return GateRefusedError(
@@ -209,7 +209,7 @@ def _phase(name: str) -> Phase:
         ) from None
 
 
-def refuse_to_change(project: str, where: Standing, asked: dict[str, Any]) -> NoReturn:
+def refuse_to_change(project: str, where: PhaseStatus, asked: dict[str, Any]) -> NoReturn:
     """Refuse a change of a finished project, with the call that makes the same change in its next release.
 
     Args:
@@ -229,8 +229,8 @@ def refuse_to_change(project: str, where: Standing, asked: dict[str, Any]) -> No
     )
 
 
-def begin(session: Session, project: str, where: Standing, reason: str) -> int | None:
-    """Record that the next release is begun; return its number, or None where the project is worked on already."""
+def begin(session: Session, project: str, where: PhaseStatus, reason: str) -> int | None:
+    """Record that the next release is begun; return its number, or None where work on it has begun already."""
     if where.release is None:
         return None
     number = where.release.number + 1

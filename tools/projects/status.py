@@ -14,7 +14,7 @@ from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import worded
 from trainwright.tools.gates.next_call import next_of
-from trainwright.tools.gates.phase_status import standing
+from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_lines
@@ -42,7 +42,7 @@ NEWEST_RUNS = 6
 SHOWN_RUNS = 3
 MOST_ALERTS = 5
 MOST_CHARACTERS = 160
-"""Of one text: whoever asks often should not pay for one long sentence."""
+"""Of one text: frequent calls should not pay for one long sentence."""
 MOST_REQUESTS = 10
 MOST_REMARKS = 8
 
@@ -70,7 +70,7 @@ class RunLine(BaseModel):
 
 
 class AlertLine(BaseModel):
-    """One open alert on a run that the project rests on, or that goes on."""
+    """One open alert on a run that the project depends on, or that is under way."""
 
     run_id: str
     id: str
@@ -88,7 +88,7 @@ class ProjectSummary(Answer):
     phase: str
     finished: bool
     state: str
-    """The phase and what is at work in it, or since when it is finished."""
+    """The phase and its runs under way, or the date when it was finished."""
     best: float | None = None
     """Best validation value of the goal's metric that a completed run has reached so far."""
     runs: int
@@ -101,7 +101,7 @@ class ProjectStatus(Answer):
     intent: str
     goal: str
     reached: str | None = None
-    """Once optimization is decided: how far the project came, `Goal not reached: 0.81 of 0.9 …`."""
+    """Once optimization is decided: the project's result, `Goal not reached: 0.81 of 0.9 …`."""
     phase: str
     finished: bool
     release: int | None = None
@@ -109,20 +109,20 @@ class ProjectStatus(Answer):
     finished_on: str | None = None
     """The day, in UTC."""
     remarks: list[str] = Field(default_factory=list)
-    """What has changed and re-opens nothing; of a finished project, whatever has changed since."""
+    """Changes that re-open nothing; of a finished project, all changes since."""
     gates: dict[str, str]
-    """Phase to passed, skipped, stale (with what changed), open or closed."""
+    """Phase to passed, skipped, stale (with the changes), open or closed."""
     checks: list[CheckLineView]
     """The checks of the present phase's gate, as they would come out now; of a finished project, as it was sealed."""
     runs: list[RunLine]
     """The newest runs."""
     alerts: list[AlertLine] = Field(default_factory=list)
-    """Open on the newest smoke, baseline and final run of the configuration that holds, and on runs that go on."""
+    """Open on the newest smoke, baseline and final run of the present configuration, and on runs under way."""
     study: str | None = None
     limits: dict[str, str]
-    """Used of allowed, what runs under way have reserved, and what is left."""
+    """Used of allowed, reserved by runs under way, and left."""
     owner: list[str]
-    """What was asked of the workspace's owner, and where it stands."""
+    """Requests to the workspace's owner, with their status."""
     config_version: int
     folder: str
 
@@ -133,7 +133,7 @@ class ProjectStatus(Answer):
         return sum(is_met(check) for check in self.checks)
 
     def unsaid(self) -> dict[str, Any]:
-        """What was so before or is as it should be: checks met still, gates that are open or passed, old runs."""
+        """Fields without news: checks met still, gates that are open or passed, old runs."""
         usual = {phase: True for phase, stands in self.gates.items() if stands in {"open", "closed", "passed"}}
         return {
             "checks": met_still(self.checks),
@@ -144,7 +144,7 @@ class ProjectStatus(Answer):
 
 
 def is_met(check: CheckLineView) -> bool:
-    """Return whether a check says nothing to act on: passed in full, or without a meaning here."""
+    """Return whether a check needs no action: passed in full, or without a meaning here."""
     return check.status in {"passed", "not_applicable"}
 
 
@@ -228,7 +228,7 @@ def count_projects(workspace: Workspace) -> int:
 
 
 def _kept_summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
-    runs = f"{workspace.project_folder(name)}/runs/"  # what ended runs recorded is not looked at for a list
+    runs = f"{workspace.project_folder(name)}/runs/"  # a list does not need the records of ended runs
     found = workspace.kept.answer(
         session, name, "summary", lambda: _summary(session, workspace, name), trim=lambda trace: trace.leave_out(runs)
     )
@@ -237,7 +237,7 @@ def _kept_summary(session: Session, workspace: Workspace, name: str) -> ProjectS
 
 def _summary(session: Session, workspace: Workspace, name: str) -> ProjectSummary:
     evidence = Evidence(session, workspace, name, inspection=Look())
-    where, rows = standing(evidence), runs_of(session, name)
+    where, rows = phase_status_of(evidence), runs_of(session, name)
     at_work = [f"{row.kind} {row.state}" for row in rows if not RunState(row.state).is_ended]
     return ProjectSummary(
         project=name,
@@ -268,13 +268,13 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
 
 
 def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool = False) -> ProjectStatus:
-    """Return the status without what other projects, and the owner's answers, have a part in.
+    """Return the status without the parts that depend on other projects and the owner's answers.
 
     Args:
         brief: with the alerts that the last diagnosis recorded, and none of its own.
     """
     evidence = Evidence(session, workspace, name, inspection=Look())
-    where = standing(evidence)
+    where = phase_status_of(evidence)
     release = where.release
     report = None if release else evaluate(evidence, where.phase)
     checks = map(dict, report.checks) if report else release.decision["checks"] if release else []
@@ -318,7 +318,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
 
 
 def _reached(evidence: Evidence) -> str | None:
-    """Return how far the project came by the newest decision that records it."""
+    """Return the project's result by the newest decision that records it."""
     endings = [body["ending"] for _, body in evidence.decisions if "ending" in body]
     return worded(endings[-1]) if endings else None
 
@@ -338,7 +338,7 @@ def _alerts(evidence: Evidence, newest: list[RunEvidence]) -> list[AlertLine]:
     """Return the most severe alerts; a run whose record is damaged has none here, and its check says so."""
     living = [run for run in newest if not run.status.state.is_ended]
     standing_on: list[RunEvidence] = []
-    with suppress(ConfigurationError):  # no run stands on a configuration that does not fit the schema
+    with suppress(ConfigurationError):  # a configuration that does not fit the schema has no run
         standing_on = [run for run in (evidence.final, evidence.baseline, evidence.smoke) if run is not None]
     found: list[AlertLine] = []
     for run in {run.id: run for run in [*living, *standing_on]}.values():

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from trainwright.tools import ledger
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.phase_status import accepted_decisions, standing
+from trainwright.tools.gates.phase_status import accepted_decisions, phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger.events import ModelAttested
 from trainwright.tools.provenance.crate import crate
@@ -38,10 +38,10 @@ MODEL = "final_model"
 
 
 class Attested(BaseModel):
-    """What was written about a final model."""
+    """The provenance of a final model."""
 
     path: str
-    """The in-toto statement; the RO-Crate stands beside it."""
+    """The in-toto statement; the RO-Crate is beside it."""
     artifacts: list[str]
     """Both, by their names in the project folder."""
     files: int
@@ -56,7 +56,7 @@ def attest(workspace: Workspace, project: str) -> Attested:
     Raises:
         NotFoundError: no such project.
         ConflictError: it has no final model, or a gate is not passed and fresh.
-        IntegrityError: a file was swapped since that was looked at.
+        IntegrityError: a file was swapped since the gates were checked.
         StorageError: the files cannot be written.
     """
     with workspace.session() as session:
@@ -68,11 +68,11 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
     """Write in-toto statement and RO-Crate of a final model, recorded in the ledger.
 
     Args:
-        finalization: ledger sequence of the decision that the model stands for; all gates were found to be fresh.
+        finalization: ledger sequence of the model's decision; all gates were found to be fresh.
         artifacts: digest of each file that it names.
 
     Raises:
-        ConflictError: finalization was decided anew meanwhile.
+        ConflictError: finalization was decided again meanwhile.
         IntegrityError: a file is not the one that it names, or the final run's record is not the sealed one.
         StorageError: the files cannot be written.
     """
@@ -84,10 +84,10 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
         if final is None or decision is None or decision[0] != finalization:
             raise _unfinished(project, "finalization, which was decided anew")
         head = session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence.desc()).limit(1)).one()
-        told = statement(evidence, final, subjects, head)
+        document = statement(evidence, final, subjects, head)
         drafts = new_drafts(folder)
-        write_atomically(drafts / FILE, sealed(told, workspace.signer))
-        write_atomically(drafts / CRATE, as_json(crate(told, FILE)))
+        write_atomically(drafts / FILE, sealed(document, workspace.signer))
+        write_atomically(drafts / CRATE, as_json(crate(document, FILE)))
         key = workspace.signer.public.id if workspace.signer else None
         attested = ModelAttested(finalization=finalization, artifacts=digests_of(drafts), key=key)
         ledger.record(session, project, attested)
@@ -97,10 +97,10 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
 
 
 def _finished(session: Session, workspace: Workspace, project: str) -> tuple[int, dict[str, str]]:
-    """Return the ledger sequence of the project's last gate, all of them being fresh, and the files that it names."""
+    """Return the ledger sequence of the project's last gate, where all are fresh, and the files that it names."""
     get_project(session, project)
     evidence = Evidence(session, workspace, project)
-    where = standing(evidence)
+    where = phase_status_of(evidence)
     finalization = accepted_decisions(evidence).get(Phase.FINALIZATION)
     if not where.is_finished or finalization is None:
         raise _unfinished(project, where.phase.value)

@@ -1,4 +1,4 @@
-"""The same facts as an RO-Crate, which archives and research tools read: version 1.1, profile Process Run Crate 0.5.
+"""The statement as an RO-Crate, which archives and research tools read: version 1.1, profile Process Run Crate 0.5.
 
 The project folder is the crate. Specification: w3id.org/ro/crate/1.1 and w3id.org/ro/wfrun/process/0.5.
 """
@@ -94,7 +94,7 @@ def _file(subject: dict[str, Any]) -> Entity:
 
 
 def _material(one: dict[str, Any]) -> Entity:
-    """Return an input by its digest; none of them lies in the crate."""
+    """Return an input by its digest; none of them is in the crate."""
     entity = {"@id": f"#{quote(one['name'])}", "@type": "CreativeWork", "name": one["name"],
               "identifier": _identifier(one["digest"])}  # fmt: skip
     notes = one.get("annotations", {})

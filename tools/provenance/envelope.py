@@ -17,7 +17,7 @@ PAYLOAD_TYPE = "application/vnd.in-toto+json"
 
 @dataclass(frozen=True)
 class Opened:
-    """A statement as it stands in a file."""
+    """A statement as stored in a file."""
 
     statement: dict[str, Any]
     payload: bytes
@@ -63,7 +63,7 @@ def open_envelope(data: bytes) -> Opened:
 
 
 def pre_authentication(payload: bytes) -> bytes:
-    """Return what is signed: type and payload with their lengths, so that neither can be taken for the other."""
+    """Return the signed bytes: type and payload with their lengths, so that neither can be taken for the other."""
     return b"DSSEv1 %d %s %d %s" % (len(PAYLOAD_TYPE), PAYLOAD_TYPE.encode(), len(payload), payload)
 
 

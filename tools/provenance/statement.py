@@ -1,4 +1,4 @@
-"""The statement (in-toto v1, predicate SLSA provenance v1): which files, made from what, by which decisions."""
+"""The statement (in-toto v1, predicate SLSA provenance v1): files, their inputs, and the decisions."""
 
 from __future__ import annotations
 

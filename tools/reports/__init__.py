@@ -1,4 +1,4 @@
-"""The artifacts of each phase: files that the server writes from evidence, never from what an agent says."""
+"""The artifacts of each phase: files that the server writes from evidence, never from an agent's words."""
 
 from trainwright.tools.reports.writing import draft_artifacts
 

@@ -1,4 +1,4 @@
-"""`final_model/`: assembled among the drafts, moved to its place whole once the decision stands."""
+"""Final model (`final_model/`): assembled among the drafts, moved to its place once the decision is recorded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.gates.artifacts import digests_of
 from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.gates.test_set_access import Look, looks_of_others, own_looks
+from trainwright.tools.gates.test_set_access import SplitAccess, accesses_by_others, project_accesses
 from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.planning import manifest_of
 from trainwright.tools.reports.requirements import requirements_file
@@ -33,7 +33,7 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
 
     Raises:
         IntegrityError: the export's files are not those that were sealed.
-        StorageError: the disk is full or the folder cannot be written; the former folder stands.
+        StorageError: the disk is full or the folder cannot be written; the former folder stays.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
@@ -57,7 +57,7 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
 
 
 def _require_exported(export: RunEvidence, copied: Path) -> None:
-    """Hold the copy to the export's seal: a file could have been swapped since the checks compared it."""
+    """Compare the copy with the export's seal: a file could have been swapped since the checks."""
     digests = {f"artifacts/{FOLDER}/{name}": digest for name, digest in digests_of(copied).items()}
     swapped = [name for name, digest in digests.items() if (export.sealed or {}).get(name) != digest]
     if swapped:
@@ -67,17 +67,17 @@ def _require_exported(export: RunEvidence, copied: Path) -> None:
         )
 
 
-def test_looks(evidence: Evidence) -> list[Look]:
+def test_looks(evidence: Evidence) -> list[SplitAccess]:
     """Return every evaluation of the final run's test split; none where the data has no such split."""
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
     split = evidence.final.data.test
     if not split.size:
         return []
     seen = evidence.export.test_access if evidence.export else None
-    return own_looks(evidence) + looks_of_others(evidence, seen or TestSetAccess(**split.as_dict()))
+    return project_accesses(evidence) + accesses_by_others(evidence, seen or TestSetAccess(**split.as_dict()))
 
 
-def _metrics(evidence: Evidence, found: Export, looks: list[Look]) -> dict[str, object]:
+def _metrics(evidence: Evidence, found: Export, looks: list[SplitAccess]) -> dict[str, object]:
     assert evidence.final is not None  # noqa: S101 - shown by the caller
     return {
         "project": evidence.name,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def shared_values(evidence: Evidence, report: GateReport) -> dict[str, Any]:
-    """Return what every gate's report shows: the project, its goal, the checks, and what the owner granted."""
+    """Return the part common to every gate's report: the project, its goal, the checks, and the owner's grants."""
     return {
         "name": evidence.name,
         "written": written_at(),
@@ -33,8 +33,8 @@ def metric_label(name: str, resolved: Resolved) -> str:
 
     Args:
         name: `accuracy`, or `train/accuracy`.
-        resolved: the run's `resolved` evidence. What it does not list as built in, a user's metric returned by name;
-            and where a step of the user's judges, built-in metrics compare the outputs and targets that it returned.
+        resolved: the run's `resolved` evidence. Metrics that it does not list as built in were returned by the user's
+            metrics; with a user's validation step, built-in metrics compare its outputs and targets.
     """
     metrics, judge = resolved.metrics, resolved.judged_by
     plain = name.removeprefix("train/")

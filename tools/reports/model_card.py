@@ -1,4 +1,4 @@
-"""The model card: what the model is, how well it does, how it was made, and what is not known about it."""
+"""The model card: the model, its results, its training, and what is not known about it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from trainwright.trainer.run import RunKind
 if TYPE_CHECKING:
     from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
-    from trainwright.tools.gates.test_set_access import Look
+    from trainwright.tools.gates.test_set_access import SplitAccess
     from trainwright.trainer.run.evidence import Data
     from trainwright.trainer.run.results import Export
 
@@ -30,11 +30,13 @@ TASKS = {"tabular-classification", "tabular-regression", "text-classification", 
 """The Hub's names of tasks, made of the kind of input and of target."""
 
 
-def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files: dict[str, tuple[int, str]]) -> str:
+def model_card(
+    evidence: Evidence, report: GateReport, looks: list[SplitAccess], files: dict[str, tuple[int, str]]
+) -> str:
     """Return the card as Markdown under the Hub's YAML head, numbers from the export's own evaluation.
 
     Args:
-        looks: every evaluation of the test split.
+        looks: every test-set access.
         files: (bytes, digest) of the files beside the card.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
@@ -70,7 +72,7 @@ def model_card(evidence: Evidence, report: GateReport, looks: list[Look], files:
 
 
 def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
-    """Return what the Hub reads of a card, as YAML: library, task, and the measured results."""
+    """Return the card's metadata for the Hub, as YAML: library, task, and the measured results."""
     from huggingface_hub import EvalResult, ModelCardData
 
     kind = "text" if data.text else INPUTS.get(str(data.source))
@@ -102,10 +104,10 @@ def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
 
 
 def _replayed(evidence: Evidence, report: GateReport) -> str:
-    """Say what the gate compared and found, exemption included: it may have passed with other weights."""
+    """Describe the gate's comparison and its result, exemption included: it may have passed with other weights."""
     found = [check for check in report.checks if check.id == "finalization.replay_identical"]
-    told = "".join(f": {check.status.replace('_', ' ')}, {check.measured}" for check in found)
-    return f"{evidence.replay.id}{told}" if evidence.replay else "none"
+    text = "".join(f": {check.status.replace('_', ' ')}, {check.measured}" for check in found)
+    return f"{evidence.replay.id}{text}" if evidence.replay else "none"
 
 
 def _tried(evidence: Evidence) -> dict[str, Any]:

@@ -22,14 +22,14 @@ def training_config(evidence: Evidence) -> str:
 
 
 def reproducibility_manifest(evidence: Evidence, report: GateReport) -> str:
-    """Return what the smoke run's worker measured: seeds, determinism, environment, data, code."""
+    """Return the measurements of the smoke run's worker: seeds, determinism, environment, data, code."""
     assert evidence.smoke is not None  # noqa: S101 - the gate's checks have shown it
     values = {**shared_values(evidence, report), "config_digest": evidence.config_digest}
     return manifest_of(evidence.smoke, **values)
 
 
 def manifest_of(run: RunEvidence, **values: Any) -> str:
-    """Return the manifest of any run; `values` are those of the gate that it is written for, if there is one."""
+    """Return the manifest of any run; `values` are those of its gate, if there is one."""
     return render(
         "reports/reproducibility_manifest.md.j2",
         **{"written": written_at(), **values},

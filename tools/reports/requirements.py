@@ -1,4 +1,4 @@
-"""`requirements.txt` of the final model: what the run imported, in a form that pip installs anywhere."""
+"""Requirements (`requirements.txt`) of the final model: the run's imports, in a form that pip installs anywhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def requirement_lines(environment: Environment, imported: Collection[str] = ()) 
 
 
 def requirements_file(environment: Environment, imported: Collection[str]) -> str:
-    """Return the whole file for the packages that a run imported, naming in comments what it does not install."""
+    """Return the file for the packages that a run imported; comments name those that it does not install."""
     left_out = sorted({OWN, *environment.unreleased})
     head = [
         f"# The packages with which the model was trained, on Python {environment.python or '3'}.",

@@ -24,7 +24,7 @@ def final_config(evidence: Evidence) -> str:
 
 
 def tuning_results(evidence: Evidence, report: GateReport) -> str:
-    """Return how far the project came, why the phase ends so, and the study's report."""
+    """Return the project's result, why the phase ends, and the study's report."""
     study = ""
     if report.outcome != "skipped" and evidence.study is not None:
         from trainwright.tools.hyperparameter_tuner import tuning_report

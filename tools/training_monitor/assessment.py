@@ -1,4 +1,4 @@
-"""`assess`: what a run's learning curves say, and whether to deploy, optimize or debug. Only recorded numbers."""
+"""Assessment of a run's learning curves: whether to deploy, optimize or debug. Only recorded numbers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECENT = 5
 
 
 class Goal(BaseModel):
-    """What the project wants: a validation metric, which way is better, and the value to reach."""
+    """The project's goal: a validation metric, its direction, and the value to reach."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -101,7 +101,7 @@ class Assessment(BaseModel):
     alerts: list[Alert]
 
     def as_recorded(self) -> dict[str, Any]:
-        """Return it as the ledger keeps it: the goal stands there already."""
+        """Return it as the ledger keeps it: the goal is there already."""
         return {
             "assessment": self.model_dump(mode="json", exclude={"alerts", "goal"}),
             "alerts": [alert.model_dump(mode="json") for alert in self.alerts],

@@ -1,4 +1,4 @@
-"""Runs side by side: what they reached, and what differed between them. Small: equal things are left out."""
+"""Comparison of runs: their results, and the differences between them. Small: equal values are left out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunRow(BaseModel):
 
 
 class RunComparison(BaseModel):
-    """Several runs, and what differed."""
+    """Several runs, and their differences."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -97,7 +97,7 @@ def _row(record: RunRecord) -> RunRow:
 
 
 def _identity(records: dict[str, RunRecord]) -> dict[str, dict[str, str | None]]:
-    """Return, by run, the digests of what must be the same where the same numbers are to mean the same."""
+    """Return, by run, the digests that must agree for results to be comparable."""
     found: dict[str, dict[str, str | None]] = {
         "environment": {name: record.environment.fingerprint for name, record in records.items()},
         "data": {name: record.data.fingerprint for name, record in records.items()},

@@ -1,4 +1,4 @@
-"""`diagnose`: which documents' triggers hold for a run. A pure function of the run directory and the documents."""
+"""Diagnosis of a run: the documents whose triggers hold. A pure function of run directory and documents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEVERITIES = ("critical", "warning", "info")
 
 
 class Alert(BaseModel):
-    """One finding of the monitor, with what was measured beside what is allowed."""
+    """One finding of the monitor, with the measured value beside the allowed one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -56,7 +56,7 @@ def diagnose(run: RunDirectory, documents: Path = DOCUMENTS) -> list[Alert]:
 
 
 def diagnose_record(record: RunRecord, diagnostics: list[Diagnostic]) -> list[Alert]:
-    """Return the alerts of a run that is already open. What trains nothing has none."""
+    """Return the alerts of a run that is already open. A run without training has none."""
     if record.specification.kind is RunKind.EXPORT or _measured_only(record):
         return []
     with record.metrics.reading():
@@ -128,7 +128,7 @@ def _filled(condition: Condition, message: str, sample: Sample, count: int, epoc
 
 
 def _epoch_of(record: RunRecord, step: int) -> int | None:
-    """The epoch in which a step lies: the first that ends at or after it, or the one under way."""
+    """The epoch of a step: the first that ends at or after it, or the one under way."""
     ends = sorted(record.epoch_at)
     after = [end for end in ends if end >= step]
     if after:

@@ -25,7 +25,7 @@ FREE_SECTIONS = ("model.args", "data.args", "task.args")
 """Arguments of the user's own callables: the schema does not know their names."""
 
 PLACEHOLDERS = {"measured": 1.0, "threshold": 1.0, "count": 1, "window": 1, "step": 1, "epoch": 1, "detail": ""}
-"""What a trigger's message may show."""
+"""Values that a trigger's message may show."""
 
 
 def _known_signal(name: str) -> str:
@@ -75,7 +75,7 @@ class Condition(_Strict):
     statistic: Literal["each", "mean", "median"] = "each"
     """Compare every sample, or one number for the whole window."""
     window: int = Field(default=1, ge=1, le=LONGEST_WINDOW)
-    """The last so many samples are judged (a sample: one step, epoch or reading, as the signal says)."""
+    """The last so many samples are evaluated (a sample: one step, epoch or reading, as the signal says)."""
     points: int = Field(default=1, ge=1)
     """So many samples must be past the threshold (`each`), or be there at all (`mean`, `median`)."""
 
@@ -115,7 +115,7 @@ class Trigger(Condition):
 
     unit: str
     message: str
-    """What was measured beside what is allowed; may use the names in PLACEHOLDERS."""
+    """The measured beside the allowed value; may use the names in PLACEHOLDERS."""
     only_if: list[Condition] = Field(default_factory=list)
     critical_if: list[Harm] = Field(default_factory=list)
     """Any of them that holds makes the alert critical, whatever the document's severity."""
@@ -150,7 +150,7 @@ class Change(_Strict):
 
 
 class FixRule(_Strict):
-    """One remedy. Without `changes` it is advice: something that only the code or the data can change."""
+    """One remedy. Without `changes` it is a hint: only the code or the data can change it."""
 
     id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     text: str = Field(min_length=1)
@@ -203,7 +203,7 @@ def load_diagnostics(folder: Path = DOCUMENTS) -> list[Diagnostic]:
 
 
 def diagnostics_digests(folder: Path = DOCUMENTS) -> dict[str, str]:
-    """Return the digest of what each diagnostic document has enforced, by its id: triggers and fixes, not the prose.
+    """Return the digest of each diagnostic document's enforced part, by its id: triggers and fixes, not the prose.
 
     Raises:
         NotFoundError, ConfigurationError: see `load_diagnostics`.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MEASURED_BY_THE_RUN = frozenset({"out_of_memory", "model_too_large"})
-"""Diagnostics whose failed runs say by themselves what would fit."""
+"""Diagnostics whose failed runs record the values that would fit."""
 
 
 OF_THE_UPDATE = ("optimizer.", "schedule.", "training.clip_")
@@ -34,10 +34,10 @@ class Fix(BaseModel):
     id: str
     text: str
     changes: dict[str, Any] = Field(default_factory=dict)
-    """Dotted key → new value, for `configure`. Empty: advice that no key of this configuration can carry out."""
+    """Dotted key → new value, for `configure`. Empty: a hint that no key of this configuration can carry out."""
 
     def call(self, project: str) -> str:
-        """Return the exact tool call that applies the fix, or an empty text for advice."""
+        """Return the exact tool call that applies the fix, or an empty text for a hint."""
         return f"configure(project={json.dumps(project)}, changes={json.dumps(self.changes)})" if self.changes else ""
 
 
@@ -64,9 +64,9 @@ def worked_out(record: RunRecord) -> Fix | None:
 
 
 def compute_fix(rule: FixRule, record: RunRecord, keys: Sequence[str] = ()) -> Fix | None:
-    """Return the rule's changes worked out from the run's configuration; None when it already stands there.
+    """Return the rule's changes worked out from the run's configuration; None when it has these values already.
 
-    A key that the model does not accept, or a result that breaks the schema, leaves the fix as advice.
+    A key that the model does not accept, or a result that breaks the schema, leaves the fix as a hint.
     """
     values = record.config.model_dump(mode="json")
     if rule.take_out:
@@ -100,7 +100,7 @@ def _is_valid(values: dict[str, Any], changes: dict[str, Any]) -> bool:
 def _accepts(record: RunRecord, values: dict[str, Any], key: str) -> bool:
     """Whether the key means something in this run: a free argument must be known to the callable it goes to.
 
-    The user's train_step updates by itself, whatever the configuration says of updates.
+    The user's train_step makes its own updates and ignores the configuration's keys of them.
     """
     if record.resolved.objective == "train_step" and key.startswith(OF_THE_UPDATE):
         return False

@@ -1,7 +1,7 @@
 """Keys of a configuration that changed nothing: the run never used them, or an earlier run without them was the same.
 
 Two runs of a project whose per-step losses agree bit for bit trained the same, whatever their configurations say. Of
-many runs few agree in their first losses, so that only those are read whole.
+many runs few agree in their first losses, so that only those are read completely.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ BESIDE_TRAINING = (
     "training.device", "training.epochs", "training.gradient_checkpointing", "training.max_steps",
     "training.validate_every_n_epochs", "weight_averaging",
 )  # fmt: skip
-"""Keys that say what is kept, judged, or how fast: the losses may stay the same. `seed` is not among them."""
+"""Keys of storage, evaluation or speed, which may leave the losses the same. `seed` is not among them."""
 FIRST_LOSSES = 3
-"""Few runs share so many, and only those are read whole."""
+"""Few runs share so many, and only those are read completely."""
 MOST_NAMED = 5
 _BEGINNINGS = Memory()
-"""The first losses of runs, which no look reads again."""
+"""The first losses of runs, cached."""
 
 
 def unused_keys(record: RunRecord) -> list[Sample]:
@@ -67,7 +67,7 @@ def differing_keys(first: RunRecord, second: RunRecord) -> dict[str, tuple[Any, 
 
 
 def trained_alike(first: RunRecord, second: RunRecord) -> bool:
-    """Return whether both trained whole and the loss of every optimizer step is the same, bit for bit."""
+    """Return whether both trained completely and the loss of every optimizer step is the same, bit for bit."""
     ends = [_told(record.metrics.tail(STEP_LOSS, 1)) for record in (first, second)]
     if not ends[0] or ends[0] != ends[1]:
         return False
@@ -89,7 +89,7 @@ def _earlier_runs_alike(record: RunRecord) -> Iterator[RunRecord]:
             began_before = bool(found) and found[0].time < own[0].time
             if began_before and _told(found) == _told(own) and trained_alike(other, record):
                 yield other
-        except TrainwrightError:  # a damaged record is told where that run is asked for
+        except TrainwrightError:  # a damaged record is reported where that run is requested
             continue
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 BUCKETS = 200
-"""Points drawn of a series: more cannot be told apart at this width."""
-# Okabe & Ito (2008), "Color Universal Design": told apart by every kind of colour vision.
+"""Points drawn of a series: more cannot be distinguished at this width."""
+# Okabe & Ito (2008), "Color Universal Design": distinguishable with every kind of colour vision.
 BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, BLACK = (
     "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#000000",
 )  # fmt: skip
@@ -153,7 +153,7 @@ def _cycle(count: int) -> list[str]:
 
 
 def _draw_losses(axes: Axes, records: Sequence[RunRecord]) -> None:
-    """Epoch losses; the steps' own where no run came to the end of an epoch."""
+    """Epoch losses; step losses where no run finished an epoch."""
     many = len(records) > 1
     by_step = not any(record.by_epoch(key) for record in records for key in (TRAIN_LOSS, VALIDATION_LOSS))
     for record, colour in zip(records, _cycle(len(records)), strict=True):

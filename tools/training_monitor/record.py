@@ -1,4 +1,4 @@
-"""A run as the monitor sees it: whatever the directory holds, however far it got."""
+"""Record of a run as the monitor reads it: all files of its directory that exist yet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRAIN_LOSS = "train/epoch_loss"
 VALIDATION_LOSS = "validation/loss"
 GRADIENT_NORM = "train/gradient_norm"
 APPLIED_NORM = "train/applied_gradient_norm"
-"""Of runs that clip: what reached the optimizer."""
+"""Of runs that clip: the norm that reached the optimizer."""
 LEARNING_RATE = "train/learning_rate"
 FIRST_STEPS = 5
 """The starting loss is the median of so many first steps: one batch alone is noisy."""
@@ -41,7 +41,7 @@ class Sample(NamedTuple):
     value: float
     epoch: int | None = None
     detail: str = ""
-    """What the number counts, in words."""
+    """Unit of the number, in words."""
     keys: tuple[str, ...] = ()
     """Keys of the configuration that it is about."""
 
@@ -69,7 +69,7 @@ class RunRecord:
 
     @cached_property
     def specification(self) -> RunSpecification:
-        """The order to the worker. Raises IntegrityError when it is missing or damaged."""
+        """The run plan. Raises IntegrityError when it is missing or damaged."""
         try:
             return self.run.specification()
         except NotFoundError as error:
@@ -80,12 +80,12 @@ class RunRecord:
 
     @property
     def config(self) -> TrainingConfig:
-        """The run's own configuration."""
+        """The run's configuration."""
         return self.specification.config
 
     @cached_property
     def status(self) -> RunStatus:
-        """Where the run stands; a run without a first status reads as created."""
+        """The run's status; a run without a first status reads as created."""
         try:
             return self.run.status()
         except NotFoundError:
@@ -95,7 +95,7 @@ class RunRecord:
         """One part of the evidence; empty when the worker has not written it, or it has an unexpected form."""
         try:
             return kind.model_validate(self.run.evidence(kind.file) or {})
-        except ValidationError:  # `verify` names what was changed
+        except ValidationError:  # `verify` names the change
             return kind()
 
     @cached_property
@@ -135,7 +135,7 @@ class RunRecord:
 
     @cached_property
     def selection_key(self) -> str | None:
-        """The metric by which this run chooses its best epoch: its own, else the losses there are."""
+        """The metric by which this run chooses its best epoch: its selection metric, else the losses there are."""
         wished = f"validation/{self.config.selection.metric}"
         keys = set(self.metrics.keys())
         return next((key for key in (wished, VALIDATION_LOSS, TRAIN_LOSS) if key in keys), None)

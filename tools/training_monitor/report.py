@@ -1,4 +1,4 @@
-"""`diagnostic_report.md`: what was measured, what it means, what to do. One recommendation, from evidence only."""
+"""Diagnostic report (`diagnostic_report.md`): measurements, their meaning, one recommendation. From evidence only."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def diagnostic_report(
 
     Args:
         run: the run it is about.
-        goal: what the project wants.
+        goal: the project's goal.
         plots: picture files to link.
-        folder: where the report will stand, for relative links; the pictures' parent's parent by default.
+        folder: the report's folder, for relative links; the pictures' parent's parent by default.
         documents: folder of the diagnostic documents.
-        further: what the project adds: `tried` fixes by alert, the `ground` to end below the goal, what was `granted`.
+        further: additions of the project: `tried` fixes by alert, the `ground` to end below the goal, `granted`.
 
     Raises:
         IntegrityError: the run's record is damaged.

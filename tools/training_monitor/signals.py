@@ -28,7 +28,7 @@ SCORES = frozenset({"accuracy", "balanced_accuracy", "precision", "recall", "f1"
 """Metrics in [0, 1] of which more is better; the run's own selection metric joins them if it is maximized."""
 
 LONGEST_WINDOW = 1_000
-"""Signals recorded at every step give at most so many last samples; no document may judge more."""
+"""Signals recorded at every step give at most so many last samples; no document may evaluate more."""
 
 
 def non_finite_losses(record: RunRecord) -> list[Sample]:
@@ -72,7 +72,7 @@ def loss_gap(record: RunRecord) -> list[Sample]:
 
 
 def validation_loss_rise(record: RunRecord) -> list[Sample]:
-    """Per epoch: how far the validation loss stands above its lowest so far, as a share of that lowest."""
+    """Per epoch: how far the validation loss is above its lowest so far, as a share of that lowest."""
     lowest, rises = math.inf, []
     for sample in record.by_epoch(VALIDATION_LOSS):
         lowest = min(lowest, sample.value)

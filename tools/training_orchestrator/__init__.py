@@ -1,4 +1,4 @@
-"""Starting runs in detached workers, following what they write, stopping and resuming them."""
+"""Runs in detached workers: starting them, reading their records, stopping and resuming them."""
 
 from trainwright.tools.training_orchestrator.abandoned import put_back_all, remove_abandoned
 from trainwright.tools.training_orchestrator.follow import followed_next, refresh_project

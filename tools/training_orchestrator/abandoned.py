@@ -1,4 +1,4 @@
-"""Remains of a server that was killed while it ordered a run, or while it resumed one."""
+"""Remains of a server that was killed while it started or resumed a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 WRITTEN = ("run.json", "status.json", "launch.json")
-"""Files that a launcher writes, beside two empty folders. One that holds anything else is never removed here."""
+"""Files that a launcher writes, beside two empty folders. A folder with anything else in it is never removed here."""
 FOLDERS = {"checkpoints", "artifacts"}
 log = logging.getLogger("trainwright")
 
@@ -39,9 +39,9 @@ def abandoned_folders(session: Session, workspace: Workspace) -> list[Path]:
 
 
 def is_untouched(folder: Path) -> bool:
-    """Return whether a run folder holds no more than its launcher wrote: no worker has begun on it, nor anyone else."""
+    """Return whether a run folder holds no more than its launcher wrote: no worker, nor anyone else, wrote to it."""
     found = [path.relative_to(folder).as_posix() for path in folder.rglob("*")]
-    unfinished = tuple(f".{name}." for name in WRITTEN)  # what `write_atomically` renames
+    unfinished = tuple(f".{name}." for name in WRITTEN)  # the files that `write_atomically` renames
     return all(name in FOLDERS or name in WRITTEN or name.startswith(unfinished) for name in found)
 
 
@@ -52,7 +52,7 @@ def _is_recorded(session: Session, run_id: str) -> bool:
 
 
 def remove_abandoned(workspace: Workspace) -> list[str]:
-    """Remove them, and return their names: what a server does when it starts. One that cannot be removed stays."""
+    """Remove them as a server does when it starts; return their names. One that cannot be removed stays."""
     with workspace.session() as session:
         found = abandoned_folders(session, workspace)
         for folder in found:
@@ -65,7 +65,7 @@ def put_back(directory: RunDirectory, row: Run) -> bool:
     """Put the former launch of a run back where a resuming was never committed; return whether there was one.
 
     The resuming wrote its launch before it committed, which takes the seal away. So the session that the row was read
-    in must hold the workspace's lock, or one that is under way is taken for one that came to nothing.
+    in must hold the workspace's lock, or one that is under way is taken for one that failed.
     """
     launch = read_launch(directory.path)
     if not row.sealed or launch is None or launch.former is None or launch.error is not None:
@@ -75,9 +75,9 @@ def put_back(directory: RunDirectory, row: Run) -> bool:
 
 
 def put_back_all(workspace: Workspace) -> list[str]:
-    """Put back what resumings that were never committed have left, and return the runs: as a server does at its start.
+    """Undo resumings that were never committed, as a server does when it starts; return their runs.
 
-    What cannot be written stays; the next resuming of the run puts it back.
+    One that cannot be undone stays; the next resuming of the run undoes it.
     """
     found = []
     with workspace.session() as session:
@@ -91,9 +91,9 @@ def put_back_all(workspace: Workspace) -> list[str]:
 
 
 def was_cut_off(run: RunDirectory, attempt: int) -> bool:
-    """Return whether a resuming was committed and its server ended before it told the worker anything.
+    """Return whether a resuming was committed and its server ended before it wrote anything for the worker.
 
-    The attempt that it orders has not begun then, and what stands in its folder bound nobody.
+    Its attempt has not begun then, and nothing in its folder has been read by a worker.
     """
     launch = read_launch(run.path)
     try:

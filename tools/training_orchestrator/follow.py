@@ -1,4 +1,4 @@
-"""Following runs: what their directories say is filed in the database, and an ended run is sealed in the ledger.
+"""Following runs: their directories' records are filed in the database, and an ended run is sealed in the ledger.
 
 Everything here may be done by several servers at once, any number of times, and after any crash.
 """
@@ -54,7 +54,7 @@ def refresh_project(workspace: Workspace, project: str) -> list[str]:
 
 
 def refresh_workspace(workspace: Workspace) -> None:
-    """File and seal every run of the workspace that is not sealed yet: what has ended gives back what it had reserved.
+    """File and seal every run of the workspace that is not sealed yet: an ended run releases what it had reserved.
 
     A run that cannot be followed stays as it is, and counts as living.
     """
@@ -66,10 +66,10 @@ def refresh_workspace(workspace: Workspace) -> None:
 
 
 def followed_next(workspace: Workspace, project: str, *, after: NextCall | None = None) -> NextCall | None:
-    """Return the project's next call, computed once what its runs have come to is filed and sealed.
+    """Return the project's next call, computed once the results of its runs are filed and sealed.
 
     Args:
-        after: the call that is just being answered, where it changes nothing: it is not named again.
+        after: the call being answered, where it changes nothing: it is not named again.
     """
     refresh_project(workspace, project)
     with workspace.session() as session:
@@ -79,7 +79,7 @@ def followed_next(workspace: Workspace, project: str, *, after: NextCall | None 
 
 
 def follow(workspace: Workspace, run: Run) -> Observation:
-    """Look at one run, hold it to its limits, and bring its (detached) row up to date with the database."""
+    """Observe one run, enforce its limits, and bring its (detached) row up to date with the database."""
     directory = workspace.run_directory(run.project, run.id)
     seen = observe(directory)
     if workspace.is_archived or (run.sealed and seen.state.is_ended):
@@ -95,7 +95,7 @@ def follow(workspace: Workspace, run: Run) -> Observation:
 def _record(workspace: Workspace, run: Run, seen: Observation, directory: RunDirectory) -> dict[str, Any]:
     """Return the digests to seal; a run whose files cannot be read or trusted has none, and is no evidence.
 
-    The order counts as the ledger recorded it: `run.json` could have been replaced before the worker read it.
+    The run plan counts as the ledger recorded it: `run.json` could have been replaced before the worker read it.
     """
     with workspace.session() as session:
         facts = ledger.ProjectFacts(session, run.project)
@@ -115,21 +115,21 @@ def _file(workspace: Workspace, run: Run, seen: Observation, record: dict[str, A
         launch = read_launch(directory.path)
         is_same = launch is None or launch.launched_at == seen.launch.launched_at
         is_sealed = run.id in ledger.ProjectFacts(session, row.project).seals  # the row could have been edited
-        if is_same and not is_sealed:  # else it was resumed or sealed since we looked
+        if is_same and not is_sealed:  # else it was resumed or sealed since
             row.state = seen.state.value
             if record is not None:
                 row.summary = _summary(directory)
                 used = limits.sealed_use(session, workspace, row, record["digests"]).model_dump()
                 ended_at = datetime.fromtimestamp(seen.status.heartbeat_at or time.time(), UTC)
-                told = {"state": row.state, "attempt": seen.status.attempt, "ended_at": ended_at, "used": used}
-                ledger.record(session, row.project, RunSealed(run_id=row.id, **told, **record))
+                outcome = {"state": row.state, "attempt": seen.status.attempt, "ended_at": ended_at, "used": used}
+                ledger.record(session, row.project, RunSealed(run_id=row.id, **outcome, **record))
                 if row.kind == RunKind.REPLAY and seen.state is RunState.COMPLETED:
                     _carry_over(session, workspace, row)
         run.state, run.sealed, run.summary, run.ended_at = row.state, row.sealed, row.summary, row.ended_at
 
 
 def _carry_over(session: Session, workspace: Workspace, row: Run) -> None:
-    """Record what a short replay shows of a stale plan, in the transaction that seals it."""
+    """Record a short replay's result for a stale plan, in the transaction that seals it."""
     try:
         session.flush()
         evidence = Evidence(session, workspace, row.project)

@@ -56,9 +56,9 @@ def start_run(
     template: str | None = None,
     label: str | None = None,
 ) -> RunView:
-    """Order a run and return at once; a detached worker trains. The same order with the same key gives the same run.
+    """Start a run and return at once; a detached worker trains. The same plan with the same key gives the same run.
 
-    Without a key, what is complete for the same configuration, data, code and packages is returned, and not done again.
+    Without a key, a complete run of the same configuration, data, code and packages is returned, and not repeated.
 
     Args:
         changes: dotted configuration keys to values, on top of `base`; not the seed. Of a final run its overlay.
@@ -69,7 +69,7 @@ def start_run(
 
     Raises:
         GateRefusedError, LimitReachedError: no permit; nothing was written.
-        ConfigurationError, ConflictError, NotFoundError: the order makes no sense, or its study was stopped; nothing
+        ConfigurationError, ConflictError, NotFoundError: the plan makes no sense, or its study was stopped; nothing
             was written.
         StorageError: the run directory or the database could not be written.
     """
@@ -110,7 +110,7 @@ def start_run(
                 written = _write(evidence, started, what=what, permit=allowed)
                 run = _record(session, started, written, run_key.public if launcher.gives_key else None)
     except BaseException:
-        if written is not None:  # the row is rolled back, so its folder goes with it
+        if written is not None:  # the row is rolled back, so its folder is removed too
             shutil.rmtree(written.path, ignore_errors=True)
         raise
     if written is not None:
@@ -130,7 +130,7 @@ def replay_run(
 
     Args:
         run_id: the run to repeat; by default the final run, or before there is one the newest baseline.
-        steps: repeat the first steps alone and compare what they recorded: it may carry a stale plan's evidence over.
+        steps: repeat the first steps alone and compare their records: it may carry a stale plan's evidence over.
     """
     return start_run(
         workspace, project, RunKind.REPLAY, source_run=run_id, idempotency_key=idempotency_key, max_steps=steps
@@ -227,13 +227,13 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
 
 
 def _record(session: Session, started: RunStarted, directory: RunDirectory, key: str | None) -> Run:
-    """Record the order with what its run directory came to."""
+    """Record the run plan with its run directory's values."""
     specification = directory.specification()
-    told = {
+    recorded = {
         "specification": digest_file(directory.path / "run.json"), "run_key": key, "permit": specification.permit,
         **({"overlay": overlay} if (overlay := specification.overlay) else {}),
     }  # fmt: skip
-    ledger.record(session, specification.project, started.model_copy(update=told))
+    ledger.record(session, specification.project, started.model_copy(update=recorded))
     return get_run(session, started.run_id)
 
 
@@ -244,7 +244,7 @@ def _earlier(session: Session, project: str, key: str | None) -> Run | None:
 
 
 def _the_same(run: Run, kind: RunKind, what: Order, study_id: str | None) -> Run:
-    """Return the earlier run of a key if it is what is ordered now: a key must not pass one run off for another."""
+    """Return the earlier run of a key if its plan is the same: a key must not pass one run off for another."""
     ordered = {"kind": kind.value, "study": study_id, "configuration": config_digest(what.config)}
     earlier = {"kind": run.kind, "study": run.study, "configuration": run.config_digest}
     differing = [name for name, value in ordered.items() if earlier[name] != value]

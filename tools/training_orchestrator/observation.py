@@ -21,7 +21,7 @@ LAST_CHARACTERS = 1200
 
 @dataclass(frozen=True)
 class Observation:
-    """One look at a run."""
+    """One observation of a run."""
 
     state: RunState
     status: RunStatus
@@ -32,12 +32,12 @@ class Observation:
 
 
 def observe(directory: RunDirectory) -> Observation:
-    """Look at a run. A damaged or missing record is told as a failure, never raised."""
+    """Observe a run. A damaged or missing record is reported as a failure, never raised."""
     launch = read_launch(directory.path) or Launch(launched_at=0.0)
     try:
         status = directory.status()
         if status.attempt < launch.attempt and not directory.is_locked() and not may_begin(launch):
-            status = directory.status()  # the worker may have begun and ended since the first look
+            status = directory.status()  # the worker may have begun and ended since the first reading
     except (IntegrityError, NotFoundError) as error:
         return _unreadable(directory, launch, error)
     if status.attempt < launch.attempt:
@@ -64,13 +64,13 @@ def last_lines(log: Path) -> list[str]:
 
 
 def resuming(directory: RunDirectory) -> str:
-    """Return the call that resumes the run; its folder stands in the project's."""
+    """Return the call that resumes the run; its folder is in the project's."""
     project = directory.path.parent.parent.name
     return f"resume_training(project={project!r}, run_id={directory.run_id!r})"
 
 
 def _asked_for(directory: RunDirectory) -> str | None:
-    """Return why the run was asked to stop; None where it was not. Resuming takes the file away."""
+    """Return why the run was asked to stop; None where it was not. Resuming removes the file."""
     try:
         return directory.stop_reason.read_text(errors="replace").strip()[:200] or None
     except OSError:
@@ -109,7 +109,7 @@ def _vanished(directory: RunDirectory, status: RunStatus) -> Failure:
     return Failure(
         category="interrupted",
         message=f"The worker process ended {where} without a last record: {asked if status.stop_reason else killed}.",
-        remedy=f"{resuming(directory)} goes on from the newest whole checkpoint.",
+        remedy=f"{resuming(directory)} continues from the newest intact checkpoint.",
         details={"last_lines": last_lines(directory.log)},
     )
 

@@ -1,4 +1,4 @@
-"""Resuming a run: a new worker on the same directory, after the permit was asked again."""
+"""Resuming a run: a new worker on the same directory, after the permit was checked again."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import Limits, RunDirectory
 
 RESUMABLE_FAILURES = frozenset({"limit", "storage"})
-"""Failures whose cause lay outside the run: it goes on once there is room again."""
+"""Failures whose cause was outside the run: it can be resumed once there is room again."""
 
 
 def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None) -> RunView:
-    """Start a new worker on an interrupted or stopped run; it goes on from the newest whole checkpoint.
+    """Start a new worker on an interrupted or stopped run; it continues from the newest intact checkpoint.
 
-    Its share is reserved anew under the limits that hold now, and counts all attempts together (GATE-4).
+    Its share is reserved again under the present limits, and counts all attempts together (GATE-4).
 
     Args:
         project: the project that the run must belong to; None for callers that have the run from its own study.
@@ -48,7 +48,7 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
     """
     with workspace.session() as session:
         run = get_run(session, run_id) if project is None else get_run_of(session, project, run_id)
-    refresh_workspace(workspace)  # seals what has ended, so that the ledger tells the whole story in order
+    refresh_workspace(workspace)  # seals ended runs, so that the ledger records everything in order
     directory = workspace.run_directory(run.project, run.id)
     try:
         order = _record(workspace, run_id, directory)
@@ -64,7 +64,7 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
 
 @dataclass(frozen=True)
 class _Order:
-    """A resuming that stands in the ledger."""
+    """A resuming that is in the ledger."""
 
     row: Run
     launch: Launch
@@ -76,7 +76,7 @@ class _Order:
 def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Order:
     """Ask for the permit, reserve the share, and record the resuming.
 
-    The only file written is the launch, since whoever looks after the commit must see that an attempt is to come. It
+    The only file written is the launch, since readers after the commit must see that an attempt is to come. It
     holds the former one, which is put back when the commit never comes.
     """
     with workspace.session() as session:
@@ -106,7 +106,7 @@ def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Orde
 
 
 def _tell(directory: RunDirectory, order: _Order) -> None:
-    """Write what the worker of a recorded resuming goes by, or that this could not be written."""
+    """Write the input of a recorded resuming's worker, or that it could not be written."""
     try:
         directory.write_limits(order.limits)
         directory.stop_reason.unlink(missing_ok=True)
@@ -117,7 +117,7 @@ def _tell(directory: RunDirectory, order: _Order) -> None:
 
 
 def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> None:
-    """Refuse to go on from a record that was edited since the run ended: resuming would make the edit its own."""
+    """Refuse to resume from a record that was edited since the run ended: resuming would adopt the edit."""
     facts = ledger.ProjectFacts(session, run.project)
     own = facts.run_keys[run.id], facts.pruned[run.id]
     differences = ledger.Inspection().checkpoint_problems(directory, *own)

@@ -42,9 +42,9 @@ class Order:
     source: Run | None
     max_steps: int | None
     overlay: dict[str, Any] = field(default_factory=dict)
-    """What a final run lays over the accepted configuration."""
+    """A final run's overlay on the accepted configuration."""
     notes: tuple[str, ...] = ()
-    """What of the changes was taken in another form than it was written in."""
+    """Changes that were read in another form than they were written in."""
 
 
 def order(
@@ -58,13 +58,13 @@ def order(
     max_steps: int | None,
     template: str | None = None,
 ) -> Order:
-    """Settle what a run trains with.
+    """Derive the configuration that a run trains with.
 
     A replay or export takes its source's configuration as it was; a final run the one that the optimization gate
     chose, with an overlay of template and changes (`gates.overlay`); every other run `base` (default: the project's
     newest version). `changes` come on top, and the
     seed of a study's repetition; `changes` themselves leave the seed alone, for a good seed is no finding. Only a
-    smoke run may be bounded by `max_steps`, and a probe told how many to measure; a replay has its source's bound, or
+    smoke run may be bounded by `max_steps`, and a probe given a number to measure; a replay has its source's bound, or
     repeats so many of the first steps.
 
     Raises:
@@ -83,7 +83,7 @@ def order(
         if base is None:
             settled = merge_changes(changes, values, argument="changes")
             trained, changes, notes = settled.values, settled.changes, settled.notes
-        else:  # a study's, whose parameters are kept as they are
+        else:  # a trial of a study: its parameters are kept as they are
             trained = apply_changes(values, changes)
         _check_seed(project, kind, values, changes)
         config = parse_config(trained if seed is None else {**trained, "seed": seed})
@@ -110,7 +110,7 @@ def order(
 
 
 def existing_run(evidence: Evidence, kind: RunKind, what: Order) -> Run | None:
-    """Return the project's complete run that an order would repeat (GATE-7); None: there is none, or reason for it."""
+    """Return the project's complete run that a plan would repeat (GATE-7); None: there is none, or reason to repeat."""
     if kind not in KEPT:
         return None
     source = what.source.id if what.source else None
@@ -130,7 +130,7 @@ def _check_bound(project: Project, kind: RunKind, max_steps: int | None) -> None
 
 
 def _check_alone(project: Project, kind: RunKind, config: TrainingConfig) -> None:
-    """A probe times, sweeps and doubles what one process does; of a group it would measure the waiting too."""
+    """A probe times, sweeps and doubles one process's work; of a group it would measure the waiting too."""
     processes = config.distributed.processes
     if kind is RunKind.PROBE and processes > 1:
         raise ConfigurationError(
@@ -186,7 +186,7 @@ def _source(evidence: Evidence, kind: RunKind, run_id: str | None) -> Run:
 
 
 def _may_be_source(evidence: Evidence, kind: RunKind, row: Run) -> bool:
-    """An export is of a final run, or of the baseline that stands as one; any training can be repeated."""
+    """An export is of a final run, or of the baseline that counts as one; any training can be repeated."""
     if kind is not RunKind.EXPORT:
         return row.kind not in {RunKind.EXPORT, RunKind.PROBE}
     final = evidence.final
@@ -194,7 +194,7 @@ def _may_be_source(evidence: Evidence, kind: RunKind, row: Run) -> bool:
 
 
 def _require_weights(workspace: Workspace, run: Run) -> None:
-    """Raise ConflictError for a run whose weights were pruned: there is nothing to compare with, or to export."""
+    """Raise ConflictError for a run whose weights were pruned: there is nothing left to compare with, or to export."""
     records = list_checkpoints(workspace.run_directory(run.project, run.id))
     tagged = [record for record in records if {"best", "last"} & set(record.tags)]
     if tagged and not all(has_weights(record.path) for record in tagged):

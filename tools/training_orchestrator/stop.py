@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HEARD_SECONDS = 5.0
 DEAF_SECONDS = 3.5
-"""A worker whose heartbeat has been still for so long will not hear: code that holds the interpreter keeps it busy."""
+"""A worker whose heartbeat has stopped for so long will not react: code that holds the interpreter keeps it busy."""
 POLL_SECONDS = 0.1
 
 
@@ -40,7 +40,7 @@ def stop_and_follow(
 ) -> RunView:
     """Stop a run, and return when it has ended, at the latest after five seconds. Raises as `stop_run` does.
 
-    The worker ends in order where it can, and itself ends its processes where user code is deaf. This waits for that,
+    The worker ends in order where it can, and kills its processes where user code does not react. This waits for that,
     and ends a worker whose heartbeat has stopped.
     """
     run = _ask(workspace, run_id, project, reason)

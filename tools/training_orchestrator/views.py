@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.phase_status import standing
+from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 SHOWN = ("train/loss", "train/learning_rate", "train/gradient_norm")
 OF_A_STEP = ("train/learning_rate", "train/gradient_norm")
-"""Metrics that say little once a run has ended."""
+"""Metrics of little use once a run has ended."""
 MOST_METRICS = 10
 MOST_KEYS = 10
 MOST_TRACEBACK_LINES = 12
 MOST_MESSAGE_CHARACTERS = 500
 EXPLAINED_BY_THE_LOG = {"error", "interrupted"}
-"""Failures without a cause of their own; the log of any other shows only our frames and this machine's paths."""
+"""Failures without a recorded cause; the log of any other shows only our frames and this machine's paths."""
 
 
 class FailureView(BaseModel):
@@ -53,11 +53,11 @@ class FailureView(BaseModel):
     traceback: str | None = None
     """The end of the user's part of the traceback."""
     last_lines: list[str] = []
-    """What the worker printed last, where nothing else tells the cause."""
+    """The worker's last output, where nothing else shows the cause."""
 
 
 class ResumedView(BaseModel):
-    """What the newest attempt of a resumed run began from."""
+    """The checkpoint from which the newest attempt of a resumed run began."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -66,11 +66,11 @@ class ResumedView(BaseModel):
     skipped: list[str] = []
     """Newer checkpoints that were passed over, each with the reason."""
     note: str | None = None
-    """Set when there was no whole checkpoint."""
+    """Set when there was no intact checkpoint."""
 
 
 class ClosedBy(BaseModel):
-    """A check that keeps a gate closed: what was measured beside what is required."""
+    """A check that keeps a gate closed: the measured beside the required value."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -80,7 +80,7 @@ class ClosedBy(BaseModel):
 
 
 class RunView(Answer):
-    """Where a run stands."""
+    """The status of a run."""
 
     run_id: str
     project: str
@@ -109,7 +109,7 @@ class RunView(Answer):
     best: dict[str, Any] | None = None
     """{epoch, step, metric, value} of the best epoch by the selection metric."""
     result: dict[str, Any] | None = None
-    """What a replay's comparison, an export's checks and test metrics, or a probe's measurements came to."""
+    """Result of a replay's comparison, an export's checks and test metrics, or a probe's measurements."""
     seconds: float = 0.0
     """Wall-clock seconds of this attempt."""
     samples_per_second: float | None = None
@@ -119,7 +119,7 @@ class RunView(Answer):
     note: str | None = None
     """Set where a start found this run complete, and started none."""
     sealed: bool = False
-    """Whether the ended run's digests stand in the ledger."""
+    """Whether the ended run's digests are in the ledger."""
 
     @property
     def is_ended(self) -> bool:
@@ -127,7 +127,7 @@ class RunView(Answer):
         return self.state.is_ended and (self.sealed or self.state is RunState.INTERRUPTED)
 
     def unsaid(self) -> dict[str, Any]:
-        """What is as usual, and what an alert's message and document say in words."""
+        """Fields with their usual values, and those that an alert's message and document say in words."""
         gone = {"sealed": True, "stage": not self.stage, "attempt": self.attempt <= 1}
         gone |= {"epoch": not self.epoch, "seconds": not self.seconds, "stop_reason": self.stop_reason == "completed"}
         shown = {name: True for name in self.metrics if self.state.is_ended and name in OF_A_STEP}
@@ -139,7 +139,7 @@ class RunView(Answer):
 def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> RunView:
     """Describe a run from its row and its directory; damaged records show as the run's failure.
 
-    What was said of one that has ended and is sealed is kept: nothing of it is read again until a file of it differs.
+    The view of an ended and sealed run is cached: nothing of it is read again until one of its files changes.
     """
     look = partial(_described, workspace, run, with_alerts=with_alerts)
     if run.sealed:
@@ -206,7 +206,7 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
 
 
 def _planning_closed_by(workspace: Workspace, run: Run) -> list[ClosedBy] | None:
-    """Return what a smoke run's record lacks for the planning gate, where it is the one that the gate looks at."""
+    """Return what a smoke run's record lacks for the planning gate, where it is the gate's smoke run."""
     with workspace.session() as session:
         look = partial(_lacks, session, workspace, run)
         return workspace.kept.answer(session, run.project, ("planning", run.id), look)
@@ -216,7 +216,7 @@ def _lacks(session: Session, workspace: Workspace, run: Run) -> list[ClosedBy] |
     evidence = Evidence(session, workspace, run.project, inspection=Look())
     if not evidence.has_valid_config or evidence.smoke is None or evidence.smoke.id != run.id:
         return None
-    if standing(evidence).phase is not Phase.PLANNING:
+    if phase_status_of(evidence).phase is not Phase.PLANNING:
         return None
     blocking = evaluate(evidence, Phase.PLANNING).blocking
     return [ClosedBy(id=one.id, measured=one.measured, required=one.required) for one in blocking] or None
@@ -259,11 +259,11 @@ def _resumed(directory: RunDirectory, view: RunView) -> ResumedView | None:
         return ResumedView(from_checkpoint=taken_up["from_checkpoint"], step=taken_up["step"], skipped=skipped)
     if not skipped and not any(event.kind == "epoch" for event in newest) and not view.step:
         return None
-    return ResumedView(skipped=skipped, note="no whole checkpoint: began at step 0")
+    return ResumedView(skipped=skipped, note="no intact checkpoint: began at step 0")
 
 
 def _result(directory: RunDirectory) -> dict[str, Any] | None:
-    """Return the few facts of a replay, an export or a probe that decide what comes next."""
+    """Return the few values of a replay, an export or a probe that decide the next call."""
     if probe := directory.part(Probe):
         return probe_result(probe, directory.artifacts)
     if comparison := directory.part(Comparison):
@@ -305,10 +305,10 @@ def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:
 
 
 def probe_result(probe: Probe, artifacts: Path) -> dict[str, Any]:
-    """Return what an agent decides by after a probe; the whole record is the run's `probe` evidence.
+    """Return the values for an agent's decision after a probe; the complete record is the run's `probe` evidence.
 
     Args:
-        artifacts: the run's folder of evidence and plots, whose full paths are told.
+        artifacts: the run's folder of evidence and plots, whose full paths are reported.
     """
     profile, rate, size = probe.profile, probe.learning_rate, probe.batch_size
     found = {

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.2
 
 
 def refresh_run(workspace: Workspace, run_id: str) -> RunView:
-    """File what the run's directory says, seal it if it has ended, and return it. Raises NotFoundError."""
+    """File the run's record, seal it if it has ended, and return its row. Raises NotFoundError."""
     with workspace.session() as session:
         run = get_run(session, run_id)
     follow(workspace, run)
@@ -39,11 +39,11 @@ def wait_for_run(
 ) -> RunView:
     """Return when the run has ended, raised a new alert, or gone past `after_step`; at the latest after the wait.
 
-    The run goes on whatever becomes of the wait. Polling reads two small files; no database is held meanwhile.
+    The run continues however the wait ends. Polling reads two small files; no database is held meanwhile.
 
     Args:
         wait_seconds: at most 50, so that no client gives up first.
-        should_stop: asked before each poll, for callers on another thread that are cancelled.
+        should_stop: called before each poll, for callers on another thread that are cancelled.
 
     Raises:
         NotFoundError: there is no such run.

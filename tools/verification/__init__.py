@@ -1,4 +1,4 @@
-"""`trainwright verify`: compare ledger, plain copies, tables, run records and artifacts with each other (GATE-3)."""
+"""`trainwright verify`: compare ledger, JSONL mirrors, tables, run records and artifacts with each other (GATE-3)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "VerificationReport", "verify_workspace"]
 
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError, SQLAlchemyError)
-"""What a value raises that no server has written there."""
+"""Errors raised by a value that no server has written."""
 PARTS: dict[str, Callable[[Case], Found]] = {
     "plain_copies": verify_copies,
     "projects": partial(verify_rows, Project),
@@ -62,7 +62,7 @@ PARTS: dict[str, Callable[[Case], Found]] = {
 
 
 class VerificationReport(BaseModel):
-    """What was compared, and every difference found."""
+    """The comparisons made, and every difference found."""
 
     findings: list[Finding]
     checked: dict[str, int]
@@ -88,12 +88,12 @@ class VerificationReport(BaseModel):
 def verify_workspace(
     path: Path, public_key: Path | None = None, *, noted_head: str | None = None, tell: Tell | None = None
 ) -> VerificationReport:
-    """Compare everything with the ledger. Changes nothing, but finishes what a killed server had recorded.
+    """Compare everything with the ledger. Changes nothing, but completes the recorded work of a killed server.
 
     Args:
         public_key: file of the key with which the ledger should be signed.
         noted_head: digest with which the ledger ended at an earlier time, as an earlier report said.
-        tell: hears what is compared, and how many of how many are.
+        tell: called with the kind of comparison, the number done, and their total.
 
     Raises:
         NotFoundError: the folder is not a workspace, or there is no such key.
@@ -108,7 +108,7 @@ def verify_workspace(
     try:
         with workspace.session() as session:
             for project in session.scalars(select(Project.name)):
-                with suppress(TrainwrightError, *UNREADABLE):  # the comparison below tells what it cannot finish
+                with suppress(TrainwrightError, *UNREADABLE):  # the comparison below reports what cannot be finished
                     publish(session, project, workspace.project_folder(project))
         with workspace.snapshot() as session:  # reading every file may take minutes: nobody waits for it
             report = _compare(_case(session, workspace, public, tell), noted_head)
@@ -144,14 +144,14 @@ def _part(verify: Callable[[Case], Found], name: str, case: Case) -> Found:
     try:
         return verify(case)
     except TrainwrightError as error:
-        told = error.message
+        text = error.message
     except UNREADABLE as error:
-        told = f"{type(error).__name__}: {error}"
-    return 0, found("database", [f"{name.replace('_', ' ')} cannot be read: {' '.join(told.split())[:200]}"])
+        text = f"{type(error).__name__}: {error}"
+    return 0, found("database", [f"{name.replace('_', ' ')} cannot be read: {' '.join(text.split())[:200]}"])
 
 
 def _unreadable(case: Case) -> list[str]:
-    """Return a sentence for every entry that says nothing, though it is of a kind that does."""
+    """Return a sentence for every entry of a known kind whose body cannot be read."""
     entries = (entry for entry in case.entries if entry.kind in EVENTS)
     silent = [entry for entry in entries if read_event(entry.kind, read_body(entry.body)) is None]
     return [f"ledger entry {entry.sequence} ({entry.kind}) cannot be read" for entry in silent]

@@ -39,10 +39,10 @@ def _difference(
     if asked is None or grant is None or asked[1] is None:
         return [f"{what} answers no request ({name[:40]})"]
     if asked != (entry.project, grant):
-        told = (
+        text = (
             f"{name} requests {asked[1]} in project {asked[0]}, and it answers for {grant} in project {entry.project}"
         )
-        return [f"{what} answers no request: {told}"]
+        return [f"{what} answers no request: {text}"]
     return [f"{what} is the second to {name}"] if is_second else []
 
 

@@ -1,4 +1,4 @@
-"""The plain copy beside each project, compared line by line with the database's ledger, each way."""
+"""The JSONL mirror of each project, compared line by line with the database's ledger, each way."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _compare(path: Path, entries: dict[int, LedgerEntry], case: Case) -> tuple[i
 
 
 def _line(line: bytes, entries: dict[int, LedgerEntry], what: str) -> tuple[int, Finding | None]:
-    """Return the sequence of a line (0 when it cannot be read), and what is wrong with it."""
+    """Return the sequence of a line (0 when it cannot be read), and its problem, if any."""
     found = read_line(line)
     if found is None:
         return 0, Finding(where="JSONL", what=f"{what} is not a ledger entry")
@@ -64,10 +64,10 @@ def _line(line: bytes, entries: dict[int, LedgerEntry], what: str) -> tuple[int,
     if entry is not None and line == line_of(entry):
         return sequence, None
     if digest_json(found["entry"]) != found["digest"]:
-        told = f"{what} (ledger entry {sequence}) was changed after it was written"
+        text = f"{what} (ledger entry {sequence}) was changed after it was written"
     elif entry is not None:
-        told = f"{what} tells ledger entry {sequence} otherwise than the database"
+        text = f"{what} tells ledger entry {sequence} otherwise than the database"
     else:
-        told = f"ledger entry {sequence} was removed from the database; {what} still has it"
-        return sequence, Finding(where="ledger", what=told)
-    return sequence, Finding(where="JSONL", what=told)
+        text = f"ledger entry {sequence} was removed from the database; {what} still has it"
+        return sequence, Finding(where="ledger", what=text)
+    return sequence, Finding(where="JSONL", what=text)

@@ -1,4 +1,4 @@
-"""Every diagnosis, derived again from the sealed run that it is of and compared with what the ledger recorded."""
+"""Every diagnosis, derived again from its sealed run and compared with the ledger."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 BY_OTHER_RUNS = "keys_without_effect"
-"""A signal that depends on which other runs had ended by then; its alert is a warning, on which no verdict rests."""
+"""A signal that depends on which other runs had ended; its alert is a warning, on which no verdict depends."""
 MOST_CHARACTERS = 160
 
 
 def verify_diagnoses(case: Case) -> Found:
-    """Read the curves of every diagnosed run again, under the diagnostic documents that hold."""
+    """Read the curves of every diagnosed run again, under the present diagnostic documents."""
     recorded = case.of("diagnosis")
     findings: list[Finding] = []
     for entry, body in recorded:
@@ -59,15 +59,15 @@ class _Diagnosis:
         recorded, present = self.body["documents"], diagnostics_digests()
         if recorded != present:
             names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
-            told = f"the diagnostic documents have changed since: {', '.join(names)}"
+            text = f"the diagnostic documents have changed since: {', '.join(names)}"
             if self.is_of_other_version and not self._loosened(directory, goal):
-                what = f"derived differently by this version; recorded by {_short(self.version)}: {told}"
+                what = f"derived differently by this version; recorded by {_short(self.version)}: {text}"
                 return [self.finding(what, where="version", counts=False)]
-            return [self.finding(told, where="checklist", counts=self._opened_a_gate())]
+            return [self.finding(text, where="checklist", counts=self._opened_a_gate())]
         return self._compared(_assessed(directory, goal))
 
     def _loosened(self, run: RunDirectory, goal: dict[str, Any]) -> bool:
-        """Whether the present documents find something else than was recorded, in what both versions know."""
+        """Whether the present documents give other findings than recorded, among those that both versions know."""
         derived = _assessed(run, goal)
         then, now = self.body["assessment"], derived["assessment"]
         shared = (then.keys() & now.keys()) - {"reasons"}
@@ -90,7 +90,7 @@ class _Diagnosis:
         ]
 
     def _opened_a_gate(self) -> bool:
-        """Whether an accepted gate rested on this very diagnosis: it was the newest one of its run by then."""
+        """Whether an accepted gate depended on this very diagnosis: it was the newest one of its run at that time."""
         project, run_id = self.entry.project, self.body["run_id"]
         is_newest = False
         for entry, body in self.case.bodies:
@@ -112,7 +112,7 @@ class _Diagnosis:
 
 
 def _assessed(run: RunDirectory, goal: dict[str, Any]) -> dict[str, Any]:
-    """Return what a run's curves come to under the present documents, as the ledger would keep it."""
+    """Return a run's diagnosis under the present documents, in the ledger's form."""
     derived: dict[str, Any] = json.loads(canonical_json(assess(run, Goal.model_validate(goal)).as_recorded()))
     return derived
 

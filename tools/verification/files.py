@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def verify_runs(case: Case) -> Found:
-    """Compare the files of sealed runs, and the summaries in their rows; of the others, what they were told to do."""
+    """Compare the files of sealed runs, and the summaries in their rows; of the others, their run plans."""
     rows = {row.id: row for row in case.session.scalars(select(Run))}
     findings: list[Finding] = []
     sealed = 0
@@ -64,7 +64,7 @@ def _summary_of(run: RunDirectory) -> dict[str, Any] | None:
 
 
 def _end_problems(run: RunDirectory, keys: list[str | None], seal: RunSealed) -> list[str]:
-    """Tell what the seal's own entry found wrong, or else whether the signed end is still what was sealed."""
+    """Return the problems that the seal's entry records, or else whether the signed end is still the sealed one."""
     if seal.problem:
         return [f"run {run.run_id}: {seal.problem}"]
     return end_differences(run, keys[-1] if keys else None, seal.state, seal.digests)
@@ -155,7 +155,7 @@ def _changed_order(run: RunDirectory, digest: str) -> list[str]:
 
 
 def _changed_limits(run: RunDirectory, resumed: RunResumed | None) -> list[str]:
-    """Compare what a run's worker is told that it may use with what the ledger reserved when the run was resumed."""
+    """Compare the limits in a run's folder with those that the ledger reserved when the run was resumed."""
     path, reserved = run.path / LIMITS, resumed.limits if resumed else None
     if resumed and was_cut_off(run, resumed.attempt):
         return []
@@ -166,12 +166,12 @@ def _changed_limits(run: RunDirectory, resumed: RunResumed | None) -> list[str]:
     except TrainwrightError as error:
         return [f"run {run.run_id}: {LIMITS} cannot be read any more: {error.message}"]
     names = sorted(name for name in reserved.keys() | present.keys() if reserved.get(name) != present.get(name))
-    told = "; ".join(f"{name} {present.get(name)}, reserved {reserved.get(name)}" for name in names)
-    return [f"run {run.run_id}: {LIMITS} differs from what its resuming reserved: {told}"] if names else []
+    text = "; ".join(f"{name} {present.get(name)}, reserved {reserved.get(name)}" for name in names)
+    return [f"run {run.run_id}: {LIMITS} differs from what its resuming reserved: {text}"] if names else []
 
 
 def _where(name: str) -> Where:
-    """Return what a file of a run directory is."""
+    """Return the kind of a run directory's file."""
     kinds: dict[str, Where] = {
         "events.jsonl": "event log", METRICS: "metrics", "artifacts": "artifact", "checkpoints": "checkpoint"
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Findings of verification, and what its parts share."""
+"""Findings of verification, and the case that its parts share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Tell = Callable[[str, int, int], None]
-"""Hears what is compared, how many are, and of how many."""
+"""Called with the kind of comparison, the number done, and their total."""
 Where = Literal[
     "ledger", "JSONL", "database", "verdict", "configuration", "run record", "event log", "metrics", "checkpoint",
     "artifact", "checklist", "signature", "provenance", "release", "version",
@@ -39,17 +39,17 @@ class Finding(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     where: Where
-    """What is not as it was recorded."""
+    """The difference from the record."""
     what: str
     """A sentence."""
     counts: bool = True
-    """Whether it is a difference that nothing explains; otherwise it is told, and verification succeeds."""
+    """Whether nothing explains the difference; otherwise it is reported, and verification succeeds."""
 
 
 DELETING = (OwnerAnswered.name, ProjectDeleted.name)
-"""Kinds of the entries by which a project goes."""
+"""Kinds of the entries that delete a project."""
 Found = tuple[int, list[Finding]]
-"""How many things a part has compared, and what it found."""
+"""How many things a part has compared, and its findings."""
 
 
 def found(where: Where, sentences: list[str]) -> list[Finding]:
@@ -84,7 +84,7 @@ class Case:
     """The key with which the ledger should be signed."""
     inspection: Inspection = field(default_factory=Inspection)
     tell: Tell = _nothing
-    """Hears what is compared, and how many of how many are."""
+    """Called with the kind of comparison, the number done, and their total."""
     _projects: dict[str, ProjectFacts] = field(default_factory=dict)
 
     @cached_property
@@ -106,14 +106,14 @@ class Case:
 
     @cached_property
     def rows(self) -> Rows:
-        """The rows of all projects that were not deleted, as the ledger tells them."""
+        """The rows of all projects that were not deleted, derived from the ledger."""
         rows = Rows()
         for project in dict.fromkeys(str(entry.project) for entry, _ in self.bodies if entry.project is not None):
             rows.update(self.project(project).rows)
         return rows
 
     def each(self, what: str, items: Collection[T]) -> Iterator[T]:
-        """Give the items one after another, and tell how many are compared."""
+        """Give the items one after another, and report how many are compared."""
         for done, item in enumerate(items):
             self.tell(what, done, len(items))
             yield item
@@ -123,7 +123,7 @@ class Case:
         return [(entry, body) for entry, body in self.bodies if entry.kind == kind]
 
     def project(self, name: str) -> ProjectFacts:
-        """Return what the ledger says of one project."""
+        """Return the ledger's projection for one project."""
         if name not in self._projects:
             self._projects[name] = ProjectFacts(self.session, name)
         return self._projects[name]

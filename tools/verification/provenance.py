@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def verify_provenance(case: Case) -> Found:
-    """Compare the newest statement of every project; one of an earlier final model is told, and is no difference."""
+    """Compare the newest statement of every project; one of an earlier final model is reported as no difference."""
     newest = {str(entry.project): body for entry, body in case.of("attestation")}
     findings: list[Finding] = []
     for project, body in newest.items():

@@ -1,4 +1,4 @@
-"""`trainwright rebuild`: the database made anew from the plain ledgers, where it was lost (GATE-3).
+"""`trainwright rebuild`: the database rebuilt from the JSONL mirrors, where it was lost (GATE-3).
 
 The ledger says all that decides; rows are its index. What it never held is gone with the database: the trials of a
 study that had not ended, and the sampler's notes on them.
@@ -31,23 +31,23 @@ MOST_NAMED = 5
 
 
 class Rebuilt(BaseModel):
-    """What was made anew."""
+    """What was rebuilt."""
 
     entries: int
     """Of the ledger."""
     projects: list[str]
     runs: int
     problems: list[str]
-    """Lines and entries that are missing or damaged: what stood in them is not there any more."""
+    """Lines and entries that are missing or damaged: their content is lost."""
     moved: list[str]
-    """Files of the old database, under the names that they have now."""
+    """Files of the old database, under their present names."""
 
 
 def rebuild_workspace(path: Path) -> Rebuilt:
-    """Make the workspace's database from the plain ledgers, in place of one that is missing, empty or damaged.
+    """Build the workspace's database from the JSONL mirrors, in place of one that is missing, empty or damaged.
 
     Raises:
-        NotFoundError: there are no plain ledgers.
+        NotFoundError: there are no JSONL mirrors.
         ConflictError: the database is there and can be read.
     """
     path = path.expanduser().resolve()
@@ -55,7 +55,7 @@ def rebuild_workspace(path: Path) -> Rebuilt:
     found, problems = _entries(path)
     if not found:
         raise NotFoundError(
-            f"There are no plain ledgers in {path}.", remedy=f"Name the folder that holds projects/*/{NAME}."
+            f"There are no JSONL mirrors in {path}.", remedy=f"Name the folder that holds projects/*/{NAME}."
         )
     draft = path / DRAFT
     draft.unlink(missing_ok=True)
@@ -74,7 +74,7 @@ def rebuild_workspace(path: Path) -> Rebuilt:
 
 
 def _rows(path: Path, entries: list[LedgerEntry]) -> Rows:
-    """Return the rows of the projects that were not deleted, and of sealed runs what a file of theirs holds."""
+    """Return the rows of the projects that were not deleted, with columns from the files of sealed runs."""
     rows = Rows()
     gone = deleted_projects(entries)
     for entry in entries:
@@ -89,7 +89,7 @@ def _rows(path: Path, entries: list[LedgerEntry]) -> Rows:
 
 
 def _entries(path: Path) -> tuple[list[LedgerEntry], list[str]]:
-    """Return the entries that the plain copies hold, in order, and what is damaged or missing among them."""
+    """Return the entries of the mirrors, in order, and a sentence for each that is damaged or missing."""
     found: dict[int, LedgerEntry] = {}
     problems = []
     for copy in [path / NAME, *sorted(path.glob(f"projects/*/{NAME}"))]:
@@ -111,7 +111,7 @@ def _entries(path: Path) -> tuple[list[LedgerEntry], list[str]]:
 
 
 def _put_in_place(path: Path, draft: Path) -> list[str]:
-    """Move what is left of the old database aside, with its log, and the new one to its place."""
+    """Move the old database's files aside, its log included, and the new one to its place."""
     moved = []
     number = 1 + len(list(path.glob(f"{DATABASE}.before-*")))
     for end in ("", "-wal", "-shm"):

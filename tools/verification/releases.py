@@ -29,10 +29,10 @@ def verify_carried(case: Case) -> Found:
         past = PastEvidence(case.session, case.workspace, entry, {"phase": ""}, case.inspection)
         smoke, source, replay = (past.run(str(body.get(name))) for name in ("smoke_run", "source", "replay"))
         if smoke is None or source is None or replay is None:
-            told = ["a run that it names is gone"]
+            faults = ["a run that it names is gone"]
         else:
-            told = shortcomings(past, smoke, source, replay)
-        problems += [f"ledger entry {entry.sequence}: the replay does not carry the plan over: {one}" for one in told]
+            faults = shortcomings(past, smoke, source, replay)
+        problems += [f"ledger entry {entry.sequence}: the replay does not carry the plan over: {one}" for one in faults]
     return len(carried), found("verdict", problems)
 
 
@@ -44,13 +44,13 @@ def verify_releases(case: Case) -> Found:
         number = sum(other.project == entry.project and other.sequence <= entry.sequence for other, _ in begun)
         sealed = [release.sequence for release in _releases(case, entry.project) if release.number == number]
         if sealed != [body.get("after")] or body.get("release") != number + 1:
-            told = f"release {number + 1} of {entry.project} was begun, and release {number} was not finished before it"
-            problems.append(f"ledger entry {entry.sequence}: {told}")
+            text = f"release {number + 1} of {entry.project} was begun, and release {number} was not finished before it"
+            problems.append(f"ledger entry {entry.sequence}: {text}")
     return len(begun), found("ledger", problems)
 
 
 def verify_since(case: Case) -> Found:
-    """Tell what has changed around the finished projects since: a remark, for finished they stay."""
+    """Report changes around finished projects, as remarks: they stay finished."""
     finished, findings = 0, []
     for project in case.session.scalars(select(Project.name).order_by(Project.name)):
         evidence = Evidence(case.session, case.workspace, project, inspection=case.inspection)
@@ -59,13 +59,13 @@ def verify_since(case: Case) -> Found:
             continue
         finished += 1
         if changes := changes_around(evidence, planned[1]["rested_on"]):
-            told = f"project {project} stays finished ({evidence.releases[-1]}); since then: {'; '.join(changes)}"
-            findings.append(Finding(where="release", what=told, counts=False))
+            text = f"project {project} stays finished ({evidence.releases[-1]}); since then: {'; '.join(changes)}"
+            findings.append(Finding(where="release", what=text, counts=False))
     return finished, findings
 
 
 def kept_decisions(case: Case, project: str | None) -> set[int]:
-    """Return the finalization decisions of the releases whose place a later one has taken."""
+    """Return the finalization decisions of the releases that a later one has replaced."""
     return {release.sequence for release in _releases(case, project)[:-1]}
 
 

@@ -1,4 +1,4 @@
-"""The database's rows beside those that a replay of the ledger gives: they are only an index of it."""
+"""The database's rows, an index of the ledger, compared with those that a replay of the ledger gives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TRIGGERS = {
     "BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END"
     for action in ("DELETE", "UPDATE")
 }
-"""What the migrations made, word for word."""
+"""The triggers of the migrations, word for word."""
 
 
 def verify_rows(table: type[Base], case: Case) -> Found:
@@ -35,7 +35,7 @@ def verify_rows(table: type[Base], case: Case) -> Found:
 
 
 def verify_configurations(case: Case) -> Found:
-    """Compare every configuration version, its digest computed anew."""
+    """Compare every configuration version, its digest computed again."""
     count, findings = verify_rows(ConfigVersion, case)
     findings = [finding.model_copy(update={"where": "configuration"}) for finding in findings]
     for row in case.session.scalars(select(ConfigVersion)):
@@ -51,7 +51,7 @@ def verify_configurations(case: Case) -> Found:
 
 
 def _is_of_other_version(case: Case, project: str) -> bool:
-    """Whether another version made the project's decisions, and all of its runs trained what its versions say."""
+    """Whether another version made the project's decisions, and all of its runs trained its recorded versions."""
     made_by = {
         body.get("circumstances", {}).get("version") for entry, body in case.of("gate") if entry.project == project
     }
@@ -69,7 +69,7 @@ def _is_of_other_version(case: Case, project: str) -> bool:
 
 
 def verify_triggers(case: Case) -> Found:
-    """Look whether the database still refuses to change the ledger; a trigger of the right name may refuse nothing."""
+    """Check that the database still refuses to change the ledger; a trigger of the right name may refuse nothing."""
     query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
     present = {name: " ".join(str(sql).split()) for name, sql in case.session.execute(query)}
     problems = [f"the database's trigger {name} was removed" for name in TRIGGERS if name not in present]

@@ -20,22 +20,22 @@ UNSIGNED = (
 
 
 def attestation(case: Case) -> tuple[str, list[Finding]]:
-    """Return what is attested, in a sentence, and what stands against it."""
+    """Return the attestation as a sentence, and the findings against it."""
     public = case.public
     if public is None:
         signed = [entry.sequence for entry in case.entries if entry.signature]
         keys = sorted({key_id_of(entry.signature) for entry in case.entries if entry.signature})
         if not signed:
             return UNSIGNED, []
-        told = f"not attested: {_spans(signed)} signed by {', '.join(keys)}; --public-key FILE checks it."
-        return told, []
+        attestation = f"not attested: {_spans(signed)} signed by {', '.join(keys)}; --public-key FILE checks it."
+        return attestation, []
     states: dict[str, list[int]] = {}
     for entry in case.entries:
         states.setdefault(_state(entry, public), []).append(entry.sequence)
     good = states.pop("good", [])
     if not good:
-        told = f"not attested: no entry is signed by key {public.id}."
-        return told, [Finding(where="signature", what=told)]
+        attestation = f"not attested: no entry is signed by key {public.id}."
+        return attestation, [Finding(where="signature", what=attestation)]
     early = [number for number in states.get("not signed", []) if number < good[0]]
     late = [number for number in states.pop("not signed", []) if number > good[0]]
     findings = [Finding(where="signature", what=f"{_spans(numbers)} {state}") for state, numbers in states.items()]

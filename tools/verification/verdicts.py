@@ -1,4 +1,4 @@
-"""Every verdict, derived again from the evidence and compared with what the ledger recorded."""
+"""Every verdict, derived again from the evidence and compared with the ledger."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import trainwright
 from trainwright.tools.gates.checklist import checklist_digest, load_checklist
 from trainwright.tools.gates.decide import (
     as_recorded,
+    dependencies_of,
     evaluate_line,
     final_values,
     outcome_of,
-    rests_on,
     sealed_release,
 )
 from trainwright.tools.gates.exits import ending
@@ -49,11 +49,11 @@ def verify_verdicts(case: Case) -> Found:
 class _Verdict:
     """One decision beside its derivation.
 
-    An accepted decision must come out the same to the letter. Where another version of Trainwright made it, its
-    wording may differ; but whoever can rewrite a decision can also rewrite its version. So wording alone, with the same
-    statuses and no figure of its own, is told as a difference of versions, which gains a forger nothing; other figures
+    An accepted decision must be derived again to the letter. Where another version of Trainwright made it, its wording
+    may differ; but whoever can rewrite a decision can also rewrite its version. So wording alone, with the same
+    statuses and no other figure, is reported as a difference of versions, which gains a forger nothing; other figures
     are explained only where the entry's signature vouches for the version. A refused decision opened nothing, and its
-    evidence may rightly have gone on since: what passed then must pass still, and the rest is told.
+    evidence may rightly have changed since: checks that passed must pass still, and the rest is reported.
     """
 
     def __init__(self, case: Case, entry: LedgerEntry, body: dict[str, Any]) -> None:
@@ -98,7 +98,7 @@ class _Verdict:
             try:
                 results[line.id] = evaluate_line(evidence, line)
             except MovedOnError as error:
-                if self.is_accepted:  # it can only have rested on runs that had ended
+                if self.is_accepted:  # it can only depend on runs that had ended
                     raise TrainwrightError(f"run {error} went on after it", remedy="") from error
         return results
 
@@ -109,27 +109,27 @@ class _Verdict:
         differing = [key for key in COMPARED if recorded.get(key) != now[key]]
         if not differing:
             return []
-        told = "; ".join(f"{key} recorded {_short(recorded.get(key))}, derived {_short(now[key])}" for key in differing)
+        text = "; ".join(f"{key} recorded {_short(recorded.get(key))}, derived {_short(now[key])}" for key in differing)
         is_status = "status" in differing
         if self.is_accepted and not self.same_version and not is_status and _same_figures(recorded, now):
-            return [self._by_version(f"{name}: {told}")]
+            return [self._by_version(f"{name}: {text}")]
         if self.is_accepted:
-            return [self._finding(f"{name}: {told}", counts=is_status or self.to_the_letter)]
-        return [self._finding(f"{name}: {told}", counts=is_status and recorded.get("status") == "passed")]
+            return [self._finding(f"{name}: {text}", counts=is_status or self.to_the_letter)]
+        return [self._finding(f"{name}: {text}", counts=is_status and recorded.get("status") == "passed")]
 
     def _foundations(self, results: list[CheckResult]) -> list[Finding]:
-        """Compare an accepted decision's outcome, and what it says it rests on."""
+        """Compare an accepted decision's outcome and the evidence that it depends on."""
         found = []
         if (outcome := outcome_of(self.evidence, self.phase, results)) != self.body["outcome"]:
             found.append(self._finding(f"outcome recorded {self.body['outcome']}, derived {outcome}"))
-        now = rests_on(self.evidence, self.phase)
+        now = dependencies_of(self.evidence, self.phase)
         recorded = self.body["rested_on"]
         for key in sorted(recorded.keys() | now.keys()):
             if recorded.get(key) == now.get(key):
                 continue
-            told = f"rests on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}"
+            text = f"depends on {key}: recorded {_short(recorded.get(key))}, derived {_short(now.get(key))}"
             grown = key in {"values", "configuration"} and not self.same_version and _agree(recorded, now)
-            found.append(self._by_version(told) if grown else self._finding(told, counts=self.to_the_letter))
+            found.append(self._by_version(text) if grown else self._finding(text, counts=self.to_the_letter))
         if "final_values" in self.body and self.body["final_values"] != final_values(self.evidence):
             found.append(self._finding("the final configuration does not follow from the evidence"))
         if "ending" in self.body and self.body["ending"] != ending(self.evidence, self.phase):
@@ -139,7 +139,7 @@ class _Verdict:
         return found
 
     def _checklist(self) -> list[Finding]:
-        """Name a checklist that is another now. One version has one; under another's, the present one must pass too."""
+        """Name a checklist that has changed. One version has one; under another's, the present one must pass too."""
         if not self.is_accepted:
             return []
         if "lines" not in self.under:
@@ -151,12 +151,12 @@ class _Verdict:
         if self.same_version:
             return [self._finding(f"{what} checks", where="checklist")]
         missing = self._missing_now()
-        told = f"the present ones are not met: {'; '.join(missing[:3])}" if missing else "the present ones are met too"
+        text = f"the present ones are not met: {'; '.join(missing[:3])}" if missing else "the present ones are met too"
         counts = bool(missing) and self.to_the_letter
-        return [self._finding(f"{what} checks; {told}", where="checklist", counts=counts)]
+        return [self._finding(f"{what} checks; {text}", where="checklist", counts=counts)]
 
     def _missing_now(self) -> list[str]:
-        """Return the checks of the present checklist that the evidence of then does not pass."""
+        """Return the checks of the present checklist that the historical evidence does not pass."""
         present = self._evidence({key: value for key, value in self.under.items() if key != "lines"})
         results = self._derived(present, present.lines(self.phase)).values()
         return [f"{result.id} ({_short(result.measured)})" for result in results if result.is_blocking()]
@@ -175,9 +175,9 @@ class _Verdict:
 
 
 def _same_figures(recorded: dict[str, Any], now: dict[str, Any]) -> bool:
-    """Whether two results differ in wording alone: no figure is recorded but those that the evidence gives.
+    """Whether two results differ in wording alone: every recorded figure follows from the evidence.
 
-    A measurement whose figures were all left out is none: words in their place could say anything.
+    A measurement without its figures does not count: words in their place could say anything.
     """
     measured = [set(FIGURE.findall(str(side.get("measured")))) for side in (recorded, now)]
     required = [set(FIGURE.findall(str(side.get("required")))) for side in (recorded, now)]

@@ -1,6 +1,6 @@
 """Names of runs and studies that a model can hold: `digits/baseline-2` for the project's second baseline.
 
-The long ids name folders and stand in the ledger. Handles follow from them by counting, so nothing is stored: a run's
+The long ids name folders and are in the ledger. Handles follow from them by counting, so nothing is stored: a run's
 ordinal is its place among the project's runs of its kind, and rows are never removed from a living project.
 """
 
@@ -26,7 +26,7 @@ LATEST = "latest"
 LONG_ID = re.compile(
     rf"(?<![\w/.-])(?:{'|'.join([*RunKind, STUDY])})-[a-z0-9][a-z0-9_-]*-\d{{8}}-\d{{6}}-[0-9a-f]{{6}}(?![\w/-]|\.\w)"
 )
-"""A long id that stands by itself: within a path it names a folder, and stays as it is."""
+"""A long id as a word of its own; one within a path names a folder and is not replaced."""
 MOST_NEAR = 3
 ACTIVE_STATES = ("created", "starting", "running", "confirming")
 """States of a run or study that is under way."""
@@ -38,23 +38,23 @@ Table = type[Run] | type[Study]
 def run_named(
     session: Session, name: str | None, *, project: str | None = None, prefer: tuple[str, ...] = ACTIVE_STATES
 ) -> str:
-    """Return the long id of the run that is meant.
+    """Return the long id of the run with this name.
 
     Args:
         name: a long id or the beginning of one, `digits/baseline-2`, `baseline-2` within a project, a kind or a project
             for its newest run, or "latest". None: the newest run that is in one of the states `prefer`, or else the
             newest of all; one of a study only where there is no other.
-        project: where to look for what does not name its project itself.
+        project: where to look up a name without a project.
 
     Raises:
         NotFoundError: there is no such run; the remedy names near ones.
-        ConflictError: several begin so.
+        ConflictError: several ids have this beginning.
     """
     return _named(session, Run, name, project, prefer)
 
 
 def study_named(session: Session, name: str | None, *, project: str | None = None) -> str:
-    """Return the long id of the study that is meant: as `run_named`, with the handle `digits/study-1`."""
+    """Return the long id of the study with this name: as `run_named`, with the handle `digits/study-1`."""
     return _named(session, Study, name, project, ACTIVE_STATES)
 
 
@@ -131,7 +131,7 @@ def _counted(session: Session, table: Table, project: str | None) -> dict[str, s
 
 
 def _by_beginning(session: Session, table: Table, beginning: str) -> str | None:
-    """Return the only id that begins so. Raises ConflictError."""
+    """Return the only id with this beginning. Raises ConflictError."""
     query = select(table.id).where(table.id.startswith(beginning, autoescape=True)).order_by(table.created_at.desc())
     found = list(session.scalars(query.limit(MOST_NEAR + 1))) if beginning else []
     if len(found) > 1:

@@ -1,6 +1,6 @@
-"""Results of looks at a workspace, kept in memory until what they were read from differs: files, rows, settings.
+"""Cache of query results on a workspace, valid until their sources change: files, rows, settings.
 
-For answers alone: whoever decides, or verifies, reads all of it anew.
+For answers alone: decisions and verification read everything again.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ ROWS = {
     "trials": "study IN (SELECT id FROM studies WHERE project = :project)",
     "registered_models": "project = :project",
 }
-"""Whatever the database says of a project."""
+"""Table to the rows of one project."""
 
 
 def note_whole_workspace() -> None:
-    """Tell the present look that it follows from other projects too: any write to the database ends it."""
+    """Mark the query under way as dependent on all projects: any write to the database invalidates it."""
     note_mark(WHOLE)
 
 
@@ -53,11 +53,11 @@ class Kept:
         self._lock = threading.Lock()
         self._watching: sqlite3.Connection | None = None
         self._memory = Memory()
-        """By project and look."""
+        """By project and query."""
         self._states: dict[str, tuple[int, int]] = {}
 
     def close(self) -> None:
-        """Let the database go."""
+        """Close the connection to the database."""
         with self._lock:
             if self._watching is not None:
                 self._watching.close()
@@ -67,13 +67,13 @@ class Kept:
         self, session: Session, project: str, what: Hashable, make: Callable[[], T], *,
         trim: Callable[[Trace], None] = _nothing,
     ) -> T:  # fmt: skip
-        """Return what a look at a project came to before, where nothing that it follows from has changed; else look.
+        """Return the cached result of a query on a project while its sources are unchanged; else compute it.
 
-        A session that has written something itself always looks.
+        A session with writes of its own always computes.
 
         Args:
-            what: names the look, with its arguments.
-            trim: takes out of the trace those files that are not gone by.
+            what: name of the query, with its arguments.
+            trim: removes from the trace the files that the result does not depend on.
         """
         if session.new or session.dirty or session.info.get(BEFORE_COMMIT):
             return make()
@@ -95,7 +95,7 @@ class Kept:
         return int(self._watching.execute("PRAGMA data_version").fetchone()[0])
 
     def _state(self, project: str) -> int:
-        """Return a number that changes with all that the database says of a project."""
+        """Return a number that changes with every row of a project."""
         with self._lock:
             version, known = self._written(), self._states.get(project)
             if known is None or known[0] != version:

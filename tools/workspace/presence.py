@@ -16,7 +16,7 @@ from trainwright.trainer.base.errors import ConflictError, IntegrityError, Stora
 
 
 def is_archived(path: Path, database: str) -> bool:
-    """Return whether the folder holds a workspace that nobody here can write."""
+    """Return whether the folder holds a workspace that this user cannot write."""
     return (path / database).is_file() and not os.access(path, os.W_OK)
 
 
@@ -41,20 +41,20 @@ MOST_HOLDERS = 3
 
 
 def require_database(database: Path) -> None:
-    """Refuse to begin a new workspace where plain ledgers tell of an old one.
+    """Refuse to begin a new workspace where JSONL mirrors of an old one exist.
 
     Raises IntegrityError with both ways back.
     """
     folder = database.parent
     copies = [*folder.glob(f"projects/*/{LEDGER}"), folder / LEDGER]
-    told = [path for path in copies if path.is_file() and path.stat().st_size]
-    if not told or _has_entries(database):  # in this order: a copy is written after its entry is committed
+    mirrors = [path for path in copies if path.is_file() and path.stat().st_size]
+    if not mirrors or _has_entries(database):  # in this order: a mirror is written after its entry is committed
         return
     state = "empty" if database.exists() else "missing"
     raise IntegrityError(
-        f"The database {database.name} is {state}, and {len(told)} plain ledgers beside it tell of a workspace.",
-        remedy=f"Restore {database.name} from a backup; or `trainwright rebuild {folder}` makes it anew from the plain "
-        "ledgers. Nothing was changed.",
+        f"The database {database.name} is {state}, and {len(mirrors)} JSONL mirrors beside it have entries.",
+        remedy=f"Restore {database.name} from a backup; or `trainwright rebuild {folder}` rebuilds it from the JSONL "
+        "mirrors. Nothing was changed.",
     )
 
 
@@ -65,13 +65,13 @@ def _has_entries(database: Path) -> bool:
         with closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as connection:
             return connection.execute("SELECT 1 FROM ledger LIMIT 1").fetchone() is not None
     except sqlite3.OperationalError as error:
-        return "no such table" not in str(error)  # locked, or on a disk that fails: whoever opens it says so
+        return "no such table" not in str(error)  # locked, or a failing disk: opening it reports that
     except sqlite3.DatabaseError:
-        return True  # damaged, and named as such by whoever opens it
+        return True  # damaged: opening it reports that
 
 
 def locked(database: Path) -> StorageError:
-    """Return the error that says that another program holds the database, and which one, where that can be seen."""
+    """Return the error for a locked database, naming the program that holds it where that is visible."""
     found = holders(database)
     who = f"by {', '.join(found)}" if found else "by another program: a server, a backup, a viewer of databases"
     return StorageError(

@@ -58,7 +58,7 @@ def get_study(session: Session, study_id: str) -> Study:
 def require_active(session: Session, study_id: str) -> Study:
     """Return a study that is under way. Raises NotFoundError, and ConflictError when it was stopped or has ended.
 
-    Whatever a conductor writes or orders asks here, in its own transaction: a stop comes before it or after it.
+    A conductor asks before each write and each start, in the same transaction: a stop comes before it or after it.
     """
     study = get_study(session, study_id)
     if study.state not in ACTIVE:

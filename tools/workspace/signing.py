@@ -1,7 +1,7 @@
 """Signatures of ledger entries (Ed25519), with a key that the workspace's owner keeps outside of the workspace.
 
 An entry's digest covers the entry and, through the digest before it, everything earlier; its signature says that the
-holder of the key wrote it so. Worker processes inherit neither the key nor the variable that names it.
+holder of the key wrote it. Worker processes inherit neither the key nor the variable that names it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KEY_ID_CHARACTERS = 16
 
 
 class PublicKey:
-    """What a verifier needs: it tells whether a signature was made by the key's holder."""
+    """The verifier's half of a key pair: checks whether the key's holder made a signature."""
 
     def __init__(self, key: Ed25519PublicKey) -> None:
         self._key = key
@@ -101,7 +101,7 @@ def key_path() -> Path:
 
 
 def public_path(path: Path) -> Path:
-    """Return where the public key of a secret key stands."""
+    """Return the path of a secret key's public key."""
     return path.with_name(f"{path.name}.pub")
 
 

@@ -22,7 +22,7 @@ class Base(DeclarativeBase):
         datetime: DateTime(timezone=True),
     }
     untold = frozenset[str]()
-    """Of a row that a replay of the ledger made: the columns that no entry tells of."""
+    """Of a row that a replay of the ledger made: the columns that no entry records."""
 
 
 class Project(Base):
@@ -75,7 +75,7 @@ class Run(Base):
     idempotency_key: Mapped[str | None] = mapped_column(String(128), default=None)
     state: Mapped[str] = mapped_column(String(16), default="created")
     sealed: Mapped[bool] = mapped_column(default=False)
-    """Whether the ended run's digests stand in the ledger."""
+    """Whether the ended run's digests are in the ledger."""
     summary: Mapped[dict[str, Any] | None] = mapped_column(JSON, default=None)
     created_at: Mapped[datetime] = mapped_column(default=now)
     ended_at: Mapped[datetime | None] = mapped_column(default=None)
@@ -106,7 +106,7 @@ class Study(Base):
 
 
 class Trial(Base):
-    """One suggestion of a study and what came of it: the only truth the sampler sees."""
+    """One suggestion of a study and its result: all that the sampler sees."""
 
     __tablename__ = "trials"
     __table_args__ = (UniqueConstraint("study", "number"),)

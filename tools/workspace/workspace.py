@@ -34,7 +34,7 @@ READ_ONLY = "read_only"
 
 
 class Workspace:
-    """One workspace folder: `.settings`, `.session()`, and where projects and runs stand."""
+    """One workspace folder: `.settings`, `.session()`, and the paths of projects and runs."""
 
     def __init__(
         self, path: Path, settings: Settings, *, patience_seconds: float = PATIENCE_SECONDS,
@@ -49,13 +49,13 @@ class Workspace:
         event.listen(self._engine, "begin", _begin_immediately)
         self._sessions = sessionmaker(self._engine, expire_on_commit=False)
         self.kept = Kept(self._database)
-        """What looks came to, until what they were read from differs."""
+        """Query results, until their sources change."""
 
     @classmethod
     def open(cls, path: Path, *, patience_seconds: float | None = None) -> Workspace:
         """Open the workspace, making the folder and bringing its database up to date.
 
-        One whose folder cannot be written is opened to be looked at (`is_archived`).
+        One whose folder cannot be written is opened for reading (`is_archived`).
 
         Args:
             patience_seconds: how long to wait for a database that another program holds.
@@ -91,7 +91,7 @@ class Workspace:
 
     @property
     def is_archived(self) -> bool:
-        """Whether the workspace can be looked at, and nothing in it be written."""
+        """Whether the workspace can only be read."""
         return self._copy is not None
 
     def require_writable(self) -> None:
@@ -127,14 +127,14 @@ class Workspace:
 
     @contextmanager
     def snapshot(self) -> Iterator[Session]:
-        """Give a session that reads the database as it is at its first query, and keeps nobody from writing."""
+        """Give a session that reads the database as of its first query and blocks no writer."""
         engine = self._engine.execution_options(**{READ_ONLY: True})
         with self._told(), Session(engine, expire_on_commit=False, info={OPENED_BY: self}) as session:
             yield session
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Tell the database's errors as ours."""
+        """Translate the database's errors into ours."""
         try:
             yield
         except OperationalError as error:
@@ -149,7 +149,7 @@ class Workspace:
                 raise IntegrityError(
                     f"The workspace database is damaged: {error.orig}.",
                     remedy="Restore workspace.sqlite from a backup, or move it away and `trainwright rebuild` makes it "
-                    "anew from the plain ledgers; run directories are intact beside it.",
+                    "again from the JSONL mirrors; run directories are intact beside it.",
                 ) from error
             raise
 

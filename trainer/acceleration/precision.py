@@ -67,14 +67,14 @@ class Scaling:
         return 0
 
     def scaled(self, loss: Tensor) -> Tensor:
-        """Return the loss to call `backward` on."""
+        """Return the loss (a scalar) to call `backward` on."""
         return loss
 
     def unscale(self, optimizers: Iterable[Optimizer]) -> None:
         """Divide the gradients by the scale, before they are measured and clipped."""
 
     def update(self, norm: Tensor) -> dict[str, Tensor]:  # noqa: ARG002 - the scaler of fp16 needs it
-        """Adapt the scale after the update of `norm` was applied or left out; return values to record."""
+        """Adapt the scale after the update of `norm` (a scalar) was applied or left out; return the step's values."""
         return {}
 
     def state_dict(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class LossScaler(Scaling):
         return float(self._scaler.get_scale())
 
     def scaled(self, loss: Tensor) -> Tensor:
-        """Return the loss to call `backward` on."""
+        """Return the loss (a scalar) to call `backward` on."""
         scaled: Tensor = self._scaler.scale(loss)
         return scaled
 
@@ -118,7 +118,7 @@ class LossScaler(Scaling):
             self._scaler.unscale_(optimizer)
 
     def update(self, norm: Tensor) -> dict[str, Tensor]:
-        """Adapt the scale after the update of `norm` was applied or left out; return values to record."""
+        """Adapt the scale after the update of `norm` (a scalar) was applied or left out; return the step's values."""
         scale = self._scaler.scale(self._one).clone()
         skipped = (~torch.isfinite(norm)).float().reshape(())
         self._skipped += skipped

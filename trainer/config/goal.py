@@ -10,18 +10,14 @@ from trainwright.trainer.base.errors import folded, near
 from trainwright.trainer.config.key_aliases import OF_VALIDATION, our_name
 from trainwright.trainer.config.plain_values import equal, shown
 from trainwright.trainer.config.value_coercion import from_text, number_in
+from trainwright.trainer.metrics.built_in import BUILT_IN
 
 MAXIMIZE, MINIMIZE = "maximize", "minimize"
 DIRECTIONS = (MAXIMIZE, MINIMIZE)
 MEASURED = {
-    **dict.fromkeys(("accuracy", "balanced_accuracy", "f1", "auc", "mean_iou"), (MAXIMIZE, 0.0, 1.0)),
+    **{name: (MINIMIZE if metric.minimize else MAXIMIZE, *metric.bounds) for name, metric in BUILT_IN.items()},
     **dict.fromkeys(("linear_probe_accuracy", "robust_accuracy"), (MAXIMIZE, 0.0, 1.0)),
-    "r2": (MAXIMIZE, -math.inf, 1.0),
-    "mae": (MINIMIZE, 0.0, math.inf),
-    "perplexity": (MINIMIZE, 1.0, math.inf),
-    "bits_per_byte": (MINIMIZE, 0.0, math.inf),
-    "loss": (MINIMIZE, -math.inf, math.inf),
-    "robust_loss": (MINIMIZE, -math.inf, math.inf),
+    **dict.fromkeys(("loss", "robust_loss"), (MINIMIZE, -math.inf, math.inf)),
 }
 """Each metric that Trainwright measures itself, with its better direction, lowest and highest value."""
 KEYS = {

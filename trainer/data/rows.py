@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 
 def pieces(samples: TensorSamples) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
-    """Yield all rows in order, some at a time, with the number of the first: (start, the rows of every tensor)."""
+    """Yield all rows in order, some at a time: the number of the first, and (rows, ...) of every tensor."""
     row_bytes = sum(tensor[:1].numel() * tensor.element_size() for tensor in samples.base)
     step = max(PIECE_BYTES // max(row_bytes, 1), 1)
     for start in range(0, len(samples), step):

@@ -52,7 +52,7 @@ class TensorSamples(InMemory):
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """The samples' rows of every tensor; of a part a copy, so that `column` is better where one is enough."""
+        """The samples' rows of every tensor, (samples, ...); a part's are a copy: where one is enough, use `column`."""
         return self.gather(slice(None))
 
     def column(self, number: int) -> Tensor:

@@ -124,7 +124,7 @@ class EpochTotals:
         return self.loss_sum / self.count if self.count else float("nan")
 
     def gathered(self) -> tuple[Tensor, Tensor] | None:
-        """Return (outputs, targets) of all samples on the CPU, or None when nothing was gathered."""
+        """Return outputs and targets, (samples, ...), on the CPU, or None when nothing was gathered."""
         if not self.outputs:
             return None
         return torch.cat(self.outputs).cpu(), torch.cat(self.targets).cpu()

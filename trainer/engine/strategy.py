@@ -43,15 +43,15 @@ class Strategy:
         return objective(model, batch)
 
     def backward(self, loss: Tensor) -> None:
-        """Add a micro-batch's share of the loss to the gradients of the update."""
+        """Add a micro-batch's share of the loss (a scalar) to the gradients of the update."""
         loss.backward()  # type: ignore[no-untyped-call]
 
     def finish(self, loss: Tensor) -> Tensor:
-        """Return the loss of the update after its last micro-batch."""
+        """Return the loss (a scalar) of the update after its last micro-batch."""
         return loss
 
     def clip(self, parameters: list[nn.Parameter], training: TrainingSection) -> tuple[Tensor, dict[str, Tensor]]:
-        """Clip the gradients as configured; return their norm before, and after it as a step's value where clipped."""
+        """Clip the gradients as configured; return their norm (a scalar), and the clipped one as a step's value."""
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
         norm: Tensor = self.whole(total_norm(gradients))
         if training.clip_norm is not None:
@@ -70,7 +70,7 @@ class Strategy:
         """Put the full gradients into `.grad` before a non-finite one is reported."""
 
     def total(self, value: Tensor) -> Tensor:
-        """Return the sum of a tensor over all processes, on its device."""
+        """Return the sum of a tensor of any shape over all processes, on its device."""
         return value
 
     def gather(self, value: Any) -> list[Any]:

@@ -18,12 +18,13 @@ from trainwright.trainer.losses.built_in import (
     Mse,
     NextToken,
 )
+from trainwright.trainer.losses.log_cosh import LogCosh
 
 if TYPE_CHECKING:
     from trainwright.trainer.losses.loss import Loss
 
 FORMS: tuple[type[LossSection], ...] = (
-    CrossEntropy, Focal, ClassBalanced, NextToken, BceWithLogits, Mse, Mae, Huber, Dice, DiceCrossEntropy,
+    CrossEntropy, Focal, ClassBalanced, NextToken, BceWithLogits, Mse, Mae, Huber, LogCosh, Dice, DiceCrossEntropy,
 )  # fmt: skip
 LOSSES = {form.name: form for form in FORMS}
 

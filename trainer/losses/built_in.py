@@ -80,7 +80,7 @@ class LossSection(Section):
         return made
 
     def rule(self) -> Callable[[Tensor], Tensor]:
-        """Return the rule from counts of the train split's targets to balanced weights."""
+        """Return the rule from counts of the train split's targets, (classes,), to balanced weights, (classes,)."""
         from trainwright.trainer.losses import loss
 
         return loss.balanced
@@ -136,7 +136,7 @@ class ClassBalanced(LossSection):
         return not self.gamma
 
     def rule(self) -> Callable[[Tensor], Tensor]:
-        """Return the rule by the effective number of samples."""
+        """Return the rule by the effective number of samples: counts (classes,) to weights (classes,)."""
         from trainwright.trainer.losses import loss
 
         return loss.effective_numbers(self.beta)
@@ -164,7 +164,7 @@ class BceWithLogits(LossSection):
     _some = field_validator("pos_weight")(_some_weight)
 
     def rule(self) -> Callable[[Tensor], Tensor]:
-        """Return the rule that levels both sides of each label."""
+        """Return the rule that levels both sides of each label: counts (2, labels) to weights (labels,)."""
         from trainwright.trainer.losses import loss
 
         return loss.negatives_per_positive

@@ -62,7 +62,7 @@ def _unknown_counts(loss: Loss, key: str, what: str) -> DataError:
 
 
 def check_fit(loss: Loss, output: Tensor, target: Tensor) -> None:
-    """Check one real batch against the loss's rule before training.
+    """Check one real batch, output and target (batch, ...), against the loss's rule before training.
 
     Raises:
         ConfigurationError: the output's shape or type does not fit the loss or the targets.
@@ -118,7 +118,7 @@ def _check_classes(loss: Loss, output: Tensor, target: Tensor, shapes: str) -> N
 
 
 def check_labels(target: Tensor, classes: int) -> None:
-    """Raise DataError when a class number is outside 0 to classes - 1 (and not -100)."""
+    """Raise DataError when a class number of a target (any shape) is outside 0 to classes - 1 (and not -100)."""
     bad = (target != IGNORED) & ((target < 0) | (target >= classes))
     if bool(bad.any()):
         known = f"{classes} classes (0 to {classes - 1})" if classes != 1 else "only class, 0"

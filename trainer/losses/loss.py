@@ -57,7 +57,7 @@ class Weights:
         self.values = values.float()
 
     def at(self, device: torch.device) -> Tensor:
-        """Return them on the device."""
+        """Return them, (classes,) or (labels,), on the device."""
         if self.values.device != device:
             self.values = self.values.to(device)
         return self.values
@@ -80,7 +80,7 @@ def dice(smooth: float) -> Compute:
 
 
 def dice_cross_entropy(smooth: float, dice_share: float) -> Compute:
-    """Return dice_share of the Dice loss and the rest of cross entropy, a mean over samples of their pixels' mean."""
+    """Return dice_share of Dice, the rest cross entropy, a mean over samples of their pixels' (Isensee et al. 2018)."""
     overlap = dice(smooth)
 
     def compute(output: Tensor, target: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ def by_class(output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def cross_entropy(label_smoothing: float = 0.0, weights: Tensor | None = None) -> Compute:
-    """Return cross entropy with label smoothing (Szegedy et al. 2016) and a weight per class."""
+    """Return cross entropy with label smoothing (Szegedy et al. 2016) and weights (classes,)."""
     held = None if weights is None else Weights(weights)
 
     def compute(output: Tensor, target: Tensor) -> Tensor:
@@ -128,19 +128,19 @@ def class_balanced(
     label_smoothing: float,
     weights: Tensor | None = None,
 ) -> Compute:
-    """Return the focal loss where `gamma` asks for it, else cross entropy; `effective_numbers` gives the weights."""
+    """Return the focal loss where `gamma` asks for it, else cross entropy; weights (classes,) after Cui et al. 2019."""
     return focal(gamma, weights) if gamma else cross_entropy(label_smoothing, weights)
 
 
 def next_token() -> Compute:
-    """Return the plain mean in nats of output (batch, time, vocabulary); target (batch, time): the token after each."""
+    """Return torch's cross entropy in nats of output (batch, time, vocabulary); target (batch, time): the next ones."""
     return lambda output, target: F.cross_entropy(output.flatten(0, 1), target.flatten(), ignore_index=IGNORED)
 
 
 def focal(gamma: float, weights: Tensor | None = None) -> Compute:
     """Return the focal loss, -(1 - p)^gamma log p of the true class (Lin et al. 2017, arXiv:1708.02002).
 
-    Over the softmax of all classes; `weights` is its alpha, one per class.
+    Over the softmax of all classes; `weights`, (classes,), is its alpha.
     """
     held = None if weights is None else Weights(weights)
 
@@ -159,12 +159,12 @@ def focal(gamma: float, weights: Tensor | None = None) -> Compute:
 
 
 def mse() -> Compute:
-    """Return the mean squared difference."""
+    """Return the mean squared difference (torch's mse_loss)."""
     return lambda output, target: F.mse_loss(output.reshape(target.shape), target.to(output.dtype))
 
 
 def mae() -> Compute:
-    """Return the mean absolute difference."""
+    """Return the mean absolute difference (torch's l1_loss)."""
     return lambda output, target: F.l1_loss(output.reshape(target.shape), target.to(output.dtype))
 
 
@@ -174,7 +174,7 @@ def huber(delta: float) -> Compute:
 
 
 def bce_with_logits(weights: Tensor | None = None) -> Compute:
-    """Return binary cross entropy of logits, the positive term of each label times its weight (`pos_weight`)."""
+    """Return binary cross entropy of logits, the positive term times torch's `pos_weight`, (labels,) or (1,)."""
     held = None if weights is None else Weights(weights)
 
     def compute(output: Tensor, target: Tensor) -> Tensor:
@@ -187,12 +187,12 @@ def bce_with_logits(weights: Tensor | None = None) -> Compute:
 
 
 def negatives_per_positive(counts: Tensor) -> Tensor:
-    """Return the pos_weight under which both sides of each label weigh the same; `counts` (2, labels)."""
+    """Return the pos_weight under which both sides of each label weigh the same, (labels,); `counts` (2, labels)."""
     return (counts[0].clamp(min=1).double() / counts[1].clamp(min=1).double()).float()
 
 
 def effective_numbers(beta: float) -> Callable[[Tensor], Tensor]:
-    """Return weights by the inverse effective number of samples, (1 - beta^n) / (1 - beta).
+    """Return counts' weights, both (classes,), by the inverse effective number of samples, (1 - beta^n) / (1 - beta).
 
     Cui et al. 2019, arXiv:1901.05555; scaled so that the mean weight of a train sample is 1, which keeps the size of
     the gradient (theirs sum to the number of classes).
@@ -201,7 +201,7 @@ def effective_numbers(beta: float) -> Callable[[Tensor], Tensor]:
 
 
 def balanced(counts: Tensor) -> Tensor:
-    """Return weights by the inverse number of samples: every class weighs the same; mean weight of a train sample 1."""
+    """Return weights by the inverse of counts, both (classes,): all classes weigh the same, samples 1 on average."""
     return _mean_one(1.0 / counts.clamp(min=1).double(), counts)
 
 

@@ -1,4 +1,7 @@
-"""Metrics from gathered outputs and targets on the CPU: of classes, of numbers, of language."""
+"""Metrics from gathered outputs and targets on the CPU: of classes, of numbers, of language.
+
+As scikit-learn has them (Pedregosa et al. 2011); bits per byte: Gao et al. 2020, arXiv:2101.00027.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,10 @@ class Metric:
     """The kinds of loss it makes sense with; empty: any."""
     of_loss: Callable[[float, float], float] | None = None
     """Value from (mean loss in nats, bytes per target): it then needs no outputs, and compute is never called."""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """Lowest and highest value."""
+    minimize: bool = False
+    """Whether lower is better."""
 
 
 def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -43,7 +50,7 @@ def by_label(outputs: Tensor, targets: Tensor) -> list[tuple[Tensor, Tensor]] | 
 
 
 def accuracy(outputs: Tensor, targets: Tensor) -> float:
-    """Share of samples (or tokens not ignored, or labels of all samples) whose class is right."""
+    """Share of targets, (samples, ...), whose class is right: of samples, tokens not ignored, or all labels."""
     if by_label(outputs, targets) is not None:
         outputs, targets = outputs.reshape(-1), targets.reshape(-1)
     predicted, wanted = _counted(outputs, targets)
@@ -51,7 +58,7 @@ def accuracy(outputs: Tensor, targets: Tensor) -> float:
 
 
 def balanced_accuracy(outputs: Tensor, targets: Tensor) -> float:
-    """Mean over the classes that occur of the share of each that is right; with several labels, their mean."""
+    """Mean over the classes in targets (samples, ...) of the share of each that is right; of labels, their mean."""
     import torch
 
     labels = by_label(outputs, targets)
@@ -63,7 +70,7 @@ def balanced_accuracy(outputs: Tensor, targets: Tensor) -> float:
 
 
 def mean_iou(outputs: Tensor, targets: Tensor) -> float:
-    """Mean over the classes that occur (predicted or true) of |both| / |either|, over all samples' pixels together."""
+    """Mean over the classes, predicted or in targets (samples, ...), of |both| / |either|, over all pixels together."""
     import torch
 
     predicted, wanted = _counted(outputs, targets)
@@ -73,7 +80,7 @@ def mean_iou(outputs: Tensor, targets: Tensor) -> float:
 
 
 def f1(outputs: Tensor, targets: Tensor) -> float:
-    """Mean over the classes or labels that occur (predicted or true) of the harmonic mean of precision and recall."""
+    """Mean over classes or labels in outputs or targets (samples, ...) of the harmonic mean of precision and recall."""
     import torch
 
     labels = by_label(outputs, targets)
@@ -87,10 +94,25 @@ def f1(outputs: Tensor, targets: Tensor) -> float:
     return sum(scores) / len(scores) if scores else float("nan")
 
 
+def matthews_correlation(outputs: Tensor, targets: Tensor) -> float:
+    """Correlation of predicted and wanted classes, in [-1, 1] (Gorodkin 2004); 0 where either is of one class only."""
+    import torch
+
+    labels = by_label(outputs, targets)
+    if labels is not None:
+        return sum(matthews_correlation(*label) for label in labels) / len(labels)
+    predicted, wanted = _counted(outputs, targets)
+    classes, place = torch.unique(torch.stack([predicted, wanted]), return_inverse=True)
+    guessed, true = (torch.bincount(row, minlength=len(classes)).double() for row in place)
+    count, right = float(predicted.numel()), float((predicted == wanted).sum())
+    scale = (count**2 - guessed.square().sum()) * (count**2 - true.square().sum())
+    return float((right * count - (guessed * true).sum()) / scale.sqrt()) if scale > 0 else 0.0
+
+
 def auc(outputs: Tensor, targets: Tensor) -> float:
     """Area under the ROC curve for two classes, ties counted half; NaN when only one class occurs.
 
-    Equals the Mann-Whitney U statistic divided by the number of pairs; with several labels, their mean.
+    Equals the Mann-Whitney U statistic divided by the number of pairs; their mean for targets (samples, labels).
     """
     import torch
 
@@ -108,12 +130,12 @@ def auc(outputs: Tensor, targets: Tensor) -> float:
 
 
 def mae(outputs: Tensor, targets: Tensor) -> float:
-    """Mean absolute difference."""
+    """Mean absolute difference from targets (samples, ...)."""
     return float((outputs.double().reshape(targets.shape) - targets.double()).abs().mean())
 
 
 def r2(outputs: Tensor, targets: Tensor) -> float:
-    """Share of the targets' variance that is explained; NaN when they do not vary."""
+    """Share that is explained of the variance of targets (samples, ...); NaN when they do not vary."""
     wanted = targets.double()
     rest = (outputs.double().reshape(targets.shape) - wanted).square().sum().item()
     total = (wanted - wanted.mean()).square().sum().item()
@@ -140,18 +162,21 @@ def _counted(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     return predicted[counted], wanted[counted]
 
 
+CLASSES, LANGUAGE = ("classification", "binary"), ("language_model",)
+SHARE, ANY_COST = (0.0, 1.0), (0.0, math.inf)
 BUILT_IN: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", accuracy, tasks=("classification", "binary")),
-        Metric("balanced_accuracy", balanced_accuracy, tasks=("classification", "binary")),
-        Metric("f1", f1, tasks=("classification", "binary")),
-        Metric("auc", auc, tasks=("classification", "binary")),
-        Metric("mean_iou", mean_iou, tasks=("classification",)),
-        Metric("mae", mae, tasks=("regression",)),
-        Metric("r2", r2, tasks=("regression",)),
-        Metric("perplexity", _no_outputs, tasks=("language_model",), of_loss=perplexity),
-        Metric("bits_per_byte", _no_outputs, tasks=("language_model",), of_loss=bits_per_byte),
+        Metric("accuracy", accuracy, tasks=CLASSES, bounds=SHARE),
+        Metric("balanced_accuracy", balanced_accuracy, tasks=CLASSES, bounds=SHARE),
+        Metric("f1", f1, tasks=CLASSES, bounds=SHARE),
+        Metric("matthews_correlation", matthews_correlation, tasks=CLASSES, bounds=(-1.0, 1.0)),
+        Metric("auc", auc, tasks=CLASSES, bounds=SHARE),
+        Metric("mean_iou", mean_iou, tasks=("classification",), bounds=SHARE),
+        Metric("mae", mae, tasks=("regression",), bounds=ANY_COST, minimize=True),
+        Metric("r2", r2, tasks=("regression",), bounds=(-math.inf, 1.0)),
+        Metric("perplexity", _no_outputs, tasks=LANGUAGE, of_loss=perplexity, bounds=(1.0, math.inf), minimize=True),
+        Metric("bits_per_byte", _no_outputs, tasks=LANGUAGE, of_loss=bits_per_byte, bounds=ANY_COST, minimize=True),
     )
 }
 

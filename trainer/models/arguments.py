@@ -53,7 +53,7 @@ class ModelSection(Section):
     sized_by_inputs: ClassVar[bool] = True
 
     def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:  # noqa: ARG002 - some check the loss
-        """Refuse an input, or a loss, that the model is not for.
+        """Refuse a sample's input (of any shape), or a loss, that the model is not for.
 
         Raises:
             ConfigurationError: names the inputs that it takes.
@@ -154,7 +154,7 @@ class GptArgs(ModelSection):
         return GPT
 
     def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:
-        """Refuse all but tokens and the loss of the next one. Raises ConfigurationError."""
+        """Refuse all but tokens, (time,), and the loss of the next one. Raises ConfigurationError."""
         if inputs.is_floating_point() or inputs.dim() != 1 or loss.task != "language_model":
             raise ConfigurationError(
                 f"{name} predicts the next token: it needs inputs (tokens) of integers, not "

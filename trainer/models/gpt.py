@@ -76,7 +76,7 @@ class Block(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add what attention and then the MLP find."""
+        """Add to (B, T, C) what attention and then the MLP find."""
         x = x + self.attention(self.attention_norm(x))
         result: Tensor = x + self.mlp(self.mlp_norm(x))
         return result
@@ -93,7 +93,7 @@ class CausalAttention(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Attend."""
+        """Attend, (B, T, C) to (B, T, C)."""
         batch, time, width = x.shape
         parts = self.queries_keys_values(x).view(batch, time, 3, self.heads, width // self.heads)
         q_BHTC, k_BHTC, v_BHTC = parts.permute(2, 0, 3, 1, 4)  # noqa: N806 - the shape is in the name

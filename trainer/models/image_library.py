@@ -1,4 +1,4 @@
-"""Models of timm, the collection of image models, by their names there."""
+"""Models of timm, the collection of image models, by their names there (Wightman 2019, doi:10.5281/zenodo.4414861)."""
 
 from __future__ import annotations
 

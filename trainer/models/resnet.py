@@ -71,7 +71,7 @@ class ResidualBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add what the convolutions find to the input: every other pixel of it, and zeros for the new channels."""
+        """Add what the convolutions find to (B, C, H, W): every other pixel of it, and zeros for the new channels."""
         shortcut = x if self.stride == 1 else x[:, :, :: self.stride, :: self.stride]
         if self.added:
             shortcut = F.pad(shortcut, (0, 0, 0, 0, self.added // 2, self.added - self.added // 2))

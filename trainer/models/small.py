@@ -1,4 +1,4 @@
-"""Small networks: a multilayer perceptron, and a convolutional network for images."""
+"""Small networks: a multilayer perceptron (Rumelhart et al. 1986), and a convolutional one (LeCun et al. 1998)."""
 
 from __future__ import annotations
 

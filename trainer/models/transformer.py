@@ -1,6 +1,6 @@
 """Models of the Transformers library: from a folder, from a configuration (random weights), or from its hub.
 
-Weights are read from safetensors files alone, and code that a folder brings is never run.
+Wolf et al. 2020, arXiv:1910.03771. Weights are read from safetensors alone; code that a folder brings is never run.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def input_of(batch: Any, key: str | None) -> Tensor:
-    """Return the batch's one floating-point input, or the one named `key`.
+    """Return the batch's one floating-point input, (batch, ...), or the one named `key`.
 
     Raises:
         ConfigurationError: there is none, or there are several and no key says which.
@@ -47,7 +47,7 @@ def input_of(batch: Any, key: str | None) -> Tensor:
 
 
 def with_input(batch: Any, old: Tensor, new: Tensor) -> Any:
-    """Return the batch with one of its tensors replaced."""
+    """Return the batch with one of its tensors replaced (by one of any shape)."""
     if batch is old:
         return new
     if isinstance(batch, Mapping):
@@ -142,7 +142,7 @@ class Augmentation:
 
 
 def build_augmentation(section: AugmentationSection, x: Tensor) -> Augmentation:
-    """Return the augmentation for inputs like `x`: images where they have four dimensions.
+    """Return the augmentation for inputs like `x`: images where they are (B, C, H, W).
 
     Raises:
         ConfigurationError: a key that means nothing for such inputs.

@@ -81,7 +81,7 @@ class Contrastive:
 
 
 def only_input(batch: Any, x: Tensor) -> Any:
-    """Return the batch without its target, which two views of every sample would not fit.
+    """Return the batch with its input `x`, (batch, ...), alone: two views of every sample would not fit its target.
 
     Raises:
         ConfigurationError: the model takes other inputs beside the one that is augmented.
@@ -99,8 +99,8 @@ def only_input(batch: Any, x: Tensor) -> Any:
 def nt_xent(projected_2BF: Tensor, temperature: float) -> tuple[Tensor, Tensor]:  # noqa: N803 - shapes in the names
     """Return the mean loss over all views, and the share of views whose nearest other view is their own sample's.
 
-    Rows n and n + B are the views of one sample. The loss of a view is the cross-entropy of finding its partner among
-    all other views by cosine similarity over the temperature.
+    Rows n and n + B of (2B, F) are the views of one sample. The loss of a view is the cross-entropy of finding its
+    partner among all other views by cosine similarity over the temperature.
     """
     size = len(projected_2BF) // 2
     unit = F.normalize(projected_2BF, dim=1)

@@ -38,7 +38,7 @@ class MixingBase(Section):
 
 
 class MixupSection(MixingBase):
-    """A weighted mean of two samples and of their targets."""
+    """A weighted mean of two samples and of their targets (Zhang et al. 2018, arXiv:1710.09412)."""
 
     name: Literal["mixup"] = "mixup"
     cuts = False
@@ -51,7 +51,7 @@ class MixupSection(MixingBase):
 
 
 class CutmixSection(MixingBase):
-    """A rectangle of another image, the targets by its share of the area."""
+    """A rectangle of another image, the targets by its share of the area (Yun et al. 2019, arXiv:1905.04899)."""
 
     name: Literal["cutmix"] = "cutmix"
     alpha: PositiveFloat = 1.0
@@ -63,7 +63,7 @@ class CutmixSection(MixingBase):
 
 
 class MixupCutmixSection(MixingBase):
-    """One of both for each batch."""
+    """One of both for each batch (Wightman, Touvron and Jégou 2021, arXiv:2110.00476)."""
 
     name: Literal["mixup_cutmix"] = "mixup_cutmix"
     mixup_alpha: PositiveFloat = 0.2

@@ -81,11 +81,11 @@ class Uncertainty(nn.Module):
         self.halves: Tensor
 
     def weights(self) -> Tensor:
-        """Return the present weight of each task."""
+        """Return the present weight of each task, (tasks,)."""
         return self.halves * torch.exp(-self.log_variances)
 
     def forward(self, losses: Tensor) -> Tensor:
-        """Return the weighted sum of the tasks' losses with the term that keeps the weights from falling to zero."""
+        """Return the weighted sum of the losses, (tasks,), plus the term that keeps the weights from falling to zero."""
         return (self.weights() * losses).sum() + 0.5 * self.log_variances.sum()
 
 
@@ -121,7 +121,7 @@ class MultiTask:
         return self._outputs(plain_output(model(*args, **named))), self._targets(target)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Return each task's mean loss."""
+        """Return each task's mean loss, (tasks,), of (B, W) and (B, T)."""
         return torch.stack([part.compute(outputs, targets) for part in self.parts])
 
     def count(self, batch: Any) -> int:

@@ -113,7 +113,7 @@ class Processes(Protocol):
         ...
 
     def total(self, value: Tensor) -> Tensor:
-        """Return the sum of a tensor over all of them, the same in each."""
+        """Return the sum of a tensor of any shape over all of them, the same in each."""
         ...
 
     def gather(self, value: Any) -> list[Any]:

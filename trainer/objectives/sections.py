@@ -169,7 +169,7 @@ class TaskPartSection(Section):
 
 
 class MultiTaskSection(ObjectiveBase):
-    """Several targets of one model, their losses weighted."""
+    """Several targets of one model (Caruana 1997), their losses weighted."""
 
     name: Literal["multi_task"] = "multi_task"
     replaces = True

@@ -33,7 +33,7 @@ def total_norm(gradients: list[Tensor]) -> Tensor:
 
 
 def clip_to(parameters: list[nn.Parameter], gradients: list[Tensor], largest: float, norm: Tensor) -> None:
-    """Scale gradients whose norm is above `largest` down to it, in place, to the bits of clip_grads_with_norm_.
+    """Scale gradients whose norm (a scalar) is above `largest` down to it, to the bits of clip_grads_with_norm_.
 
     On the CPU, where looking costs nothing, gradients well below the limit are not multiplied by one.
     """
@@ -72,7 +72,7 @@ class Update(Protocol):
         ...
 
     def apply(self, loss: Tensor, again: Again) -> None:
-        """Move the weights; `loss` and the gradients are those of the present ones."""
+        """Move the weights; `loss` (a scalar) and the gradients are those of the present ones."""
         ...
 
 
@@ -86,7 +86,7 @@ class InTurn:
         """Do nothing."""
 
     def apply(self, loss: Tensor, again: Again) -> None:  # noqa: ARG002 - the form of all updates
-        """Step each optimizer."""
+        """Step each optimizer; `loss` (a scalar) is measured already."""
         for optimizer in self.optimizers:
             optimizer.step()
 
@@ -109,7 +109,7 @@ class ByClosure:
         self.draws = seeding.capture()
 
     def apply(self, loss: Tensor, again: Again) -> None:
-        """Step the optimizer with a closure."""
+        """Step the optimizer with a closure that returns the loss (a scalar)."""
         if needs_closure(self.optimizer) and not any(group["lr"] for group in self.optimizer.param_groups):
             return
         gradients = [parameter.grad for parameter in self.parameters]  # held: an id is free once its tensor is gone

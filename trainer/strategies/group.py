@@ -63,7 +63,7 @@ class Group:
         return total.tolist()
 
     def total(self, value: Tensor) -> Tensor:
-        """Return the sum of a tensor over all processes, on its device."""
+        """Return the sum of a tensor of any shape over all processes, on its device."""
         total = value.detach().clone()
         dist.all_reduce(total)
         return total

@@ -41,7 +41,7 @@ class Measured(nn.Module):
         self.others = nn.ParameterList([parameter for parameter in parameters if id(parameter) not in own])
 
     def forward(self, batch: Any) -> Tensor:
-        """Return the loss alone: the gradient's exchange follows the graph of the returned value."""
+        """Return the loss (a scalar) alone: the gradient's exchange follows the graph of the returned value."""
         self.outcome = self.objective(self.model, batch)
         return self.outcome.loss
 
@@ -128,7 +128,7 @@ class Shared(Strategy):
         return Outcome(loss) if is_spare else Outcome(loss, outcome.output, outcome.target, outcome.values)
 
     def finish(self, loss: Tensor) -> Tensor:
-        """Return the loss of the update, and give every process the buffers of the first one."""
+        """Return the loss (a scalar) of the update, and give every process the buffers of the first one."""
         self._share_buffers()
         return self.group.total(loss)
 
@@ -137,7 +137,7 @@ class Shared(Strategy):
         return self._samples
 
     def total(self, value: Tensor) -> Tensor:
-        """Return the sum of a tensor over all processes, on its device."""
+        """Return the sum of a tensor of any shape over all processes, on its device."""
         return self.group.total(value)
 
     def gather(self, value: Any) -> list[Any]:

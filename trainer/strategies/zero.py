@@ -1,8 +1,8 @@
 """ZeRO stages 1 and 2 by DeepSpeed's engine: full weights in each process, a part of the optimizer's state.
 
-DeepSpeed divides, reduces, clips and updates. This engine does the rest: reading data, the schedule, scaling the loss,
-and checkpoints, which hold each process's part of the optimizer's state separately. In fp32 its main
-copy of the weights equals the model's, so a checkpoint needs no second one.
+Rajbhandari et al. 2020, arXiv:1910.02054. DeepSpeed divides, reduces, clips and updates. This engine does the rest:
+reading data, the schedule, scaling the loss, and checkpoints, which hold each process's part of the optimizer's state
+separately. In fp32 its main copy of the weights equals the model's: no checkpoint needs a second.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DeepSpeed(Shared):
         self._update = ExitStack()
 
     def backward(self, loss: Tensor) -> None:
-        """Add to the gradients; after the last pass of an update they are the sums over all processes."""
+        """Add the loss's (a scalar) to the gradients; after an update's last pass they are summed over processes."""
         if self.number == 1:
             self._update.enter_context(self.engine.coalesce_grad_reduction())
         self.engine.backward(loss, scale_wrt_gas=False)
@@ -71,7 +71,7 @@ class DeepSpeed(Shared):
         parameters: list[nn.Parameter],  # noqa: ARG002 - the engine has them
         training: TrainingSection,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the norm of the full gradient; the engine clips when it updates. All processes call it together."""
+        """Return the full gradient's norm (a scalar), all processes together; the engine clips when it updates."""
         found: Tensor = self.engine.optimizer.scaled_global_norm()
         norm = torch.where(found < 0, torch.nan, found)  # DeepSpeed says -1 of one that is not finite
         return norm, {} if training.clip_norm is None else {"applied_gradient_norm": norm.clamp(max=training.clip_norm)}
@@ -98,7 +98,7 @@ class ByEngine:
         """Do nothing."""
 
     def apply(self, loss: Tensor, again: Again) -> None:  # noqa: ARG002 - the form of all updates
-        """Update."""
+        """Update; the engine has had the `loss` (a scalar)."""
         self.engine.step()
 
 

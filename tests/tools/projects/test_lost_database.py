@@ -87,7 +87,7 @@ def test_a_lost_database_is_never_taken_for_a_new_workspace_and_is_rebuilt_from_
         Workspace.open(fresh).close()
         shutil.move(fresh / "workspace.sqlite", workspace.path / "workspace.sqlite")
     for act in (lambda: Workspace.open(workspace.path), lambda: verify_workspace(workspace.path)):
-        with pytest.raises(IntegrityError, match="plain ledgers beside it tell of a workspace") as met:
+        with pytest.raises(IntegrityError, match="JSONL mirrors beside it have entries") as met:
             act()
         assert "trainwright rebuild" in met.value.remedy
     made = rebuild_workspace(workspace.path)

@@ -12,7 +12,7 @@ import pytest
 import trainwright
 from trainwright.tools import projects
 from trainwright.tools.gates.artifacts import digests_of, new_drafts
-from trainwright.tools.gates.decide import evaluate, record, rests_on
+from trainwright.tools.gates.decide import dependencies_of, evaluate, record
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.outcomes import CHECKS, passed
 from trainwright.tools.gates.phases import Phase
@@ -78,7 +78,7 @@ def test_a_refusal_rewritten_as_a_pass_is_named(at: At, rewrite: Rewrite) -> Non
 def test_a_decision_made_to_rest_on_another_run_is_named(at: At, rewrite: Rewrite) -> None:
     workspace = at("based")
     rewrite(workspace, "baseline", lambda body: body["rested_on"].update(runs=body["rested_on"]["runs"] * 2))
-    assert any("rests on runs: recorded" in what for what in verdicts(workspace))
+    assert any("depends on runs: recorded" in what for what in verdicts(workspace))
 
 
 @pytest.mark.requirement("GATE-3", "GATE-5", "PHASE-9")
@@ -135,7 +135,7 @@ def test_a_refusal_passed_off_as_a_pass_under_an_older_checklist_is_named(at: At
     with pytest.raises(GateRefusedError):
         projects.pass_gate(workspace, NAME, "baseline")
     with workspace.session() as session:
-        rested_on = rests_on(Evidence(session, workspace, NAME), Phase.BASELINE)
+        rested_on = dependencies_of(Evidence(session, workspace, NAME), Phase.BASELINE)
 
     def forge(body: dict[str, Any]) -> None:
         body["circumstances"]["version"] = "0.0.1"

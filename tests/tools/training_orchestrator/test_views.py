@@ -66,5 +66,5 @@ def test_a_resumed_run_without_a_whole_checkpoint_says_so(
         directory.append_event("note", text="No checkpoint is whole.", skipped=skipped)
     resumed = refresh_run(workspace, directory.run_id).resumed
     assert resumed is not None
-    assert resumed.note == "no whole checkpoint: began at step 0"
+    assert resumed.note == "no intact checkpoint: began at step 0"
     assert len(resumed.skipped) == len(skipped)

@@ -20,10 +20,11 @@ def test_classification_metrics_are_those_of_the_field(seed: int) -> None:
 
     generator = torch.Generator().manual_seed(seed)
     logits, targets = torch.randn(97, 4, generator=generator), torch.randint(0, 4, (97,), generator=generator)
-    values = evaluate([BUILT_IN["accuracy"], BUILT_IN["f1"]], logits, targets)
+    values = evaluate([BUILT_IN[name] for name in ("accuracy", "f1", "matthews_correlation")], logits, targets)
     guessed = logits.argmax(1)
     assert values["accuracy"] == pytest.approx(known.accuracy_score(targets, guessed))
     assert values["f1"] == pytest.approx(known.f1_score(targets, guessed, average="macro"))
+    assert values["matthews_correlation"] == pytest.approx(known.matthews_corrcoef(targets, guessed))
     scores = torch.randn(97, generator=generator).round(decimals=1)  # with ties
     two = (targets > 1).long()
     assert BUILT_IN["auc"].compute(scores, two) == pytest.approx(known.roc_auc_score(two, scores))

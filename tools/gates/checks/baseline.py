@@ -1,4 +1,4 @@
-"""Baseline: one honest run, recorded whole. What holds of it holds of the final run too."""
+"""Baseline: one complete run, recorded completely. Its checks apply to the final run too."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
+from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
 from trainwright.tools.gates.releases import other_than_planned
 from trainwright.tools.workspace.settings import ProjectLimits
 from trainwright.trainer.run import RunKind
@@ -42,7 +42,7 @@ def of_both_runs(name: str) -> Callable[[RunCheck], RunCheck]:
 
 @of_both_runs("run_completed")
 def run_completed(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
-    """Judge that a run of the kind ended by itself and that its record is as it was sealed."""
+    """Check that a run of the kind ended by itself and that its record is as it was sealed."""
     required = f"a completed {kind.value} run whose record is unchanged"
     if run is None:
         return failed(f"no {kind.value} run of this configuration", required, evidence.start(kind))
@@ -51,23 +51,23 @@ def run_completed(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
     if (bound := run.directory.specification().max_steps) is not None:
         return failed(f"{run.id} was cut short at {bound} steps", required, evidence.start(kind))
     measured = f"{run.id} completed ({run.summary.stop_reason})"
-    return judged(not run.differences, "; ".join([measured, *run.differences[:2]]), required, evidence.start(kind))
+    return passed_if(not run.differences, "; ".join([measured, *run.differences[:2]]), required, evidence.start(kind))
 
 
 @of_both_runs("same_evidence")
 def same_evidence(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
-    """Judge that a run saw the data, code and packages that the planning gate rested on."""
+    """Check that a run saw the data, code and packages that the planning gate depends on."""
     required = "the data, code and packages of the planning gate"
     if run is None or evidence.smoke is None:
         return failed("no run to compare", required, evidence.start(kind))
     different = other_than_planned(evidence, run)
     measured = f"differs in {', '.join(different)}" if different else "identical digests"
-    return judged(not different, measured, required, evidence.start(kind))
+    return passed_if(not different, measured, required, evidence.start(kind))
 
 
 @of_both_runs("losses_finite")
 def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
-    """Judge that every recorded loss is a finite number."""
+    """Check that every recorded loss is a finite number."""
     required = "every recorded loss finite"
     if run is None:
         return failed("no run", required, evidence.start(kind))
@@ -79,9 +79,9 @@ def losses_finite(evidence: Evidence, run: RunEvidence | None, kind: RunKind) ->
     skipped = run.summary.non_finite_steps
     sound = all(recorded.values()) and not any(bad.values()) and not skipped
     if not run.is_complete:
-        return judged(sound, measured, required, run.next_call())
+        return passed_if(sound, measured, required, run.next_call())
     if all(recorded.values()):
-        return judged(sound, measured, required, _lower_rate(evidence, run))
+        return passed_if(sound, measured, required, _lower_rate(evidence, run))
     return failed(f"{measured}: the code of the task must give both losses", required, None)
 
 
@@ -94,7 +94,7 @@ def _lower_rate(evidence: Evidence, run: RunEvidence) -> NextCall:
 
 @of_both_runs("checkpoints_verified")
 def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunKind) -> Outcome:
-    """Judge that the best and last checkpoints exist and that every checkpoint matches its digests."""
+    """Check that the best and last checkpoints exist and that every checkpoint matches its digests."""
     required = "best and last checkpoints saved, digests verified"
     if run is None:
         return failed("no run", required, evidence.start(kind))
@@ -102,7 +102,7 @@ def checkpoints_verified(evidence: Evidence, run: RunEvidence | None, kind: RunK
     whole = {"best", "last"} <= tags and not run.checkpoint_problems
     measured = f"tags {', '.join(sorted(tags)) or 'none'}; {len(run.checkpoint_problems)} problems"
     remedy = evidence.start(kind) if run.is_complete else run.next_call()
-    return judged(whole, "; ".join([measured, *run.checkpoint_problems[:1]]), required, remedy)
+    return passed_if(whole, "; ".join([measured, *run.checkpoint_problems[:1]]), required, remedy)
 
 
 @check("baseline.gpu_utilisation")
@@ -129,7 +129,7 @@ def gpu_utilisation(evidence: Evidence, line: CheckLine) -> Outcome:
 
 
 def _idle_because(run: RunEvidence) -> str:
-    """Say why a GPU had little to do: that is a fine answer for a small model or a short run."""
+    """Name the cause of low GPU utilisation; a small model or a short run explains it."""
     parameters, seconds = run.resolved.parameters, run.summary.train_seconds
     if (waited := run.summary.data_wait_fraction or 0.0) > MUCH_WAITING:
         return f"{100 * waited:.0f} % of the time went by waiting for data (diagnostics/slow_data_loading.md)"

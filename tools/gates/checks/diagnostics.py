@@ -1,4 +1,4 @@
-"""Diagnostics: the baseline's curves were read, and what was found has an answer."""
+"""Diagnostics: the baseline's curves were read, and every finding has an answer."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
     failed,
-    judged,
     not_applicable,
     passed,
+    passed_if,
     passed_with_exemption,
 )
 from trainwright.trainer.run import RunKind
@@ -25,7 +25,7 @@ REPORT = "diagnostic_report.md"
 
 
 def diagnosis(evidence: Evidence) -> dict[str, Any] | None:
-    """Return the server's own newest diagnosis of the baseline that holds, from the ledger."""
+    """Return the newest diagnosis of the present baseline, from the ledger."""
     if evidence.baseline is None:
         return None
     bodies = [body for _, body in evidence.entries("diagnosis")]
@@ -42,7 +42,7 @@ def report_written(evidence: Evidence, line: CheckLine) -> Outcome:
         return _missing(evidence, "no diagnosis of the baseline", required)
     changed = [name for name, digest in found["artifacts"].items() if evidence.artifact_digest(name) != digest]
     measured = f"changed or missing: {', '.join(changed)}" if changed else f"{len(found['artifacts'])} files unchanged"
-    return judged(not changed, measured, required, _diagnose(evidence))
+    return passed_if(not changed, measured, required, _diagnose(evidence))
 
 
 @check("diagnostics.learning_curves_analysed")
@@ -54,7 +54,7 @@ def learning_curves_analysed(evidence: Evidence, line: CheckLine) -> Outcome:
         return _missing(evidence, "no diagnosis", required)
     epochs = int(found["assessment"].get("epochs") or 0)
     remedy = evidence.call("configure", "train for more epochs", changes={"training.epochs": 10})
-    return judged(epochs >= (line.threshold or 1), f"{epochs} epochs", required, remedy)
+    return passed_if(epochs >= (line.threshold or 1), f"{epochs} epochs", required, remedy)
 
 
 @check("diagnostics.fit_assessed")
@@ -65,7 +65,7 @@ def fit_assessed(evidence: Evidence, line: CheckLine) -> Outcome:
         return _missing(evidence, "no diagnosis", line.text)
     fit = found["assessment"].get("fit")
     known = fit in {"good", "overfitting", "underfitting"}
-    return judged(known, f"fit: {fit}", "good, overfitting or underfitting", _diagnose(evidence))
+    return passed_if(known, f"fit: {fit}", "good, overfitting or underfitting", _diagnose(evidence))
 
 
 @check("diagnostics.gradients_recorded")
@@ -81,7 +81,7 @@ def gradients_recorded(evidence: Evidence, line: CheckLine) -> Outcome:
     enough = steps > 0 and recorded >= share_required * steps
     if not enough and steps > 0 and run.resolved.objective == "train_step":
         return not_applicable(f"{recorded} of {steps} steps: the user's train_step clears its gradients", required)
-    return judged(enough, f"{recorded} of {steps} steps", required, evidence.start(RunKind.BASELINE))
+    return passed_if(enough, f"{recorded} of {steps} steps", required, evidence.start(RunKind.BASELINE))
 
 
 @check("diagnostics.no_critical_alert")
@@ -92,7 +92,7 @@ def no_critical_alert(evidence: Evidence, line: CheckLine) -> Outcome:
         return _missing(evidence, "no diagnosis", "no critical alert")
     still_open, accepted = cures.open_alerts(evidence, found["alerts"])
     if still_open:
-        names = ", ".join(cures.told(evidence, alert) for alert in still_open)
+        names = ", ".join(cures.described(evidence, alert) for alert in still_open)
         return failed(names, "no critical alert", cures.cure(evidence, still_open[0]))
     if accepted:
         return passed_with_exemption(f"the owner accepts: {', '.join(accepted)}", "no critical alert")

@@ -1,4 +1,4 @@
-"""Bounds that a project sets for itself, whatever its goal is (PIPE-3): fixed at planning, judged at finalization."""
+"""Bounds that a project sets beside its goal (PIPE-3): fixed at planning, evaluated at finalization."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
     failed,
-    judged,
     not_applicable,
     passed,
+    passed_if,
     passed_with_exemption,
 )
 from trainwright.tools.gates.searches import floor_of
@@ -27,7 +27,7 @@ TEST = "test/"
 
 @check("planning.bounds_measured")
 def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
-    """What the project bounds is computed, so that the last gate can judge it."""
+    """The bounded metrics are computed, so that the last gate can evaluate them."""
     names = sorted({name.removeprefix(TEST) for name, _, _ in _bounds(evidence)})
     if not names:
         return not_applicable("the configuration bounds no metric", line.text)
@@ -41,12 +41,12 @@ def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
     unmeasured = [(side, name) for side, given in sides.items() for name in given if name.removeprefix(TEST) in missing]
     changes = {f"evaluation_gate.{side}.{name}": None for side, name in unmeasured}  # null removes
     why = f"bound what is computed ({', '.join(sorted(computed))}), or add the metric to `metrics`"
-    return judged(not missing, measured, line.text, evidence.call("configure", why, changes=changes))
+    return passed_if(not missing, measured, line.text, evidence.call("configure", why, changes=changes))
 
 
 @check("finalization.bounds_kept")
 def bounds_kept(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final model keeps the project's bounds, or the owner accepts what it reached."""
+    """The final model keeps the project's bounds, or the owner accepts its values."""
     bounds = _bounds(evidence)
     required = ", ".join(f"{name} {sign} {bound:g}" for name, sign, bound in bounds)
     if not bounds:
@@ -54,7 +54,7 @@ def bounds_kept(evidence: Evidence, line: CheckLine) -> Outcome:
     if evidence.final is None:
         return failed("no final run", required, evidence.start(RunKind.FINAL))
     if evidence.export is None or not evidence.export.is_complete:
-        why = "the bounds are judged on what is exported"
+        why = "the bounds are evaluated on the exported model"
         return failed("no export", required, evidence.call("export_model", why))
     values = {name: _value(evidence, name) for name, _, _ in bounds}
     broken = [name for name, sign, bound in bounds if not _holds(values[name], sign, bound)]
@@ -89,7 +89,7 @@ def _holds(value: float | None, sign: str, bound: float) -> bool:
 
 
 def _value(evidence: Evidence, name: str) -> float | None:
-    """Return a metric of the final run's best epoch; with `test/` before it, of the export's look at the test split."""
+    """Return a metric of the final run's best epoch; with `test/` before it, of the export's test-set access."""
     if evidence.final is None or not name.startswith(TEST):
         return evidence.final.best_value(name) if evidence.final is not None else None
     tested = evidence.export.exported.test.metrics if evidence.export is not None else None

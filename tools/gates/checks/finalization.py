@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
 from trainwright.tools.gates.onward import without_gates_anew
-from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed_with_exemption
+from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed_if, passed_with_exemption
 from trainwright.tools.gates.replays import after_a_difference, compared, others_that_differed
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -47,7 +47,7 @@ def replay_identical(evidence: Evidence, line: CheckLine) -> Outcome:
     if not found.is_identical and exempted and is_near and not evidence.replay.differences:
         return passed_with_exemption(f"{measured}; exempted by the owner: {', '.join(exempted)}", required)
     remedy = after_a_difference(evidence, evidence.final, evidence.replay)
-    return judged(found.is_identical, measured, required, remedy)
+    return passed_if(found.is_identical, measured, required, remedy)
 
 
 @check("finalization.export_verified")
@@ -67,7 +67,7 @@ def export_verified(evidence: Evidence, line: CheckLine) -> Outcome:
     sound = is_same and not is_apart and not evidence.export.differences
     parity = f"ONNX differs by {onnx.max_abs_difference:.1e} over {onnx.rows_compared} rows" if onnx else "no ONNX"
     measured = "; ".join([parity, *evidence.export.differences[:2]])
-    return judged(sound, measured, required, _without_onnx(evidence) if is_apart else _export_again(evidence))
+    return passed_if(sound, measured, required, _without_onnx(evidence) if is_apart else _export_again(evidence))
 
 
 @check("finalization.test_evaluated")
@@ -84,7 +84,7 @@ def test_evaluated(evidence: Evidence, line: CheckLine) -> Outcome:
         return not_applicable("the data has no test split", required)
     metrics = ", ".join(f"{key} {value:.4f}" for key, value in (found.metrics or {}).items())
     is_met = found.fingerprint == planned.fingerprint and bool(metrics)
-    return judged(is_met, f"{metrics or 'none'} on {found.size} samples", required, _export_again(evidence))
+    return passed_if(is_met, f"{metrics or 'none'} on {found.size} samples", required, _export_again(evidence))
 
 
 @check("finalization.goal_reached")
@@ -95,14 +95,14 @@ def goal_reached(evidence: Evidence, line: CheckLine) -> Outcome:
     value = evidence.final.best_value(evidence.goal_metric)
     remedy = evidence.call("project_status", "the model card will say that the goal was not reached")
     tested = evidence.export.exported.test.metrics if evidence.export else None
-    told = f"; test {tested[evidence.goal_metric]:.6g}" if tested and evidence.goal_metric in tested else ""
-    measured = f"validation {evidence.goal_metric} {'not measured' if value is None else f'{value:.6g}'}{told}"
-    return judged(evidence.reaches_goal(value), measured, evidence.goal_text, remedy)
+    suffix = f"; test {tested[evidence.goal_metric]:.6g}" if tested and evidence.goal_metric in tested else ""
+    measured = f"validation {evidence.goal_metric} {'not measured' if value is None else f'{value:.6g}'}{suffix}"
+    return passed_if(evidence.reaches_goal(value), measured, evidence.goal_text, remedy)
 
 
 @check("finalization.drift_bounded")
 def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final run holds what the accepted configuration reached, within the allowed drift (PIPE-3)."""
+    """The final run reaches the accepted configuration's value, within the allowed drift (PIPE-3)."""
     metric, allowed = evidence.goal_metric, _allowed_drift(evidence, line)
     source, reference = accepted_result(evidence)
     required = f"worse than the {source} by at most {100 * allowed:g} %"
@@ -114,17 +114,17 @@ def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
     found = drift(value, reference, str(evidence.project.goal["direction"]))
     measured = f"validation {metric} {value:.6g}, {source} {reference:.6g}: {100 * abs(found):.2f} % "
     remedy = _after_drift(evidence, [evidence.baseline.id, evidence.final.id])
-    return judged(found <= allowed, measured + ("worse" if found > 0 else "better"), required, remedy)
+    return passed_if(found <= allowed, measured + ("worse" if found > 0 else "better"), required, remedy)
 
 
 def _allowed_drift(evidence: Evidence, line: CheckLine) -> float:
-    """Return the project's own bound where its configuration sets one, else the checklist's."""
+    """Return the project's bound where its configuration sets one, else the checklist's."""
     own = evidence.config.evaluation_gate.max_drift if evidence.config.evaluation_gate is not None else None
     return own if own is not None else line.threshold or 0.0
 
 
 def _after_drift(evidence: Evidence, ids: list[str]) -> NextCall:
-    """Leave an overlay out; make what was chosen the configuration; where it is already, see what differs."""
+    """Name the call: drop an overlay; configure the chosen values; where they are configured, compare the runs."""
     if evidence.final is not None and overlay_of_run(evidence, evidence.final):
         why = "without the overlay, as the gates accepted it; or with another: changes={…}"
         return evidence.call("start_training", why, kind=RunKind.FINAL.value)
@@ -158,9 +158,9 @@ def _export_missing(evidence: Evidence, required: str) -> Outcome | None:
 
 
 def _without_onnx(evidence: Evidence) -> NextCall:
-    """The same export would differ alike, and be another look at the test split."""
+    """Name the document: the same export would differ again, and be another test-set access."""
     assert evidence.export is not None, "what differs was exported"  # noqa: S101
-    why = "checkpointing/deployment_export.md: or mend what ONNX computes otherwise, which is every gate anew"
+    why = "checkpointing/deployment_export.md: or fix what ONNX computes otherwise, which is every gate anew"
     return without_gates_anew(evidence.export, {"deployment.formats": ["safetensors"]}, why)
 
 

@@ -1,13 +1,13 @@
-"""Optimization: an improvement that holds over seeds; or the goal is met, the owner accepts, or it is concluded."""
+"""Optimization: an improvement over seeds; or the goal is met, the owner accepts, or it is concluded."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
-from trainwright.tools.gates.attempts import told as told_attempts
+from trainwright.tools.gates.attempts import describe_attempts
 from trainwright.tools.gates.exits import exit_of, grounds
-from trainwright.tools.gates.outcomes import Outcome, check, failed, judged, not_applicable, passed
+from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
 from trainwright.tools.gates.searches import (
     conclude,
     first_search,
@@ -35,7 +35,7 @@ ENDS_WITHOUT = {
 
 @check("optimization.needed")
 def needed(evidence: Evidence, line: CheckLine) -> Outcome:
-    """Whether the baseline already meets the goal is recorded with its value, and among what it was chosen."""
+    """Whether the baseline meets the goal is recorded with its value and the attempts that it was chosen from."""
     if evidence.baseline is None:
         return failed("no baseline", evidence.goal_text, evidence.start(RunKind.BASELINE))
     value = evidence.baseline.best_value(evidence.goal_metric)
@@ -43,18 +43,18 @@ def needed(evidence: Evidence, line: CheckLine) -> Outcome:
     is_met = evidence.reaches_goal(value)
     verdict = "met: optimization may be skipped" if is_met else "not met"
     measured = f"baseline {evidence.goal_metric} {shown} ({verdict})"
-    return passed("; ".join(filter(None, [measured, told_attempts(evidence)])), evidence.goal_text)
+    return passed("; ".join(filter(None, [measured, describe_attempts(evidence)])), evidence.goal_text)
 
 
 @check("optimization.study_completed")
 def study_completed(evidence: Evidence, line: CheckLine) -> Outcome:
-    """A study on this configuration came to its end."""
+    """A study on this configuration has ended."""
     if without := _without(evidence):
         return not_applicable(without, line.text)
     study = evidence.study
     if study is None:
         return failed("no study on this configuration", line.text, first_search(evidence))
-    return judged(study.state == "completed", f"{study.id} is {study.state}", line.text, _study_next(evidence))
+    return passed_if(study.state == "completed", f"{study.id} is {study.state}", line.text, _study_next(evidence))
 
 
 @check("optimization.best_configuration")
@@ -69,12 +69,12 @@ def best_configuration(evidence: Evidence, line: CheckLine) -> Outcome:
     if without:
         return not_applicable(without, line.text)
     best = evidence.confirmation.get("best_parameters")
-    return judged(bool(best), best or "none yet", line.text, _study_next(evidence))
+    return passed_if(bool(best), best or "none yet", line.text, _study_next(evidence))
 
 
 @check("optimization.improvement_validated")
 def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The improvement's confidence interval over repeated seeds lies above zero."""
+    """The improvement's confidence interval over repeated seeds is above zero."""
     required = f"over at least {line.threshold:.0f} seeds: interval above zero, mean above the baseline's spread"
     if without := _without(evidence):
         return not_applicable(without, required)
@@ -98,7 +98,7 @@ def conclusion_grounded(evidence: Evidence, line: CheckLine) -> Outcome:
     if not evidence.concludes or exit_of(evidence) in {"passed", "skipped", "accepted"}:
         return not_applicable("not concluded below the goal", required)
     found = grounds(evidence)
-    return judged(bool(found), found or "no study has ended", required, _study_next(evidence))
+    return passed_if(bool(found), found or "no study has ended", required, _study_next(evidence))
 
 
 def _without(evidence: Evidence) -> str:
@@ -107,18 +107,18 @@ def _without(evidence: Evidence) -> str:
 
 
 def _study_next(evidence: Evidence, why: str = "") -> NextCall:
-    """Name the call that brings the study to its end, or what comes after it."""
+    """Name the call that ends the study, or the one after it."""
     under_way = studies_under_way(evidence)
     if under_way:
         arguments = {"study_id": under_way[-1], "wait_seconds": 50}
         return NextCall(tool="tuning_status", arguments=arguments, why="the study is under way")
     study = evidence.study
-    told = studies_of(evidence).get(study.id) if study is not None else None
-    if study is None or told is None:  # a row without an entry in the ledger is no study
+    entry = studies_of(evidence).get(study.id) if study is not None else None
+    if study is None or entry is None:  # a row without an entry in the ledger is no study
         return first_search(evidence)
     if study.state == "stopped":
-        return resumed_search(evidence, told)
+        return resumed_search(evidence, entry)
     if "same weights" in why:
         return conclude(evidence, f"another search could show no more: {why}")
-    cause = (told.get("failure") or {}).get("message", "")
+    cause = (entry.get("failure") or {}).get("message", "")
     return search_anew(evidence, why or f"{study.id} {study.state} {cause}".strip())

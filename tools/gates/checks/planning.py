@@ -13,9 +13,9 @@ from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
     failed,
-    judged,
     not_applicable,
     passed,
+    passed_if,
     passed_with_exemption,
 )
 from trainwright.tools.limits import limits_under
@@ -38,7 +38,7 @@ MOST_HELD_OUT = 0.6
 
 @check("planning.configuration_valid")
 def configuration_valid(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The configuration that holds fits the schema."""
+    """The present configuration fits the schema."""
     try:
         digest = evidence.config_digest
     except ConfigurationError as error:
@@ -51,18 +51,18 @@ def configuration_valid(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.goal_fixed")
 def goal_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The goal's metric is one that the configuration computes, and it is what the run selects by."""
+    """The goal's metric is one that the configuration computes, and the run selects by it."""
     selection, goal = evidence.config.selection, evidence.project.goal
     changes = {"selection": {"metric": goal["metric"], "direction": goal["direction"]}}
     remedy = evidence.call("configure", "select checkpoints by the goal's metric", changes=changes)
     same = selection.metric == goal["metric"] and selection.direction == goal["direction"]
     fixed = f"selection by {selection.metric} ({selection.direction}); goal fixed at the project's creation"
-    return judged(same, fixed, evidence.goal_text, remedy)
+    return passed_if(same, fixed, evidence.goal_text, remedy)
 
 
 @check("planning.limits_set")
 def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The project's limits are within those of the workspace's owner, and what ended runs used leaves some time."""
+    """The project's limits are within those of the workspace's owner, and ended runs have left some time."""
     limits = limits_under(evidence.settings, evidence.project.limits, evidence.grants)
     used = sum(seal.used.get("wall_clock_seconds", 0.0) for seal in evidence.facts.seals.values())
     measured = (
@@ -71,7 +71,7 @@ def limits_set(evidence: Evidence, line: CheckLine) -> Outcome:
     )
     remedy = evidence.call("project_status", "shows what is used and left; only the owner raises a limit")
     required = "within the owner's settings.yaml, and time left"
-    return judged(used < limits.project_wall_clock_seconds, measured, required, remedy)
+    return passed_if(used < limits.project_wall_clock_seconds, measured, required, remedy)
 
 
 @check("planning.smoke_run_passed")
@@ -87,7 +87,7 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
     came_to = f"{run.status.state.value}, {steps} steps" + (f": {failure.message[:200].rstrip('.')}" if failure else "")
     measured = "; ".join([came_to, *against[:2]])
     remedy = _again(evidence) if run.is_complete else run.next_call()
-    return judged(enough, measured, required, _mended_elsewhere(evidence, run) or remedy)
+    return passed_if(enough, measured, required, _fixed_elsewhere(evidence, run) or remedy)
 
 
 @check("planning.seeds_probed")
@@ -98,7 +98,7 @@ def seeds_probed(evidence: Evidence, line: CheckLine) -> Outcome:
         return _needs_smoke(evidence, "no probe", line.text)
     wrong = sorted(name for name, repeats in run.reproducibility.probe.draws_repeat.items() if repeats is False)
     measured = f"seed {run.reproducibility.seed}; " + (f"differ: {', '.join(wrong)}" if wrong else "all repeat")
-    return judged(not wrong, measured, "the same draws twice from every generator", _again(evidence))
+    return passed_if(not wrong, measured, "the same draws twice from every generator", _again(evidence))
 
 
 @check("planning.determinism_probed")
@@ -116,13 +116,13 @@ def determinism_probed(evidence: Evidence, line: CheckLine) -> Outcome:
     used, allowed = record.exemptions, operations(evidence.grants)
     measured = f"deterministic: {on}; operation refused: {refused}"
     if used != allowed:
-        told = f"exempted in the run: {', '.join(used) or 'none'}; by the owner: {', '.join(allowed) or 'none'}"
-        return failed(f"{measured}; {told}", required, _again(evidence))
+        text = f"exempted in the run: {', '.join(used) or 'none'}; by the owner: {', '.join(allowed) or 'none'}"
+        return failed(f"{measured}; {text}", required, _again(evidence))
     if on and used and refused is not False:
         return passed_with_exemption(f"{measured}; exempted by the owner: {', '.join(used)}", required)
     if on and refused is None:
         return not_applicable(f"no such operation on this device: {record.probe.reason or ''}", required)
-    return judged(on and bool(refused), measured, required, remedy)
+    return passed_if(on and bool(refused), measured, required, remedy)
 
 
 @check("planning.environment_captured")
@@ -132,12 +132,12 @@ def environment_captured(evidence: Evidence, line: CheckLine) -> Outcome:
     if run is None or not run.environment:
         return _needs_smoke(evidence, "not captured", line.text)
     failures, count = run.environment.import_failures, len(run.environment.packages)
-    told = f"{', '.join(run.environment.import_tested)} import together"
+    text = f"{', '.join(run.environment.import_tested)} import together"
     if run.is_complete:
-        told += ", and with them what the smoke run's code imports"
-    measured = f"{count} packages recorded; " + (f"fail to import: {', '.join(failures)}" if failures else told)
+        text += ", and with them what the smoke run's code imports"
+    measured = f"{count} packages recorded; " + (f"fail to import: {', '.join(failures)}" if failures else text)
     required = "all recorded; those that the engine and the code use import together"
-    return judged(count > 0 and not failures, measured, required, _again(evidence))
+    return passed_if(count > 0 and not failures, measured, required, _again(evidence))
 
 
 @check("planning.data_fingerprinted")
@@ -151,8 +151,8 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
     read = "of a sample of each large split" if record.sampled else "of every sample"
     measured, required = f"fingerprints {read}; {shared}", "one a split, no sample shared or copied with changes"
     if not (marked and record.disjoint):
-        told = ("return splits that share no sample", "remove the samples that stand in two splits")
-        return failed(measured, required, _again_on(evidence, *told))
+        whys = ("return splits that share no sample", "remove the samples that stand in two splits")
+        return failed(measured, required, _again_on(evidence, *whys))
     alike = beyond_chance(record.alike_samples, line.threshold or math.inf, line.most or math.inf)
     if not alike:
         return passed(measured, required)
@@ -164,7 +164,7 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.data_volume")
 def data_volume(evidence: Evidence, line: CheckLine) -> Outcome:
-    """Every split is large enough to say something, and all together are no slip of a generator."""
+    """Every split is large enough to be meaningful, and the total is no slip of a generator."""
     run = evidence.smoke
     least, most = line.threshold or 1, line.most or math.inf
     required = f"train, validation and test of at least {least:.0f} samples, at most {most:.0f} in all"
@@ -181,7 +181,7 @@ def data_volume(evidence: Evidence, line: CheckLine) -> Outcome:
     if copied:
         return failed(measured, required, _again_on(evidence, "return different samples", "give different samples"))
     enough = {"train", "validation"} <= sizes.keys() and all(size >= least for size in sizes.values())
-    return judged(enough, measured, required, _mend_volume(evidence, sizes, least))
+    return passed_if(enough, measured, required, _fix_volume(evidence, sizes, least))
 
 
 @check("planning.code_captured")
@@ -222,7 +222,7 @@ def _again_on(evidence: Evidence, of_the_task: str, of_the_data: str) -> NextCal
     return evidence.call("start_training", f"{what}, then measure again", kind=RunKind.SMOKE.value)
 
 
-def _mend_volume(evidence: Evidence, sizes: dict[str, int], least: float) -> NextCall:
+def _fix_volume(evidence: Evidence, sizes: dict[str, int], least: float) -> NextCall:
     changes = None if evidence.config.task is not None else _larger_shares(evidence, sizes, least)
     if changes is None:
         few = f"add samples ({sum(sizes.values())} are too few for three splits of {least:.0f})"
@@ -246,8 +246,8 @@ def _needs_smoke(evidence: Evidence, measured: str, required: str) -> Outcome:
     return failed(measured, required, run.next_call() if run and not run.is_complete else evidence.start(RunKind.SMOKE))
 
 
-def _mended_elsewhere(evidence: Evidence, run: RunEvidence) -> NextCall | None:
-    """Name the call that makes a stale plan stand again without measuring it anew, where there is one."""
+def _fixed_elsewhere(evidence: Evidence, run: RunEvidence) -> NextCall | None:
+    """Name the call that makes a stale plan fresh without measuring it again, where there is one."""
     return point_to_moved_root(evidence, run) or (carry_over_call(evidence) if run.is_complete else None)
 
 

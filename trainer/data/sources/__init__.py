@@ -11,6 +11,7 @@ from trainwright.trainer.data.sources.arrow_folder import Arrow
 from trainwright.trainer.data.sources.csv_file import Csv
 from trainwright.trainer.data.sources.images import Images
 from trainwright.trainer.data.sources.json_lines import JsonLines
+from trainwright.trainer.data.sources.orc_file import Orc
 from trainwright.trainer.data.sources.parquet_file import Parquet
 from trainwright.trainer.data.sources.source import Loaded, Source
 from trainwright.trainer.data.sources.text_files import Text
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _KINDS: list[type[Source]] = [
     *(Digits, Iris, Wine, BreastCancer, Diabetes),
-    *(Csv, JsonLines, Parquet, Arrow),
+    *(Csv, JsonLines, Parquet, Orc, Arrow),
     *(Npz, Text, Images),
 ]
 SOURCES: dict[str, type[Source]] = {kind.name: kind for kind in _KINDS}

@@ -50,7 +50,7 @@ class TokenBlocks(InMemory):
         return inputs.masked_fill_(beyond, self.padding), targets.masked_fill_(beyond, IGNORED)
 
     def each(self, indices: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield samples, gathered many at a time: one by one takes ten times as long."""
+        """Yield samples, (block_size,) each, gathered many at a time: one by one takes ten times as long."""
         for start in range(0, len(indices), 1024):
             yield from zip(*self.gather(indices[start : start + 1024]), strict=True)
 
@@ -123,7 +123,7 @@ class TokenRows(InMemory):
 
 
 def tokenize_rows(texts: Sequence[str], targets: Tensor, tokenizer: Tokenizer, max_length: int) -> TokenRows:
-    """Return the texts as tokens, each cut to `max_length`, with the marks that the tokenizer puts around a text."""
+    """Return texts, targets (texts,), as tokens, each cut to `max_length`, with the tokenizer's marks around a text."""
     encoded = [tokenizer.encode_whole(text, max_length) for text in texts]
     return TokenRows(
         torch.from_numpy(np.concatenate(encoded)),

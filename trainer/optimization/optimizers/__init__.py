@@ -18,6 +18,7 @@ from trainwright.trainer.optimization.optimizers.adaptive import (
 from trainwright.trainer.optimization.optimizers.lbfgs import Lbfgs
 from trainwright.trainer.optimization.optimizers.momentum import Lars, Lion, Sgd
 from trainwright.trainer.optimization.optimizers.muon import Muon
+from trainwright.trainer.optimization.optimizers.nadam import NAdam
 from trainwright.trainer.optimization.optimizers.own import Own
 from trainwright.trainer.optimization.optimizers.schedule_free import ScheduleFreeAdamW, ScheduleFreeSgd
 from trainwright.trainer.optimization.optimizers.section import OptimizerSection
@@ -27,6 +28,7 @@ FORMS: tuple[type[OptimizerSection], ...] = (
     Sgd,
     Adam,
     Adam8bit,
+    NAdam,
     Lamb,
     Lars,
     Lion,

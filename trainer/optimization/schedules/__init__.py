@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.trainer.base.section import form_of, union_of
+from trainwright.trainer.optimization.schedules.exponential import Exponential
 from trainwright.trainer.optimization.schedules.forms import (
     Constant,
     Cosine,
@@ -24,6 +25,7 @@ FORMS: tuple[type[ScheduleSection], ...] = (
     Constant,
     Linear,
     Polynomial,
+    Exponential,
     InverseSquareRoot,
     WarmupStableDecay,
     OneCycle,

@@ -1,4 +1,7 @@
-"""Schedules: closed forms, whose factor follows from the options and the steps alone, and the plateau, with a state."""
+"""Schedules: closed forms, whose factor follows from the options and the steps alone, and the plateau, with a state.
+
+Constant, linear, polynomial and plateau are forms of torch's; the others name their papers where they are computed.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ calls(
     "gate-twice",
     "Pass a gate a second time",
     "planned",
-    "planning gate has passed already; nothing it rested on has changed",
+    "planning gate has passed already; nothing it depends on has changed",
     gate("planning"),
 )
 calls(

@@ -1,4 +1,4 @@
-"""The first schema. Written out, not taken from tables.py: a migration must mean the same for ever."""
+"""The first schema. Written out, not taken from tables.py: a migration must never change."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -8,5 +8,5 @@ down_revision = "0001"
 
 
 def upgrade() -> None:
-    """Add the column; entries that stand already stay unsigned."""
+    """Add the column; existing entries stay unsigned."""
     op.add_column("ledger", sa.Column("signature", sa.Text))

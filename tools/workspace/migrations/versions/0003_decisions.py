@@ -1,4 +1,4 @@
-"""Gate decisions stand in the ledger alone."""
+"""Gate decisions are in the ledger alone."""
 
 from alembic import op
 
