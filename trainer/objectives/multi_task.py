@@ -85,7 +85,7 @@ class Uncertainty(nn.Module):
         return self.halves * torch.exp(-self.log_variances)
 
     def forward(self, losses: Tensor) -> Tensor:
-        """Return the weighted sum of the losses, (tasks,), plus the term that keeps the weights from falling to zero."""
+        """Return the weighted sum of the losses, (tasks,), plus a term that keeps the weights above zero."""
         return (self.weights() * losses).sum() + 0.5 * self.log_variances.sum()
 
 
