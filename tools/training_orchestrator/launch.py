@@ -6,7 +6,7 @@ import secrets
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 
@@ -16,7 +16,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
-from trainwright.tools.training_orchestrator.run_plan import Order, existing_run, order
+from trainwright.tools.training_orchestrator.run_plan import RunPlan, RunRequest, existing_run, plan_run
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.tools.workspace.tables import Run, now
@@ -73,53 +73,59 @@ def start_run(
             was written.
         StorageError: the run directory or the database could not be written.
     """
-    key = _checked_key(idempotency_key)
+    request = RunRequest(
+        kind, dict(changes or {}), base, seed, _checked_key(idempotency_key), study_id, source_run, max_steps, template,
+        label,
+    )  # fmt: skip
     refresh_workspace(workspace)
-    written: RunDirectory | None = None
-    complete: Run | None = None
-    run_key = RunKey.new()
+    run_key, written = RunKey.new(), list[RunDirectory]()
     try:
         with workspace.session() as session:
-            evidence = Evidence(session, workspace, project)
-            earlier = _earlier(session, project, key)
-            if study_id is not None and earlier is None:
-                require_active(session, study_id)
-            is_short = kind is RunKind.REPLAY and max_steps is not None
-            allowed = permits.permit(evidence, kind, is_short=is_short) if earlier is None else {}
-            what = order(
-                evidence,
-                kind,
-                base=base,
-                changes=dict(changes or {}),
-                seed=seed,
-                source_run=source_run,
-                max_steps=max_steps,
-                template=template,
-            )
-            launcher = allowed_launcher(workspace, kind, what.config)
-            if key is None and study_id is None:
-                complete = existing_run(evidence, kind, what)
-            if earlier is not None:
-                run = _the_same(earlier, kind, what, study_id)
-            elif complete is not None:
-                run = complete
-            else:
-                started = _started(project, kind, what, study_id=study_id, key=key, label=label)
-                share = limits.reserve(session, workspace, evidence.project, kind, what.config)
-                allowed["reserved"] = share.model_dump()
-                written = _write(evidence, started, what=what, permit=allowed)
-                run = _record(session, started, written, run_key.public if launcher.gives_key else None)
+            decided = _decide(Evidence(session, workspace, project), request, run_key.public, written)
     except BaseException:
-        if written is not None:  # the row is rolled back, so its folder is removed too
-            shutil.rmtree(written.path, ignore_errors=True)
+        for directory in written:  # the row is rolled back, so its folder is removed too
+            shutil.rmtree(directory.path, ignore_errors=True)
         raise
-    if written is not None:
-        launcher.start(written, Launch(attempt=1), run_key)
-    view = view_run(workspace, run).model_copy(update={"taken_as": list(what.notes) or None})
-    if complete is None:
+    if written:
+        decided.launcher.start(written[0], Launch(attempt=1), run_key)
+    view = view_run(workspace, decided.run).model_copy(update={"taken_as": list(decided.plan.notes) or None})
+    if not decided.is_complete:
         return view
-    is_other = run.kind != kind.value
+    is_other = decided.run.kind != kind.value
     return view.model_copy(update={"note": f"{COMPLETE} {STANDS}" if is_other else COMPLETE})
+
+
+class _Decision(NamedTuple):
+    """The run that answers a request: a new one, the earlier one of its key, or one that is complete already."""
+
+    run: Run
+    plan: RunPlan
+    launcher: Launcher
+    is_complete: bool = False
+
+
+def _decide(evidence: Evidence, request: RunRequest, public: str, written: list[RunDirectory]) -> _Decision:
+    """Permit, plan, reserve and record a run; the directory of a new one is put into `written`."""
+    session, kind = evidence.session, request.kind
+    earlier = _earlier(session, evidence.name, request.key)
+    permit: dict[str, Any] = {}
+    if earlier is None:
+        if request.study is not None:
+            require_active(session, request.study)
+        permit = permits.permit(evidence, kind, is_short=request.is_short)
+    plan = plan_run(evidence, request)
+    launcher = allowed_launcher(evidence.workspace, kind, plan.config)
+    if earlier is not None:
+        return _Decision(_the_same(earlier, request, plan), plan, launcher)
+    if request.key is None and request.study is None:
+        complete = existing_run(evidence, kind, plan)
+        if complete is not None:
+            return _Decision(complete, plan, launcher, is_complete=True)
+    share = limits.reserve(session, evidence.workspace, evidence.project, kind, plan.config)
+    started = _started(evidence.name, request, plan)
+    written.append(_write(evidence, started, plan=plan, permit=permit | {"reserved": share.model_dump()}))
+    run = _record(session, started, written[0], public if launcher.gives_key else None)
+    return _Decision(run, plan, launcher)
 
 
 def replay_run(
@@ -161,46 +167,45 @@ def new_id(kind: str, project: str) -> str:
     return f"{kind}-{project[:room].strip('-_')}-{tail}"
 
 
-def _started(
-    project: str, kind: RunKind, what: Order, *, study_id: str | None, key: str | None, label: str | None
-) -> RunStarted:
+def _started(project: str, request: RunRequest, plan: RunPlan) -> RunStarted:
+    kind = request.kind
     return RunStarted(
         run_id=new_id(kind.value, project),
         kind=kind.value,
-        label=label,
-        config_digest=config_digest(what.config),
-        base_config_digest=what.base_config_digest,
-        seed=what.config.seed,
-        source_run=what.source.id if what.source else None,
-        study=study_id,
-        idempotency_key=key,
+        label=request.label,
+        config_digest=config_digest(plan.config),
+        base_config_digest=plan.base_config_digest,
+        seed=plan.config.seed,
+        source_run=plan.source.id if plan.source else None,
+        study=request.study,
+        idempotency_key=request.key,
         created_at=now(),
     )
 
 
-def _write(evidence: Evidence, run: RunStarted, *, what: Order, permit: dict[str, Any]) -> RunDirectory:
+def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[str, Any]) -> RunDirectory:
     session, workspace, project = evidence.session, evidence.workspace, evidence.project
     root = Path(project.code_root)
     _check_root(session, workspace, project, root)
-    source = workspace.run_directory(project.name, what.source.id).path if what.source else None
+    source = workspace.run_directory(project.name, plan.source.id).path if plan.source else None
     expected = permits.expected_digests(evidence)
     specification = RunSpecification(
         run_id=run.run_id,
         project=project.name,
         kind=RunKind(run.kind),
-        config=what.config,
+        config=plan.config,
         config_digest=run.config_digest,
         code_root=str(root.resolve()),
         limits=limits.Reservation.model_validate(permit["reserved"]).limits,
-        max_steps=what.max_steps,
+        max_steps=plan.max_steps,
         exemptions=owner.exempted_operations(session, workspace, project.name),
         source_run=str(source) if source else None,
         expected={name: digest for name, digest in expected.items() if name == "data" or not permit.get("is_short")},
         expected_packages=permits.expected_packages(evidence),
-        returns=what.config.returns or permits.settled_returns(evidence),
+        returns=plan.config.returns or permits.settled_returns(evidence),
         first_looks=str(workspace.path / "cache" / "first_looks"),
         permit=permit,
-        overlay=what.overlay,
+        overlay=plan.overlay,
     )
     path = workspace.run_directory(project.name, run.run_id).path
     try:
@@ -243,16 +248,16 @@ def _earlier(session: Session, project: str, key: str | None) -> Run | None:
     return session.scalars(select(Run).where(Run.project == project, Run.idempotency_key == key)).first()
 
 
-def _the_same(run: Run, kind: RunKind, what: Order, study_id: str | None) -> Run:
+def _the_same(run: Run, request: RunRequest, plan: RunPlan) -> Run:
     """Return the earlier run of a key if its plan is the same: a key must not pass one run off for another."""
-    ordered = {"kind": kind.value, "study": study_id, "configuration": config_digest(what.config)}
+    ordered = {"kind": request.kind.value, "study": request.study, "configuration": config_digest(plan.config)}
     earlier = {"kind": run.kind, "study": run.study, "configuration": run.config_digest}
     differing = [name for name, value in ordered.items() if earlier[name] != value]
     if differing:
         raise ConflictError(
             f"The idempotency key {run.idempotency_key!r} already names the {run.kind} run {run.id}, which has another "
             f"{' and another '.join(differing)} than this order.",
-            remedy=f"Use another key for kind {kind.value}, or look at run_status(run_id='{run.id}').",
+            remedy=f"Use another key for kind {request.kind.value}, or look at run_status(run_id='{run.id}').",
             details={name: [earlier[name], ordered[name]] for name in differing},
         )
     return run

@@ -34,38 +34,49 @@ REPEATING = frozenset({RunKind.REPLAY, RunKind.EXPORT})
 
 
 @dataclass(frozen=True)
-class Order:
+class RunRequest:
+    """A run as it is asked for; the fields are `start_run`'s arguments."""
+
+    kind: RunKind
+    changes: dict[str, Any] = field(default_factory=dict)
+    base: dict[str, Any] | None = None
+    seed: int | None = None
+    key: str | None = None
+    """The idempotency key."""
+    study: str | None = None
+    source_run: str | None = None
+    max_steps: int | None = None
+    template: str | None = None
+    label: str | None = None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it repeats the first steps of a run alone."""
+        return self.kind is RunKind.REPLAY and self.max_steps is not None
+
+
+@dataclass(frozen=True)
+class RunPlan:
     """A configuration, the project's version it derives from, the source run, and the bound on steps."""
 
     config: TrainingConfig
     base_config_digest: str
-    source: Run | None
-    max_steps: int | None
+    source: Run | None = None
+    max_steps: int | None = None
     overlay: dict[str, Any] = field(default_factory=dict)
     """A final run's overlay on the accepted configuration."""
     notes: tuple[str, ...] = ()
     """Changes that were read in another form than they were written in."""
 
 
-def order(
-    evidence: Evidence,
-    kind: RunKind,
-    *,
-    base: dict[str, Any] | None,
-    changes: dict[str, Any],
-    seed: int | None,
-    source_run: str | None,
-    max_steps: int | None,
-    template: str | None = None,
-) -> Order:
+def plan_run(evidence: Evidence, request: RunRequest) -> RunPlan:
     """Derive the configuration that a run trains with.
 
     A replay or export takes its source's configuration as it was; a final run the one that the optimization gate
     chose, with an overlay of template and changes (`gates.overlay`); every other run `base` (default: the project's
-    newest version). `changes` come on top, and the
-    seed of a study's repetition; `changes` themselves leave the seed alone, for a good seed is no finding. Only a
-    smoke run may be bounded by `max_steps`, and a probe given a number to measure; a replay has its source's bound, or
-    repeats so many of the first steps.
+    newest version). `changes` come on top, and the seed of a study's repetition; `changes` themselves leave the seed
+    alone, for a good seed is no finding. Only a smoke run may be bounded by `max_steps`, and a probe given a number to
+    measure; a replay has its source's bound, or repeats so many of the first steps.
 
     Raises:
         ConfigurationError: the changed configuration breaks the schema, they change the seed, a final run beyond its
@@ -73,48 +84,54 @@ def order(
             several processes.
         ConflictError: a replay or export without a completed source, or with changes.
     """
-    project = evidence.project
-    _check_bound(project, kind, max_steps)
-    _check_template(project, kind, template, changes)
-    base_digest = config_digest(parse_config(latest_config(evidence.session, project.name).values))
-    if kind not in REPEATING:
-        values = base if base is not None else permits.base_values(evidence, kind)
-        notes: list[str] = []
-        if base is None:
-            settled = merge_changes(changes, values, argument="changes")
-            trained, changes, notes = settled.values, settled.changes, settled.notes
-        else:  # a trial of a study: its parameters are kept as they are
-            trained = apply_changes(values, changes)
-        _check_seed(project, kind, values, changes)
-        config = parse_config(trained if seed is None else {**trained, "seed": seed})
-        if kind is RunKind.FINAL:  # the ledger keeps an overlay key by key
-            searched = list(evidence.confirmation.get("best_parameters") or {})  # which the template leaves as it is
-            changes = overlay_of(values, project.name, template=template, changes=changes, searched=searched)
-            config = parse_config(apply_changes(values, changes))
-        _check_alone(project, kind, config)
-        bound = SMOKE_STEPS if kind is RunKind.SMOKE and max_steps is None else max_steps
-        overlay = changes if kind is RunKind.FINAL else {}
-        return Order(config, base_digest, None, bound, overlay, tuple(notes))
-    if changes or seed is not None:
-        changed = sorted({*changes, *(() if seed is None else ("seed",))})
+    _check_bound(evidence.project, request.kind, request.max_steps)
+    _check_template(evidence.project, request.kind, request.template, request.changes)
+    latest = latest_config(evidence.session, evidence.name)
+    base_digest = config_digest(parse_config(latest.values))
+    return _repeated(evidence, request) if request.kind in REPEATING else _trained(evidence, request, base_digest)
+
+
+def _trained(evidence: Evidence, request: RunRequest, base_digest: str) -> RunPlan:
+    kind, seed, changes, notes = request.kind, request.seed, request.changes, list[str]()
+    values = request.base if request.base is not None else permits.base_values(evidence, kind)
+    if request.base is None:
+        merged = merge_changes(changes, values, argument="changes")
+        trained, changes, notes = merged.values, merged.changes, merged.notes
+    else:  # a trial of a study: its parameters are kept as they are
+        trained = apply_changes(values, changes)
+    _check_seed(evidence.project, kind, values, changes)
+    config = parse_config(trained if seed is None else {**trained, "seed": seed})
+    if kind is RunKind.FINAL:  # the ledger keeps an overlay key by key
+        searched = list(evidence.confirmation.get("best_parameters") or {})  # which the template leaves as it is
+        changes = overlay_of(values, evidence.name, template=request.template, changes=changes, searched=searched)
+        config = parse_config(apply_changes(values, changes))
+    _check_alone(evidence.project, kind, config)
+    bound = SMOKE_STEPS if kind is RunKind.SMOKE and request.max_steps is None else request.max_steps
+    return RunPlan(config, base_digest, None, bound, changes if kind is RunKind.FINAL else {}, tuple(notes))
+
+
+def _repeated(evidence: Evidence, request: RunRequest) -> RunPlan:
+    kind = request.kind
+    if request.changes or request.seed is not None:
+        changed = sorted({*request.changes, *(() if request.seed is None else ("seed",))})
         raise ConflictError(
             f"A run of kind {kind.value} repeats its source exactly; it got changes to {', '.join(changed)}.",
-            remedy=f"start_training(project='{project.name}', kind='{kind.value}') without changes or seed.",
+            remedy=f"start_training(project='{evidence.name}', kind='{kind.value}') without changes or seed.",
         )
-    source = _source(evidence, kind, source_run)
-    specification = evidence.workspace.run_directory(project.name, source.id).specification()
+    source = _source(evidence, kind, request.source_run)
+    specification = evidence.workspace.run_directory(evidence.name, source.id).specification()
     bound = specification.max_steps if kind is RunKind.REPLAY else None
-    if max_steps is not None:
-        bound = min(max_steps, bound or max_steps)
-    return Order(specification.config, source.base_config_digest, source, bound)
+    if request.max_steps is not None:
+        bound = min(request.max_steps, bound or request.max_steps)
+    return RunPlan(specification.config, source.base_config_digest, source, bound)
 
 
-def existing_run(evidence: Evidence, kind: RunKind, what: Order) -> Run | None:
+def existing_run(evidence: Evidence, kind: RunKind, plan: RunPlan) -> Run | None:
     """Return the project's complete run that a plan would repeat (GATE-7); None: there is none, or reason to repeat."""
     if kind not in KEPT:
         return None
-    source = what.source.id if what.source else None
-    run = complete_run(evidence, kind, config_digest(what.config), source, what.max_steps)
+    source = plan.source.id if plan.source else None
+    run = complete_run(evidence, kind, config_digest(plan.config), source, plan.max_steps)
     return run.row if run is not None else None
 
 
