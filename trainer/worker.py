@@ -1,6 +1,6 @@
 """The worker process: `python -P -m trainwright.trainer.worker RUN_DIR [--signed]`.
 
-Takes the run's lock, trains or exports as `run.json` says, and leaves a terminal status whatever happens. The exit
+Takes the run's lock, trains or exports as `run.json` says, and always leaves a terminal status. The exit
 code (0 completed or stopped, 1 failed, 2 refused) is a courtesy; the record is status.json. With `--signed` the
 run's secret key comes by standard input.
 """
@@ -96,11 +96,11 @@ def _follow(run: RunDirectory, specification: RunSpecification, placement: Place
         _dispatch(SilentRun(run), specification, cast("Heartbeat", SilentHeartbeat()), stop, placement)
     except Abandoned:
         return 0
-    except BaseException as error:  # noqa: BLE001 - the first process has to hear of it whatever it was
+    except BaseException as error:  # noqa: BLE001 - any error has to be reported to the first process
         sys.stderr.write(f"rank {placement.rank}: " + "".join(traceback.format_exception(error)))
         if is_lost_peer(error):
             return LOST_PEER
-        failures.tell(placement.rank, _failure_of(error, Path(specification.code_root)))
+        failures.report(placement.rank, _failure_of(error, Path(specification.code_root)))
         return 1
     return 0
 
@@ -129,15 +129,15 @@ def _work(
         for child in multiprocessing.active_children():  # before the loaders that would wait for them are let go
             child.kill()
         reason = stop.reason
-    except BaseException as error:  # noqa: BLE001 - the last record must be written whatever it was
+    except BaseException as error:  # noqa: BLE001 - the last record must be written after any error
         stop.hear_nothing_more()
         ballast.drop()
         if placement is not None and is_lost_peer(error):
             sys.stderr.write("".join(traceback.format_exception(error)))
-            told = Failures(run.path).wait() if leader is None else None  # a leader asks itself
-            if told is None:
+            reported = Failures(run.path).wait() if leader is None else None  # a leader asks itself
+            if reported is None:
                 return LOST_PEER
-            _record_failure(run, heartbeat, told[1])
+            _record_failure(run, heartbeat, reported[1])
             return 1
         _fail(run, specification, heartbeat, error)
         return 1
@@ -183,8 +183,8 @@ def _fail(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbe
 
 def _failure_of(error: BaseException, code_root: Path) -> Failure:
     known = classify(error, code_root)
-    told = {**known.as_dict(), "message": guard.cut(known.message)}
-    return Failure(**told, traceback=guard.user_traceback(error, code_root))
+    fields = {**known.as_dict(), "message": guard.cut(known.message)}
+    return Failure(**fields, traceback=guard.user_traceback(error, code_root))
 
 
 def _record_failure(run: RunDirectory, heartbeat: Heartbeat, failure: Failure) -> None:
@@ -198,7 +198,7 @@ def _record_failure(run: RunDirectory, heartbeat: Heartbeat, failure: Failure) -
 
 
 def classify(error: BaseException, code_root: Path) -> TrainwrightError:
-    """Return the error as one of ours: its own, a library's known one, the user's, or ours to repair."""
+    """Return the error as one of ours: its own, a library's known one, the user's, or ours to fix."""
     from trainwright.trainer.base.failures import known_failure
 
     known = known_failure(error)
@@ -246,7 +246,7 @@ def _main_and_leave() -> NoReturn:
         if len(sys.argv) == 2:
             take_launch_environment("trainwright.trainer.worker", RunDirectory(Path(sys.argv[1])))
         code = main()
-    except BaseException:  # noqa: BLE001 - a status that could not be written; the log tells it
+    except BaseException:  # noqa: BLE001 - a status that could not be written; the log has it
         traceback.print_exc()
     finally:
         _leave(code)

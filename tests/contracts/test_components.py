@@ -99,7 +99,7 @@ def saved(opened: Any, take_steps: Any) -> Any:
         session = opened(case, "first")
         take_steps(session, STEPS_BEFORE)
         for epoch, value in enumerate((1.0, 2.0), start=1):  # worse: the plateau lowers its rate
-            session.schedule.judge(value, epoch, minimize=True)
+            session.schedule.observe(value, epoch, minimize=True)
         return session, checkpoint_of(session)
 
     return save

@@ -60,10 +60,10 @@ def test_from_its_state_it_continues_to_the_same_rates(name: str) -> None:
     options = {"patience_epochs": 2} if name == "plateau" else {}
     through, resumed = (schedule_of(100, name=name, **options) for _ in range(2))
     for epoch in (1, 2, 3, 4):
-        through.judge(0.5, epoch, minimize=True)
+        through.observe(0.5, epoch, minimize=True)
     resumed.load_state_dict(through.state_dict())
     for schedule in (through, resumed):
-        schedule.judge(0.5, 5, minimize=True)
+        schedule.observe(0.5, 5, minimize=True)
     assert [through.factor(step) for step in range(100)] == [resumed.factor(step) for step in range(100)]
     assert [through.momentum(step) for step in range(100)] == [resumed.momentum(step) for step in range(100)]
 

@@ -2,7 +2,7 @@
 
 Every `optimizer.step()` imports torch._dynamo to call `graph_break()`, which does nothing outside compiled code, and
 four more methods of an optimizer import it to mark themselves with `disable` (torch/optim/optimizer.py, torch 2.13).
-A placeholder answers these two; whoever asks it for anything else gets the compiler, imported then.
+A placeholder provides these two; any other attribute imports the compiler.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 
 SIZES = 32
-"""Sizes of batches that get a kernel of their own, before the run is stopped."""
+"""Sizes of batches that are compiled, before the run is stopped."""
 
 
 def compile_model(model: nn.Module, section: CompileSection, device: torch.device) -> None:
     """Compile the model's forward with its first call.
 
-    Each size of batch gets a kernel of its own (unless `dynamic`), whatever came before it: so a resumed run, which
-    meets the sizes in another order, computes the same bits. What does not compile is an error, never a quiet
-    return to eager mode, which would be other bits again.
+    Each size of batch gets its own kernel (unless `dynamic`), regardless of earlier sizes: so a resumed run, which
+    meets the sizes in another order, computes the same bits. A failed compilation is an error, never a quiet return
+    to eager mode, whose bits differ.
 
     Raises:
         ConfigurationError: this machine has no compiler for the device.
@@ -73,14 +73,14 @@ def _has_triton() -> bool:
 
 COMPILER = "torch._dynamo"
 OF_PACKAGE = "__path__"
-"""Asked for when a module of the compiler is imported: its package has to be there by then."""
+"""Read when a module of the compiler is imported: its package has to be there by then."""
 
 
 class _Placeholder(ModuleType):
     """The compiler before its import; after it, another name for it."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") and name != OF_PACKAGE:  # asked of every module, by `inspect` and the like
+        if name.startswith("__") and name != OF_PACKAGE:  # `inspect` and others read these of every module
             raise AttributeError(name)
         return getattr(_imported(self), name)
 

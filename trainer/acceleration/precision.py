@@ -25,7 +25,7 @@ AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def apply_precision(training: TrainingSection, device: torch.device) -> None:
-    """Set how exactly this process multiplies fp32 matrices. fp32 means fp32: TF32 only where it is asked for.
+    """Set how exactly this process multiplies fp32 matrices. fp32 means fp32: TF32 only on request.
 
     Raises:
         ConfigurationError: the device has no TF32.
@@ -42,7 +42,7 @@ def apply_precision(training: TrainingSection, device: torch.device) -> None:
 
 
 def has_tf32(device: torch.device) -> bool:
-    """Tell whether the device multiplies fp32 matrices in TF32 when it may."""
+    """Return whether the device multiplies fp32 matrices in TF32 when it may."""
     return device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 8
 
 
@@ -78,11 +78,11 @@ class Scaling:
         return {}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Resume from what a checkpoint kept."""
+        """Resume from a checkpoint's state."""
 
 
 class LossScaler(Scaling):
@@ -126,11 +126,11 @@ class LossScaler(Scaling):
         return {"loss_scale": scale, "update_skipped": skipped}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"scaler": self._scaler.state_dict(), "skipped": self.skipped_updates}
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Resume from what a checkpoint kept."""
+        """Resume from a checkpoint's state."""
         self._scaler.load_state_dict(state["scaler"])
         self._skipped.fill_(state["skipped"])
 

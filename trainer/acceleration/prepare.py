@@ -26,14 +26,14 @@ from trainwright.trainer.run import RunKind, RunSpecification
 
 
 def use_channels_last(model: nn.Module) -> bool:
-    """Lay out the model's weights and whatever it is called with; return whether any weight has four dimensions."""
+    """Set the memory format of the model's weights and inputs; return whether any weight has four dimensions."""
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     model.register_forward_pre_hook(_lay_out, with_kwargs=True)
     return any(parameter.dim() == 4 for parameter in model.parameters())
 
 
 def match_layout(optimizers: Iterable[Optimizer]) -> None:
-    """Lay out what a checkpoint gave an optimizer like the parameters: a fresh optimizer's state has their layout."""
+    """Lay out an optimizer's loaded state like the parameters: a fresh optimizer's state has their layout."""
     for optimizer in optimizers:
         for parameter, state in optimizer.state.items():
             for name, value in state.items():
@@ -51,7 +51,7 @@ def _image(value: Any) -> Any:
 
 
 def recompute(model: nn.Module, section: GradientCheckpointingSection) -> list[str]:
-    """Make the chosen modules forget their activations; return their names (empty: the model's own method did it).
+    """Make the chosen modules forget their activations; return their names (empty: the model's method did it).
 
     Raises:
         ConfigurationError: a pattern matches no module, or none is given and the model has no method of its own.
@@ -87,7 +87,7 @@ def _own_method(model: nn.Module) -> None:
     lists = [name for name, module in model.named_modules() if isinstance(module, nn.ModuleList | nn.Sequential)]
     inside = [f"{name}.*" if name else "*" for name in lists][:5]
     raise ConfigurationError(
-        f"{type(model).__name__} has no gradient_checkpointing_enable of its own.",
+        f"{type(model).__name__} has no gradient_checkpointing_enable method.",
         remedy="Name the modules whose activations are to be forgotten: training.gradient_checkpointing.modules "
         f"{inside or [name for name, _ in model.named_children()][:5]}.",
         document="configs/performance.md",
@@ -95,12 +95,12 @@ def _own_method(model: nn.Module) -> None:
 
 
 def _recomputed_forward(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-    """Stand in for the forward of one module."""
+    """Replacement of one module's forward."""
     forward = type(module).forward
     if not (module.training and torch.is_grad_enabled()):
         return forward(module, *args, **kwargs)
 
-    drawn = random.getstate(), np.random.get_state()  # torch's own checkpoint keeps torch's generators only
+    drawn = random.getstate(), np.random.get_state()  # torch's checkpoint keeps torch's generators only
 
     def contexts() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
         return nullcontext(), _as_before(module, drawn)
@@ -110,7 +110,7 @@ def _recomputed_forward(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
 
 @contextmanager
 def _as_before(module: nn.Module, drawn: tuple[Any, Any]) -> Iterator[None]:
-    """Let the second pass draw what the first drew, and work on copies of the statistics, which that moved already."""
+    """Let the second pass repeat the first one's draws, and work on copies of the statistics, already moved."""
     present = random.getstate(), np.random.get_state()
     places = [part for part in module.modules() if part._buffers]
     kept = [dict(part._buffers) for part in places]
@@ -128,7 +128,7 @@ def _as_before(module: nn.Module, drawn: tuple[Any, Any]) -> Iterator[None]:
 
 
 def lay_out(model: nn.Module, specification: RunSpecification) -> None:
-    """Choose the memory format and what is recomputed. Raises ConfigurationError as `recompute` does."""
+    """Choose the memory format and the recomputed modules. Raises ConfigurationError as `recompute` does."""
     training = specification.config.training
     if specification.kind is RunKind.EXPORT:
         return

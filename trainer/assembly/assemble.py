@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def assemble(specification: RunSpecification, run: RunDirectory, stop: StopRequest) -> Session:
-    """Build everything and try one batch; the generators stand afterwards where building the model left them.
+    """Build everything and try one batch; the generators end in the state after building the model.
 
     Raises:
         ConfigurationError, DataError, UserCodeError: found before training, each with its remedy.
@@ -115,7 +115,7 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
 
 
 def _first_looks(specification: RunSpecification) -> FirstLook | None:
-    """Return where looks at large files are kept. The smoke run, on which planning is decided, looks itself."""
+    """Return where first looks at large files are kept. The smoke run, on which planning is decided, makes its own."""
     if specification.first_looks is None:
         return None
     return FirstLook(Path(specification.first_looks), reads=specification.kind is not RunKind.SMOKE)
@@ -135,7 +135,7 @@ def _optimizers(
 
 
 def _require_kept(parameters: list[nn.Parameter], model: nn.Module, auxiliary: Auxiliary) -> None:
-    """Refuse weights that no checkpoint can hold, and optimizers over what none would."""
+    """Refuse weights that no checkpoint can store, and optimizers over parameters that no checkpoint would store."""
     for name, value in model.state_dict().items():
         if isinstance(value, Tensor) and not is_storable(value.dtype):
             kind = str(value.dtype).removeprefix("torch.")
@@ -167,10 +167,10 @@ def _train_loader(config: TrainingConfig, work: Work, root: Path) -> BatchLoader
 
 
 def _try(session: Session, plain: Objective, root: Path) -> None:
-    """Make every kind of step once on a real batch, so that what does not fit is told before training."""
+    """Make every kind of step once on a real batch, so that a misfit is reported before training."""
     if not session.rule.is_users:
-        trial = user_code("The first forward and backward pass", root)
-        with explained_shortage(session), trial, untouched(session):
+        boundary = user_code("The first forward and backward pass", root)
+        with explained_shortage(session), boundary, untouched(session):
             try_batch(session, plain)
             if isinstance(session.config.optimizer, Own):
                 try_optimizer(session, next(session.train_loader.batches(0)))
@@ -195,7 +195,7 @@ def choose_device(config: TrainingConfig) -> torch.device:
 
 
 def _require_selection(config: TrainingConfig, work: Work) -> None:
-    """Refuse a selection metric that will never be measured, as far as the names tell."""
+    """Refuse a selection metric that will never be measured, as far as the names show."""
     names = {metric.name for metric in work.metrics}
     free_names = any(metric.user_defined for metric in work.metrics) or config.objective.name != "supervised"
     if config.selection.metric not in {"loss", *names} and not free_names:
@@ -241,12 +241,12 @@ def _no_closure(config: TrainingConfig, *, alone: bool) -> tuple[str, dict[str, 
 
 
 def try_optimizer(session: Session, batch: Any) -> None:
-    """Make one step on trial with the user's optimizer, and hold what it keeps to what a resumed run can take up.
+    """Make one step with the user's optimizer, undo it, and check that a resumed run can load the optimizer's state.
 
-    Called where the model is put back afterwards; the optimizer's state is put back here.
+    The caller restores the model; the optimizer's state is restored here.
 
     Raises:
-        UserCodeError: it keeps state outside `state` and `param_groups`, or state that no checkpoint can hold.
+        UserCodeError: it keeps state outside `state` and `param_groups`, or state that no checkpoint can store.
         DivergenceError: the batch's loss is not finite.
     """
     held = {name: _attributes(optimizer) for name, optimizer in session.optimizers.items()}
@@ -266,7 +266,7 @@ def try_optimizer(session: Session, batch: Any) -> None:
 
 
 def _attributes(optimizer: Optimizer) -> dict[str, Any]:
-    """Return marks of the plain values and tensors that an optimizer holds beside what its state_dict gives."""
+    """Return marks of the plain values and tensors that an optimizer has outside its state_dict."""
     held = {name: value for name, value in vars(optimizer).items() if isinstance(value, bool | int | float | str)}
     tensors = {name: value for name, value in vars(optimizer).items() if isinstance(value, Tensor)}
     return {**held, **{name: (id(value), value._version) for name, value in tensors.items()}}

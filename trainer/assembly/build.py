@@ -35,7 +35,7 @@ from trainwright.trainer.user_code.guard import user_code
 
 
 def build_work(config: TrainingConfig, code_root: Path, context: Context, looks: FirstLook | None = None) -> Work:
-    """Import and build everything the configuration names; `looks` keeps what was found in large files.
+    """Import and build everything that the configuration names; `looks` keeps the findings in large files.
 
     Raises:
         ConfigurationError, UserCodeError, DataError: as the part that is wrong deserves.
@@ -69,7 +69,7 @@ def build_work(config: TrainingConfig, code_root: Path, context: Context, looks:
 
 
 def build_loss(config: TrainingConfig, code_root: Path) -> Loss:
-    """Return the loss, built in or the user's own."""
+    """Return the loss, built in or the user's."""
     entry = Entry(use=config.loss) if isinstance(config.loss, str) else config.loss
     if not is_entry(entry.use):
         return built_in_loss(entry.use, entry.args)
@@ -88,7 +88,7 @@ def _measured(loss: Loss, splits: Splits) -> Loss:
 
 
 def build_metric(metric: str | Entry, code_root: Path) -> Metric:
-    """Return a metric, built in or the user's own (marked as such in the evidence)."""
+    """Return a metric, built in or the user's (marked as such in the evidence)."""
     entry = Entry(use=metric) if isinstance(metric, str) else metric
     if not is_entry(entry.use):
         return BUILT_IN_METRICS[entry.use]
@@ -128,7 +128,7 @@ def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None 
     """Load and split the data of `config.data`; `looks` is where first looks at large files are kept.
 
     Raises:
-        ConfigurationError, UserCodeError, DataError: as what is wrong deserves.
+        ConfigurationError, UserCodeError, DataError: the configuration, the user's code or the data is wrong.
     """
     section = config.data
     assert section is not None, "the schema requires it"  # noqa: S101
@@ -144,7 +144,7 @@ def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None 
 def _own_data(section: DataSection, code_root: Path) -> Splits:
     function = resolve_entry(section.use, code_root, key="data.use")
     what = f"data `{section.use}`"
-    with seeding.preserved():  # what it draws is part of the data, and no other for another run's seed
+    with seeding.preserved():  # its draws are part of the data, and the same for every run's seed
         seeding.seed_everything(section.split.seed)
         data = call_entry(function, section.args, what, code_root)
     with user_code(f"Reading samples of {what}", code_root):
@@ -158,7 +158,7 @@ KEYS = (
 
 
 def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: Loss, metrics: list[Metric]) -> Work:
-    """Call `build(config, context)` and check what it hands over.
+    """Call `build(config, context)` and check its result.
 
     Raises:
         ConfigurationError: an unknown key, a missing one, or a combination that means nothing.
@@ -224,7 +224,7 @@ def _check_keys(given: Any, what: str) -> None:
     if given.get("step") is not None and given.get("train_step") is not None:
         raise ConfigurationError(
             f"{what}: give `step` or `train_step`, not both.",
-            remedy="Remove one of them; what measures validation beside a train_step is `validation_step`.",
+            remedy="Remove one of them; beside a train_step, `validation_step` measures validation.",
         )
 
 
@@ -241,7 +241,7 @@ def _loss(given: Any, configured: Loss) -> Loss:
 
 
 def user_metric(name: str, function: Any, code_root: Path) -> Metric:
-    """Wrap the user's metric so that its failures are told as the user's."""
+    """Wrap the user's metric so that its failures are reported as the user's."""
 
     def compute(outputs: Any, targets: Any) -> Any:
         with user_code(f"metric `{name}`", code_root):

@@ -1,4 +1,4 @@
-"""Dry run: one real batch before the first step, and room for what is built before it."""
+"""Dry run: one real batch before the first step, and enough memory for everything built before it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trainwright.trainer.objectives.supervised import Supervised, describe, plai
 
 
 def try_metrics(work: Work, outcome: Outcome, selected: str, added: Iterable[str] = ()) -> None:
-    """Compute every metric on one batch; `added` are the names of what the objective measures besides.
+    """Compute every metric on one batch; `added` are the names of the objective's further measures.
 
     Raises:
         ConfigurationError: a metric cannot be computed, or `selected` is among none of the values.
@@ -52,7 +52,7 @@ def try_metrics(work: Work, outcome: Outcome, selected: str, added: Iterable[str
 
 
 def try_validation(session: Session) -> None:
-    """Measure one batch of the validation split with the user's validation_step. Raises what `try_metrics` raises."""
+    """Measure one batch of the validation split with the user's validation_step. Raises as `try_metrics`."""
     batch = to_device(next(session.validation_loader.batches(0)), session.device)
     session.model.eval()
     session.context.training = False
@@ -85,7 +85,7 @@ def require_validation(config: TrainingConfig, work: Work) -> None:
 
 
 def try_batch(session: Session, plain: Objective) -> None:
-    """Run one real batch forward and backward; whatever does not fit is told before training."""
+    """Run one real batch forward and backward; a misfit is reported before training."""
     batch = to_device(next(session.train_loader.batches(0)), session.device)
     if isinstance(plain, Supervised) and plain.returns == "output" and session.work.loss is not None:
         _check_output(session, batch)
@@ -131,20 +131,20 @@ SHARE = 0.3
 """Of the free memory that this may take in a suggestion; batches, copies and the update's own room need the rest."""
 SMALLER = (
     "Take a smaller model (model.args). Precision and batch change nothing here: weights are kept in fp32, and every "
-    "process of a group builds the whole model before distributed.strategy fsdp2 divides it."
+    "process of a group builds the full model before distributed.strategy fsdp2 divides it."
 )
 REMEDIES = {
     "model": SMALLER,
     "data": "Read less into memory: leave columns or samples out, make images smaller (data.args.size), or hand over a "
-    "Dataset of your own that reads each sample when it is asked for.",
-    "task": "Make what `build` returns smaller: a smaller model, or a Dataset that reads each sample when it is asked "
+    "Dataset of your own that reads each sample on access.",
+    "task": "Make the result of `build` smaller: a smaller model, or a Dataset that reads each sample when it is asked "
     "for instead of holding all of them.",
 }
 
 
 @contextmanager
 def explained_build(part: str) -> Iterator[None]:
-    """Say of a memory failure inside that it came while `part` (model, data, task) was built, and what would help.
+    """Explain a memory failure inside: `part` (model, data, task) was being built, and the remedy.
 
     Raises:
         OutOfMemoryError: memory ran out.

@@ -28,7 +28,7 @@ def build_curriculum(config: TrainingConfig, work: Work, code_root: Path) -> Cur
 
     Raises:
         ConfigurationError: the samples have no order to choose.
-        DataError, UserCodeError: the difficulty cannot be told.
+        DataError, UserCodeError: the difficulty cannot be determined.
     """
     section, samples = config.curriculum, work.splits.samples["train"]
     if section is None:
@@ -75,7 +75,7 @@ def make_loader(config: TrainingConfig, work: Work, split: str) -> BatchLoader:
 
 
 def total_steps(config: TrainingConfig, loader: BatchLoader) -> int:
-    """Return the optimizer steps of the whole schedule (a smoke run's bound does not bend it)."""
+    """Return the optimizer steps of the full schedule (a smoke run's bound does not change it)."""
     steps = steps_per_epoch(config, loader) * config.training.epochs
     return min(steps, config.training.max_steps or steps)
 
@@ -86,7 +86,7 @@ def steps_per_epoch(config: TrainingConfig, loader: BatchLoader) -> int:
 
 
 def make_schedule(config: TrainingConfig, loader: BatchLoader) -> Schedule:
-    """Return the schedule of the learning rate over the whole run; SWA bends its end.
+    """Return the schedule of the learning rate over the full run; SWA replaces its end.
 
     Raises:
         ConfigurationError: the run is over before the warmup is.

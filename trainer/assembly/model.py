@@ -1,4 +1,4 @@
-"""Building the model of a configuration: a built-in one sized by the data and the loss, or the user's own."""
+"""Building the model of a configuration: a built-in one sized by the data and the loss, or the user's."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None, cod
         if not section.of_library:
             require_room(entry.use, section.model_dump(), partial(bytes_of_weights, make))
         return make()
-    except ValueError as error:  # what only the data can tell; the schema has checked the rest
+    except ValueError as error:  # only the data can show it; the schema has checked the rest
         raise ConfigurationError(
             f"`model.args` of {entry.use}: {error}.", remedy="Correct model.args.", document="configs/models.md"
         ) from error
@@ -114,12 +114,12 @@ def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:
         if record.sampled and isinstance(splits.samples[name], IterableDataset):
             raise DataError(
                 f"The {name} split is a stream of which only the first {len(record.digests)} samples are read before "
-                "training: they do not tell how many classes there are.",
+                "training: they do not show how many classes there are.",
                 remedy='Use a model of your own that knows it: model: {use: "module:callable"}.',
             )
     if not labels:
         raise DataError(
-            f"{loss.name} needs class labels, and the targets are no whole numbers.",
+            f"{loss.name} needs class labels, and the targets are no integers.",
             remedy="Use loss mse for a number to predict, next_token for text, or give integer labels.",
         )
     return max(labels) + 1

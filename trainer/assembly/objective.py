@@ -1,8 +1,8 @@
-"""Objective of a run: the plain one, tried on a real batch, and what goes around it.
+"""Objective of a run: the plain one, tried on a real batch, and the wrappers around it.
 
-The plain objective of model and data is wrapped or replaced by that of the `objective` section. What changes a batch
-before it is learned from (mixing of samples, for example) goes around the result, so that attack and teacher see what
-the model sees. Validation keeps the plain objective; what an objective adds there are measures.
+The plain objective of model and data is wrapped or replaced by that of the `objective` section. Changes of a batch
+(mixing of samples, for example) wrap the result, so that attack and teacher see the model's inputs. Validation keeps
+the plain objective, to which an objective may add measures.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def build_objective(
 ) -> Built:
     """Return the configuration's objective around the plain one; under a train_step there is nothing to go around.
 
-    The global generators are left alone, so that an objective's own modules do not change what the run draws.
+    The global generators are left alone, so that an objective's auxiliary modules do not change the run's draws.
 
     Raises:
         ConfigurationError: the objective does not fit the work.
@@ -112,7 +112,7 @@ def build_objective(
 
 
 def evaluation_objective(work: Work, objective: Objective, context: Context) -> Objective:
-    """Return what measures validation and test."""
+    """Return the objective that measures validation and test."""
     if work.validation_step is not None:
         return CustomStep(work.validation_step, context, "validation_step")
     return objective

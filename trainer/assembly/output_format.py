@@ -21,21 +21,21 @@ TARGET_NAMES = frozenset({*TARGET_KEYS, "y_true", "y_target", "ground_truth"})
 
 
 def find_returns(model: nn.Module, batch: Any) -> str:
-    """Return the `returns` that fits what the model does with this batch.
+    """Return the `returns` that fits the model's output for this batch.
 
-    Tried in order: the model's own `compute_loss`; the inputs alone; the inputs together with the target, which goes to
+    Tried in order: the model's `compute_loss`; the inputs alone; the inputs together with the target, which goes to
     a parameter only by its name: as the key of a sample, or where the next parameter is called one of TARGET_NAMES.
 
     Raises:
         ConfigurationError: the model needs a parameter that the samples do not name, or no known way of reading its
-            output fits; says what the model returned.
+            output fits; names what the model returned.
     """
     if callable(getattr(model, "compute_loss", None)):
         return "compute_loss"
     args, named, target = split_batch(batch)
     _require_known(model, args, named, target)
-    whole: tuple[Any, ...] = args if target is None else (*args, target)
-    with_target = ((), dict(batch)) if isinstance(batch, Mapping) else (whole, {})
+    inputs: tuple[Any, ...] = args if target is None else (*args, target)
+    with_target = ((), dict(batch)) if isinstance(batch, Mapping) else (inputs, {})
     attempts = [(*with_target, False)] if target is None else [(args, named, True)]
     if target is not None and (isinstance(batch, Mapping) or target_parameter(model, len(args)) is not None):
         attempts.append((*with_target, False))
@@ -67,7 +67,7 @@ def target_parameter(model: nn.Module, inputs: int) -> str | None:
 
 
 def input_parameters(model: nn.Module, inputs: int) -> list[str]:
-    """Return the names of the parameters that positional inputs come to."""
+    """Return the names of the parameters that positional inputs fill."""
     return [name for name, _ in _positional(model)][:inputs]
 
 
@@ -75,14 +75,14 @@ def _positional(model: nn.Module) -> list[tuple[str, bool]]:
     """Return the positional parameters of the model's forward, each with whether it is required."""
     try:
         given = inspect.signature(model.forward).parameters.values()
-    except (TypeError, ValueError):  # a compiled or scripted one may tell nothing
+    except (TypeError, ValueError):  # a compiled or scripted one may have no signature
         return []
     kinds = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD}
     return [(one.name, one.default is one.empty) for one in given if one.kind in kinds]
 
 
 def _require_known(model: nn.Module, args: tuple[Any, ...], named: dict[str, Any], target: Any) -> None:
-    """Refuse to fill a required parameter of which no name says what it takes."""
+    """Refuse to fill a required parameter whose name does not show its input."""
     behind = _positional(model)[len(args) :]
     missing = [name for name, required in behind if required and name not in named]
     if target is not None and missing and missing[0] in TARGET_NAMES:
@@ -126,7 +126,7 @@ READINGS = {
 }
 
 
-def told_of_model(work: Work) -> list[str]:
+def notes_on_model(work: Work) -> list[str]:
     """Return a few short sentences; the last ones on input and vocabulary."""
     sample = first_sample(work.splits.samples["train"])
     batch = "" if work.batch_size is None else "batch, "

@@ -1,1 +1,1 @@
-"""Checkpoints: safetensors and JSON, written so that a crash at any instant leaves the previous one whole."""
+"""Checkpoints: safetensors and JSON, written so that a crash at any instant leaves the previous one intact."""

@@ -1,4 +1,4 @@
-"""Reading what checkpoints a run has, and whether they are whole. Light: free of torch.
+"""Index of a run's checkpoints, and whether they are intact. Light: free of torch.
 
 checkpoints/index.json                  {"best": name, "last": name, "periodic": [names]}
 checkpoints/step-00000123/
@@ -27,7 +27,7 @@ REPLACED = ".replaced-"
 """Begins the name of a checkpoint that was moved away for a newer one of the same step."""
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json")
 WEIGHTS = ("model.safetensors", "optimizer.safetensors")
-"""What makes a checkpoint large, and is deleted when it is pruned; manifest and state stay as its record."""
+"""Large files of a checkpoint, deleted when it is pruned; manifest and state stay as its record."""
 
 
 class CheckpointRecord(BaseModel):
@@ -82,7 +82,7 @@ def has_weights(path: Path) -> bool:
 
 
 def verify_checkpoint(path: Path, digest: Callable[[Path], str] = digest_file, *, is_pruned: bool = False) -> list[str]:
-    """Return what is wrong with a checkpoint folder; an empty list means it is whole and unchanged.
+    """Return the defects of a checkpoint folder; an empty list means that it is intact.
 
     Args:
         path: the checkpoint's folder.
@@ -131,15 +131,15 @@ def read_manifest(path: Path) -> dict[str, Any] | None:
     try:
         value = json.loads((path / "manifest.json").read_bytes())
         files = value["files"].values()
-        whole = all(isinstance(file["bytes"], int) and isinstance(file["digest"], str) for file in files)
+        complete = all(isinstance(file["bytes"], int) and isinstance(file["digest"], str) for file in files)
         typed = isinstance(value["step"], int) and isinstance(value["epoch"], int) and isinstance(value["digest"], str)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return value if whole and typed else None
+    return value if complete and typed else None
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:
-    """Return the digest of everything in a manifest but the digest itself, and what signs it."""
+    """Return the digest of everything in a manifest but the digest itself, and its signature."""
     return digest_json({key: value for key, value in manifest.items() if key not in {"digest", "signature"}})
 
 

@@ -1,7 +1,7 @@
 """Packing of state into JSON types and tensors, non-persistent buffers included.
 
-Every container and number comes back as it was: tuples as tuples, integer keys as integers, NaN as NaN. A tensor that
-stands in two places is one tensor again; a leaf that wants a gradient has it again.
+Every container and number comes back as it was: tuples as tuples, integer keys as integers, NaN as NaN. A tensor in
+two places is one tensor again; a leaf that requires a gradient does so again.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ def pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     """Return `value` as JSON types; its tensors and arrays go to `tensors` under names that begin with `path`.
 
     Raises:
-        UserCodeError: a value that is neither a tensor, an array nor plain; names where it stands.
+        UserCodeError: a value that is neither a tensor, an array nor plain; names its place.
     """
     return _Packing(tensors).pack(value, path)
 
 
 def has_state(value: Any) -> bool:
-    """Tell whether a value is an object that gives and takes a state_dict."""
+    """Return whether a value is an object with state_dict and load_state_dict."""
     methods = getattr(value, "state_dict", None), getattr(value, "load_state_dict", None)
     return not isinstance(value, type) and all(callable(method) for method in methods)
 
 
 @cache
 def is_storable(dtype: torch.dtype) -> bool:
-    """Tell whether safetensors has the type."""
+    """Return whether safetensors has the type."""
     try:
         return bool(save({"x": torch.empty(0, dtype=dtype)}))
     except (KeyError, ValueError, TypeError, RuntimeError, SafetensorError):
@@ -68,7 +68,7 @@ class _Packing:
     def __init__(self, tensors: dict[str, Tensor]) -> None:
         self.tensors = tensors
         self.packed: dict[int, tuple[Tensor, Any]] = {}
-        """What became of each tensor by its id; the tensor is held so that no other gets the id."""
+        """Packed form of each tensor by its id; the tensor is kept so that no other gets the id."""
 
     def pack(self, value: Any, path: str) -> Any:  # noqa: PLR0911 - one return per type
         if value is None or isinstance(value, bool | str):
@@ -131,13 +131,13 @@ class _Packing:
 
 
 def _pack_number(value: float) -> Any:
-    if type(value) not in {int, float}:  # an enum or a NumPy float64: its plain value is what counts
+    if type(value) not in {int, float}:  # an enum or a NumPy float64: only its plain value counts
         value = float(value) if isinstance(value, float) else int(value)
     return value if isinstance(value, int) or math.isfinite(value) else {"$": "float", "is": repr(value)}
 
 
 def unpack(value: Any, tensors: dict[str, Tensor], device: torch.device | None = None) -> Any:
-    """Return what was packed. Objects with a state_dict come back as `SavedState`, for their owner to load."""
+    """Return the packed value. Objects with a state_dict come back as `SavedState`, for their owner to load."""
     return _Unpacking(tensors, device).unpack(value)
 
 

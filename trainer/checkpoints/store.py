@@ -1,4 +1,4 @@
-"""Store of a run's checkpoints: written whole or not at all, and the newest whole one read back."""
+"""Store of a run's checkpoints: written completely or not at all, and the newest intact one read back."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class CheckpointStore(Protocol):
     """
 
     def recover(self) -> None:
-        """Put in order what a killed process has left; comes before anything is read. Light: free of torch."""
+        """Clean up after a killed process; comes before anything is read. Light: free of torch."""
 
     def save(
         self, *, model: dict[str, Tensor], tensors: dict[str, Tensor], state: dict[str, Any], manifest: dict[str, Any]
     ) -> dict[str, Any]:
-        """Keep one checkpoint, in the place of what stood at its step.
+        """Write one checkpoint; it replaces one of the same step.
 
         Args:
             model: the model's tensors by name, on the CPU, none sharing memory.
@@ -67,17 +67,17 @@ class CheckpointStore(Protocol):
             The manifest with `files`, their sizes and digests, `digest` over all of it, and the run's signature.
 
         Raises:
-            OSError: the disk is full, and the like. Whatever stood before stands still.
+            OSError: the disk is full, for example. Earlier checkpoints are unchanged.
         """
 
     def names(self) -> list[str]:
         """Return all checkpoints, damaged ones too, by step."""
 
     def verify(self, name: str) -> list[str]:
-        """Return what is wrong with a checkpoint; an empty list means it is whole and unchanged."""
+        """Return the defects of a checkpoint; an empty list means that it is intact."""
 
     def open(self, name: str) -> LoadedCheckpoint:
-        """Verify and read one checkpoint. Raises IntegrityError when it is not whole."""
+        """Verify and read one checkpoint. Raises IntegrityError when it is not intact."""
 
     def tag(self, *, best: str | None, last: str | None, periodic: list[str]) -> None:
         """Record which checkpoints the run keeps, and delete all others. Raises StorageError."""
@@ -134,11 +134,11 @@ class DirectoryStore:
             (temporary / "state.json").write_text(json.dumps(state, allow_nan=False))
             paths = {name: temporary / name for name in FILES}
             files = {name: {"bytes": path.stat().st_size, "digest": digest_file(path)} for name, path in paths.items()}
-            whole = {**manifest, "files": files}
-            whole["digest"] = manifest_digest(whole)
+            signed = {**manifest, "files": files}
+            signed["digest"] = manifest_digest(signed)
             if self.run.key is not None:
-                whole["signature"] = self.run.key.sign(whole["digest"])
-            (temporary / "manifest.json").write_text(json.dumps(whole, indent=2, sort_keys=True))
+                signed["signature"] = self.run.key.sign(signed["digest"])
+            (temporary / "manifest.json").write_text(json.dumps(signed, indent=2, sort_keys=True))
             for path in (*temporary.iterdir(), temporary):
                 _fsync(path)
             if final.exists():  # one within the epoch, a damaged one, or one of an abandoned attempt
@@ -148,7 +148,7 @@ class DirectoryStore:
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
-        return whole
+        return signed
 
     def names(self) -> list[str]:
         """Return the names of the folders."""
@@ -159,12 +159,12 @@ class DirectoryStore:
         return verify_checkpoint(self.folder / name)
 
     def open(self, name: str) -> LoadedCheckpoint:
-        """Verify and read one checkpoint. Raises IntegrityError when it is not whole."""
+        """Verify and read one checkpoint. Raises IntegrityError when it is not intact."""
         from safetensors import SafetensorError
         from safetensors.torch import load_file
 
         path = self.folder / name
-        remedy = "list_checkpoints(run_id) shows those that are whole."
+        remedy = "list_checkpoints(run_id) shows those that are intact."
         if problems := self.verify(name):
             raise IntegrityError(
                 f"Checkpoint {name} is damaged: {'; '.join(problems[:3])}.",
@@ -185,7 +185,7 @@ class DirectoryStore:
             raise IntegrityError(f"Checkpoint {name} cannot be read: {error}.", remedy=remedy) from error
 
     def tag(self, *, best: str | None, last: str | None, periodic: list[str]) -> None:
-        """Write the tags, then remove what has none, and what a killed writer left. Raises StorageError."""
+        """Write the tags, then remove untagged checkpoints and a killed writer's leftovers. Raises StorageError."""
         digest = write_index(self.folder, best=best, last=last, periodic=periodic)
         self.run.written[f"{self.folder.name}/{INDEX}"] = digest
         for name in self.names():
@@ -198,7 +198,7 @@ class DirectoryStore:
         shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def _sweep(self) -> None:
-        """Remove what a killed writer left behind, and folders that were replaced."""
+        """Remove a killed writer's leftovers, and folders that were replaced."""
         for path in self.folder.iterdir():
             if path.name.startswith((TEMPORARY, REPLACED)):
                 shutil.rmtree(path, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""The user's own state between steps: what of it a resumed run can take up, and how it is put back.
+"""User state between steps: the part that a resumed run can load, and how it is put back.
 
-It is put back in place, container by container, tensor by tensor, object by object: what user code keeps in
-context.state is often held by its functions too.
+It is put back in place, container by container, tensor by tensor, object by object: the values in
+context.state are often referred to by the user's functions too.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ Kinds = dict[str, type]
 
 
 def kinds_of(state: dict[str, Any]) -> Kinds:
-    """Return what `build` made that is more than plain values. Raises UserCodeError for what no run can keep."""
+    """Return the kinds of `build`'s values that are not plain. Raises UserCodeError for a value that cannot be kept."""
     return dict(_special(state, STATE, {}))
 
 
 def require_resumable(state: dict[str, Any], built: Kinds) -> None:
-    """Hold the present state to what a resumed run, whose `build` makes what it made here, can take up.
+    """Check that a resumed run, whose `build` makes the same objects as here, can load the present state.
 
     Raises:
-        UserCodeError: names the value that it could not, and what to do.
+        UserCodeError: names the value that it could not, and the remedy.
     """
     for place, kind in kinds_of(state).items():
         if built.get(place) is kind:
             continue
         plain = next((base.__name__ for base in (dict, list, tuple) if issubclass(kind, base)), None)
-        why = f"comes back from a checkpoint as a plain {plain}" if plain else "could not take up its state"
+        why = f"comes back from a checkpoint as a plain {plain}" if plain else "could not load its state"
         other = f", or keep a plain {plain}" if plain else ""
         raise UserCodeError(
             f"{place} holds a {kind.__name__} that `build` did not make: in a resumed run it {why}.",
@@ -62,7 +62,7 @@ def _special(value: Any, place: str, seen: dict[int, str]) -> Iterator[tuple[str
                 pack(key, f"a key of {place}", {})
             yield from _special(item, f"{place}[{key!r}]", seen)
     elif value is not None and not isinstance(value, bool | int | float | str):
-        pack(value, place, {})  # refuses what is no array
+        pack(value, place, {})  # refuses anything but arrays
 
 
 def _require_plain_tensor(value: Tensor, place: str) -> None:
@@ -84,10 +84,10 @@ def _require_once(value: Any, place: str, seen: dict[int, str]) -> None:
 
 @contextmanager
 def unchanged(state: dict[str, Any], built: Kinds, device: torch.device) -> Iterator[None]:
-    """Undo what happens to the state inside the context.
+    """Undo all changes of the state inside the context.
 
     Raises:
-        UserCodeError: something came into it that no resumed run could take up.
+        UserCodeError: a value was added that no resumed run could load.
     """
     tensors: dict[str, Tensor] = {}
     saved = pack(state, STATE, tensors)
@@ -104,12 +104,12 @@ def load_into(present: dict[str, Any], saved: dict[str, Any]) -> None:
 class _Loading:
     def __init__(self) -> None:
         self.filled: set[int] = set()
-        """What has been filled in place, by id or by memory: what stood in two places before need not now."""
+        """Objects filled in place, by id or by memory: one that was in two places before need not be now."""
         self.given: dict[int, Tensor] = {}
-        """By the id of a saved tensor, what stands for it."""
+        """By the id of a saved tensor, its replacement."""
 
     def value(self, present: Any, saved: Any, place: str) -> Any:
-        """Return what stands for `saved`: `present` itself wherever it can hold it."""
+        """Return the replacement of `saved`: `present` itself wherever it can hold the value."""
         if isinstance(saved, SavedState):
             return _with_state(present, saved, place)
         if isinstance(saved, Tensor):

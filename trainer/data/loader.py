@@ -59,7 +59,7 @@ class _KeyedSamples(Dataset[Any]):
     def __init__(self, samples: Any, seed: int, split: int) -> None:
         self.samples, self.seed, self.split = samples, seed, split
         self.epoch = -1
-        """What the samples were last told; workers that live longer than an epoch have to tell their own copy."""
+        """Epoch last announced to the samples; workers that live longer than an epoch announce it to their copy."""
 
     def __getitem__(self, place: tuple[int, int]) -> Any:
         return self.__getitems__([place])[0]
@@ -102,7 +102,7 @@ class _Places:
 
 
 def announce_epoch(samples: Any, epoch: int) -> None:
-    """Tell a data set that asks for it which epoch begins; also one of which a split is a part."""
+    """Announce the epoch to a data set that has `set_epoch`, also through a subset of it."""
     if isinstance(samples, Subset):
         announce_epoch(samples.dataset, epoch)
     announce = getattr(samples, "set_epoch", None)
@@ -228,10 +228,10 @@ class BatchLoader:
         return places, loader
 
     def _stream(self, epoch: int, offset: int) -> Iterator[Any]:
-        """Yield from an IterableDataset, which draws from a generator state of its own, keyed to the epoch.
+        """Yield from an IterableDataset, which draws from a separate generator state, keyed to the epoch.
 
-        A stream has one order, so one worker at most reads it ahead. To stand at `offset`, what comes before is read
-        again and left.
+        A stream has one order, so one worker at most reads it ahead. To start at `offset`, earlier batches are read
+        again and dropped.
 
         Raises:
             DataError: the stream yields fewer or more batches than its length makes.

@@ -86,7 +86,7 @@ def has_labels(samples: TensorSamples) -> bool:
 def unit_numbers(samples: TensorSamples) -> Array | int:
     """Return which rows are equal, byte by byte: of each the number of its first like, (rows,) of int64, by appearance.
 
-    How many rows there are, where all differ. Rows are told apart by a hash, and those that share one by their bytes:
+    How many rows there are, where all differ. Rows are compared by a hash, and those that share one by their bytes:
     a hash that somebody made rows collide in costs time, never a wrong answer.
     """
     hashes = _hashes(samples)
@@ -101,7 +101,7 @@ def unit_numbers(samples: TensorSamples) -> Array | int:
     places = np.flatnonzero(like)
     equal = _are_equal(samples, order[places - 1], order[places])
     if not equal.all():
-        like = _told_apart(samples, order, like, places[~equal])
+        like = _distinguished(samples, order, like, places[~equal])
     return _numbered(order, like)
 
 
@@ -115,7 +115,7 @@ def shared_rows(first: TensorSamples, second: TensorSamples, at_most: int) -> se
 
 
 def _numbered(order: Array, like: Array) -> Array:
-    """Return the units of rows that stand side by side in `order` where equal, numbered by their first row."""
+    """Return the units of rows that are adjacent in `order` where equal, numbered by their first row."""
     first = order[~like]
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))
@@ -134,7 +134,7 @@ def _are_equal(samples: TensorSamples, first: Array, second: Array) -> Array:
     return equal
 
 
-def _told_apart(samples: TensorSamples, order: Array, like: Array, wrong: Array) -> Array:
+def _distinguished(samples: TensorSamples, order: Array, like: Array, wrong: Array) -> Array:
     """Put rows of one hash that differ into an order in which equal ones are neighbours; return who is like the last.
 
     Hardly ever needed: `order` is changed in place.

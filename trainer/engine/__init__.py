@@ -1,1 +1,1 @@
-"""The training loop and what it works with: session, step, evaluation, observers."""
+"""Training loop and its parts: session, step, evaluation, observers."""

@@ -1,4 +1,4 @@
-"""Components of a run's state: what the next step depends on, saved and loaded; and steps whose effect is undone."""
+"""Components of a run's state, saved and loaded: all that the next step depends on; and steps that are undone."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Stateful(Protocol):
     """Part of a run that the next step depends on; a module is one, and so is an optimizer."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps: tensors, plain values, and containers of both."""
+        """Return the state for a checkpoint: tensors, plain values, and containers of both."""
         ...
 
     def load_state_dict(self, state: dict[str, Any], /) -> Any:
-        """Resume from what a checkpoint kept, in place."""
+        """Resume from a checkpoint's state, in place."""
         ...
 
 
 @dataclass(frozen=True)
 class HiddenBuffers:
-    """Buffers that the model keeps out of its own state."""
+    """Buffers that the model keeps out of its state_dict."""
 
     model: nn.Module
 
@@ -54,18 +54,18 @@ class OptimizerStates:
     """The states of all optimizers, by name.
 
     Attributes:
-        channels_last: whether the weights are laid out so, and what is resumed must be too.
+        channels_last: whether the weights, and so any loaded state, have that layout.
     """
 
     optimizers: Mapping[str, Optimizer]
     channels_last: bool
 
     def state_dict(self) -> dict[str, Any]:
-        """Return each optimizer's own state."""
+        """Return each optimizer's state."""
         return {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()}
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Hand each optimizer its own."""
+        """Load each optimizer's state."""
         for name, optimizer in self.optimizers.items():
             optimizer.load_state_dict(state[name])
         if self.channels_last:
@@ -74,7 +74,7 @@ class OptimizerStates:
 
 @dataclass(frozen=True)
 class LeftGradients:
-    """Gradients that a user's train_step leaves for its next call; the engine's own steps leave none."""
+    """Gradients that a user's train_step leaves for its next call; the engine's steps leave none."""
 
     model: nn.Module
 
@@ -90,22 +90,22 @@ class LeftGradients:
 
 @dataclass(frozen=True)
 class CarriedState:
-    """What user code keeps in context.state between steps.
+    """State that user code keeps in context.state between steps.
 
     Attributes:
-        built: what the user's build put there beside plain values.
+        built: kinds of the values that are not plain and that the user's build put there.
     """
 
     state: dict[str, Any]
     built: Kinds
 
     def state_dict(self) -> dict[str, Any]:
-        """Return it. Raises UserCodeError for what a resumed run could not resume."""
+        """Return it. Raises UserCodeError for a value that a resumed run could not load."""
         require_resumable(self.state, self.built)
         return self.state
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Put it back in place: the user's functions may hold it too."""
+        """Put it back in place: the user's functions may refer to it too."""
         load_into(self.state, state)
 
 
@@ -123,7 +123,7 @@ class Generators:
 
 @contextmanager
 def snapshot(components: Mapping[str, Stateful], *names: str) -> Iterator[None]:
-    """Undo what happens to the named components inside the context."""
+    """Undo all changes of the named components inside the context."""
     kept = {name: copy.deepcopy(components[name].state_dict()) for name in names}
     yield
     for name, state in kept.items():
@@ -132,10 +132,10 @@ def snapshot(components: Mapping[str, Stateful], *names: str) -> Iterator[None]:
 
 @contextmanager
 def untouched(session: Session) -> Iterator[None]:
-    """Undo what a step on trial does to the model, its gradients, the user's state and the generators.
+    """Undo a tried step's changes to the model, its gradients, the user's state and the generators.
 
     Raises:
-        UserCodeError: the step put something into the user's state that no resumed run could take up.
+        UserCodeError: the step put a value into the user's state that no resumed run could load.
     """
     carried = unchanged(session.context.state, session.built_state, session.device)
     with seeding.preserved(), kept_state(session.model), kept_state(session.auxiliary.modules), carried:

@@ -27,7 +27,7 @@ def average_epoch(session: Session) -> None:
     """
     for observer in session.weight_observers:
         if observer.after_epoch(session.progress.epoch + 1):
-            with untouched(session), observer.judged():
+            with untouched(session), observer.evaluated():
                 seeding.seed_sample(session.config.seed, session.progress.epoch)
                 update_bn(_batches(session), _Pass(session))
                 observer.take_buffers()
@@ -51,7 +51,7 @@ def _plain_objective(session: Session) -> Objective:
 
 
 def _batches(session: Session) -> Iterator[tuple[Any]]:
-    """Yield the epoch's batches, each in a tuple: update_bn takes the first of what it is given.
+    """Yield the epoch's batches, each in a tuple: update_bn takes the first item.
 
     Of several processes each goes through all of them, so that all measure the same.
     """
@@ -64,17 +64,17 @@ class LeftError(Exception):
 
 
 def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
-    """Return the mean loss and every metric over the split, with what the objective adds, the model in evaluation mode.
+    """Return the mean loss, every metric and the objective's measures over the split, in evaluation mode.
 
     The generators are keyed for the evaluation and put back after it, so that validating changes no training.
 
     Raises:
-        LeftError: a stop was asked for, and what comes before the evaluation can be saved as it stands.
+        LeftError: a stop was requested, and the state before the evaluation can be saved unchanged.
     """
     objective, totals = session.validation_objective, EpochTotals()
     session.model.eval()
     session.context.training = False
-    with session.judged_weights(), seeding.preserved(), torch.no_grad():
+    with session.evaluated_weights(), seeding.preserved(), torch.no_grad():
         seeding.seed_sample(session.config.seed, 0)
         for number, batch in enumerate(loader.batches(0)):
             if session.may_leave_validation:
@@ -92,13 +92,13 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
 
 
 def values_of(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[str, float]:
-    """Return the mean loss and the metrics of what an epoch gathered, over all processes where there are several."""
+    """Return the mean loss and the metrics of an epoch, over all processes where there are several."""
     merged = session.strategy.merged(totals)
     return session.strategy.agreed({"loss": merged.loss, **measure(session, merged, loader)})
 
 
 def measure(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[str, float]:
-    """Return the metrics of what an epoch over the loader gathered; none when the objective gives no outputs."""
+    """Return the metrics of an epoch over the loader; none when the objective gives no outputs."""
     metrics = session.work.metrics
     values = evaluate_loss(metrics, totals.loss, loader.samples) if metrics else {}
     gathered = totals.gathered()

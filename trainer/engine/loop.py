@@ -21,10 +21,10 @@ from trainwright.trainer.optimization.update import total_norm
 
 
 def train(session: Session, observers: Observers) -> str:
-    """Train from where the session stands until an end is reached; return the reason.
+    """Train from the session's position until an end is reached; return the reason.
 
     Raises:
-        DivergenceError: a loss or gradient that is not finite. And whatever the user's code raises.
+        DivergenceError: a loss or gradient that is not finite. And the user code's errors.
     """
     progress = session.progress
     session.model.train()
@@ -47,7 +47,7 @@ def train(session: Session, observers: Observers) -> str:
 
 
 def _end_epoch(session: Session, observers: Observers, seconds: float) -> None:
-    """Validate, move the position to the next epoch, and let the observers judge, report and save."""
+    """Validate, move the position to the next epoch, and let the observers evaluate, report and save."""
     progress, training = session.progress, session.config.training
     observers.trained(session)
     number = progress.epoch + 1
@@ -123,7 +123,7 @@ class Standard:
 
 @dataclass(frozen=True)
 class UserTrainStep:
-    """Updates by the user's train_step, whose optimizers keep their own rates."""
+    """Updates by the user's train_step, whose optimizers keep their rates."""
 
     function: Callable[..., Any]
     is_users = True
@@ -195,7 +195,7 @@ def _measure_again(session: Session, group: list[Any]) -> Tensor:
 
 
 def _clear_gradients(session: Session) -> None:
-    for parameter in session.parameters:  # what zero_grad does, without its bookkeeping
+    for parameter in session.parameters:  # as zero_grad, without its bookkeeping
         parameter.grad = None
 
 
@@ -206,14 +206,14 @@ def _may_update(session: Session, loss: Tensor, norm: Tensor, micro_batches: int
     """
     fused = all(optimizer.defaults.get("fused") for optimizer in session.optimizers.values())
     overflows = session.scaler.leaves_out_overflow
-    if session.device.type == "cpu" or session.strategy.looks_first or not fused:
+    if session.device.type == "cpu" or session.strategy.checks_first or not fused:
         finite = math.isfinite(norm.item())
         if not (math.isfinite(loss.item()) and (finite or overflows)):
             session.strategy.show_gradients()
             raise _diverged(session, loss, norm, micro_batches)
         return finite
-    judged = torch.isfinite(loss) if overflows else torch.isfinite(loss) & torch.isfinite(norm)
-    bad = (~judged).float().reshape(())
+    usable = torch.isfinite(loss) if overflows else torch.isfinite(loss) & torch.isfinite(norm)
+    bad = (~usable).float().reshape(())
     session.non_finite = bad if session.non_finite is None else torch.maximum(session.non_finite, bad)
     held_back = torch.maximum(session.non_finite, (~torch.isfinite(norm)).float().reshape(()))
     for optimizer in session.optimizers.values():
@@ -257,7 +257,7 @@ def divergence(  # noqa: PLR0917 - all that is known of one step
     return DivergenceError(
         f"The {what} is not finite at step {step} (epoch {epoch + 1}): loss {float(loss):g}, gradient norm "
         f"{float(norm):g}.{where} The update was not applied.",
-        remedy="Lower optimizer.learning_rate tenfold, set training.clip_norm 1.0, look at the samples of the batch.",
+        remedy="Lower optimizer.learning_rate tenfold, set training.clip_norm 1.0, check the samples of the batch.",
         document="diagnostics/nan_loss.md",
         details={
             "step": step,
@@ -283,7 +283,7 @@ def non_finite_parameters(session: Session) -> list[str]:
     """Return the names of parameters whose value or gradient is not finite, in the model's order.
 
     Gradients are those of the step itself where it was looked at before the update (always on the CPU); on CUDA the
-    bad step is found some steps later, by which time only what stayed non-finite is left.
+    bad step is found some steps later, when only the values that stayed non-finite are left.
     """
     found = []
     for name, parameter in session.model.named_parameters():

@@ -1,4 +1,4 @@
-"""Memory advice after a shortage: what would fit, measured on a few real samples, as changes to make."""
+"""Memory advice after a shortage: changes that would fit, measured on a few real samples."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Need:
     """Bytes that training takes."""
 
     fixed: int
-    """Gradients, optimizer state that is not there yet, and what the update works on."""
+    """Gradients, optimizer state that is not there yet, and the update's temporary tensors."""
     per_batch: float
-    """Kept for the backward pass whatever the batch is."""
+    """Kept for the backward pass regardless of the batch."""
     per_sample: float
     """Kept for the backward pass for each sample."""
 
@@ -51,7 +51,7 @@ class Need:
 
 @contextmanager
 def explained_shortage(session: Session) -> Iterator[None]:
-    """Say of a memory failure inside what would fit.
+    """Add to a memory failure inside the changes that would fit.
 
     Raises:
         OutOfMemoryError: memory ran out; `details.changes` are the configuration changes that its remedy names.
@@ -63,11 +63,11 @@ def explained_shortage(session: Session) -> Iterator[None]:
         if not isinstance(known, OutOfMemoryError) or "changes" in known.details:
             raise
         _let_go(session, error)
-        raise _told(session, known.message) from error
+        raise _with_advice(session, known.message) from error
 
 
 def _let_go(session: Session, error: BaseException) -> None:
-    """Free what the failed step filled the memory with; the variables of its frames hold it, too."""
+    """Free the failed step's tensors; the variables of its frames hold them, too."""
     for parameter in session.model.parameters():
         parameter.grad = None
     reason: BaseException | None = error
@@ -75,11 +75,11 @@ def _let_go(session: Session, error: BaseException) -> None:
         traceback.clear_frames(reason.__traceback__)
         reason = reason.__cause__ or reason.__context__
     gc.collect()
-    with suppress(OSError, AttributeError):  # glibc's: what was freed goes back, so that it counts as free
+    with suppress(OSError, AttributeError):  # glibc's: returns freed memory to the system, so that it counts as free
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
-def _told(session: Session, message: str) -> OutOfMemoryError:
+def _with_advice(session: Session, message: str) -> OutOfMemoryError:
     config = session.config
     free = free_bytes(session.device)
     try:
@@ -113,7 +113,7 @@ def _told(session: Session, message: str) -> OutOfMemoryError:
 
 
 def _too_large(message: str, need: Need, free: int) -> OutOfMemoryError:
-    """Return the error of a model that could be built, and cannot be trained whatever the batch is."""
+    """Return the error of a model that could be built, and cannot be trained with any batch."""
     return OutOfMemoryError(
         f"{message} {_amounts(need, free)} That alone is too much, whatever the batch.",
         remedy="Take a smaller model (model.args); an optimizer that keeps less (sgd with momentum 0, or "
@@ -134,7 +134,7 @@ def _amounts(need: Need | None, free: int) -> str:
 
 
 def measured_need(session: Session) -> Need:
-    """Measure two small batches. Raises whatever the model and the data raise."""
+    """Measure two small batches. Raises the errors of the model and the data."""
     kept = [_kept_bytes(session, count) for count in (FEW, MORE)]
     per_sample = max(kept[1] - kept[0], 0) / (MORE - FEW)
     own = _bytes(session.parameters)
@@ -144,7 +144,7 @@ def measured_need(session: Session) -> Need:
 
 
 def _state_bytes(session: Session) -> int:
-    """Return what the optimizers hold already: memory may run out in the midst of their first step."""
+    """Return the bytes of the optimizers' state: memory may run out in the midst of their first step."""
     states = [state for optimizer in session.optimizers.values() for state in optimizer.state.values()]
     return _bytes([value for state in states for value in state.values() if isinstance(value, Tensor)])
 
@@ -179,7 +179,7 @@ def _kept_bytes(session: Session, count: int) -> int:
 
 
 def repeated_modules(model: nn.Module) -> list[str]:
-    """Return patterns of the blocks that a deep model repeats; where there are none, its own parts."""
+    """Return patterns of the blocks that a deep model repeats; where there are none, its parts."""
     lists = [
         f"{name}.*" if name else "*"
         for name, module in model.named_modules()

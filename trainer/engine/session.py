@@ -1,4 +1,4 @@
-"""Session: everything one training run works with, its position and totals, and its whole state."""
+"""Session: everything one training run works with, its position and totals, and its complete state."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Best:
 
 @dataclass
 class Progress:
-    """Position and running state; checkpointed whole."""
+    """Position and running state; all of it is checkpointed."""
 
     epoch: int = 0
     """Epochs completed."""
@@ -146,14 +146,14 @@ class EpochTotals:
         self.outputs, self.targets = state["outputs"], state["targets"]
 
 
-JUDGED = ("objective",)
-"""Components that are saved, like the model, as the weights that are judged."""
+EVALUATED = ("objective",)
+"""Components that are saved, like the model, as the weights that are evaluated."""
 DEPLOYED = ("objective", "model", "hidden_buffers")
 """Components that a model needs to be measured and exported."""
 
 
 class UpdateRule(Protocol):
-    """How an update is made from its micro-batches: by the engine's objective, or by the user's own code.
+    """How an update is made from its micro-batches: by the engine's objective, or by the user's code.
 
     Attributes:
         is_users: whether the user's train_step makes it: the engine then sets no rates and computes no losses.
@@ -186,9 +186,9 @@ class Session:
     device: torch.device
     model: nn.Module
     objective: Objective
-    """What is minimised; a NoObjective when the user's train_step does the updates."""
+    """Minimised objective; a NoObjective when the user's train_step does the updates."""
     validation_objective: Objective
-    """What measures validation and test: the objective, or the user's validation_step."""
+    """Objective that measures validation and test: the run's, or the user's validation_step."""
     optimizers: dict[str, Optimizer]
     rule: UpdateRule
     update: Update
@@ -201,12 +201,12 @@ class Session:
     weight_observers: Sequence[WeightObserver]
     """Freezing and averages of the weights, in the order in which they are resumed."""
     auxiliary: Auxiliary
-    """What the objective has beside the model."""
+    """Auxiliary parts of the objective beside the model."""
     train_loader: BatchLoader
     validation_loader: BatchLoader
     stop: StopRequest
     built_state: Kinds
-    """What the user's build put into context.state beside plain values."""
+    """Kinds of the values that are not plain and that the user's build put into context.state."""
     infinite_buffers: frozenset[str]
     """Buffers that hold infinities by design, such as the mask of an attention: they did when the model was built."""
     step_bound: int | None
@@ -221,7 +221,7 @@ class Session:
     gathers: bool = field(init=False)
     """Whether outputs and targets are kept for metrics."""
     components: dict[str, Stateful] = field(init=False)
-    """Whatever the next step depends on, by name, in the order in which a resumed run loads it."""
+    """All state that the next step depends on, by name, in the order in which a resumed run loads it."""
 
     def __post_init__(self) -> None:
         """Register the components. A checkpoint holds these, and a resumed run has nothing else from it."""
@@ -248,26 +248,26 @@ class Session:
 
     @property
     def total_steps(self) -> int:
-        """Optimizer steps of the whole schedule."""
+        """Optimizer steps of the full schedule."""
         return self.schedule.total_steps
 
     @property
     def at_bound(self) -> bool:
-        """Whether the last permitted step has been made; a run that is taken up there makes no further one."""
+        """Whether the last permitted step has been made; a run resumed there makes no further one."""
         return self.step_bound is not None and self.progress.step >= self.step_bound
 
     @property
     def may_leave_validation(self) -> bool:
-        """Whether a stop was asked for, and a run that is taken up before this validation would train the same.
+        """Whether a stop was requested, and a run resumed before this validation would train the same.
 
         An average has moved already, and the user's code may have kept something. Several processes agree on a stop
-        at a step alone, so that none is asked to leave a validation.
+        only at a step, so none of them leaves a validation.
         """
         moved = any(observer.moves_at_epoch_end for observer in self.weight_observers)
         return not moved and not self.context.state and self.stop.asked
 
     def saves_at(self, step: int) -> bool:
-        """Whether a checkpoint is due after this step, within an epoch; at its end the epoch's own is."""
+        """Whether a checkpoint is due after this step, within an epoch; at its end the epoch's is."""
         every = self.config.checkpoints.checkpoint_every_n_steps
         return every is not None and step % every == 0 and self.progress.batch < len(self.train_loader)
 
@@ -276,17 +276,17 @@ class Session:
         return autocast(self.config.training.precision, self.device)
 
     @contextmanager
-    def judged_weights(self) -> Iterator[None]:
-        """Hold the weights that are judged and exported in the model inside the context: averages, where there are."""
-        with ExitStack() as judged:
+    def evaluated_weights(self) -> Iterator[None]:
+        """Put the evaluated and exported weights (averages, if there are any) into the model inside the context."""
+        with ExitStack() as stack:
             for observer in self.weight_observers:
-                judged.enter_context(observer.judged())
+                stack.enter_context(observer.evaluated())
             yield
 
     def groups(self) -> Iterator[list[Any]]:
         """Yield the rest of the epoch: lists of the micro-batches that make one update, not on the device yet.
 
-        Ends early when a stop was asked for or the last permitted step has been made.
+        Ends early when a stop was requested or the last permitted step has been made.
         """
         size = self.config.training.accumulation_steps
         batches = self.train_loader.batches(self.progress.epoch, self.progress.batch)
@@ -299,7 +299,7 @@ class Session:
             yield group
 
     def weights(self) -> dict[str, Any]:
-        """Return the state of the model, its tensors whole. Several processes must call it together."""
+        """Return the state of the model, with full tensors. Several processes must call it together."""
         return self.strategy.whole(self.model.state_dict())  # type: ignore[no-any-return]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
@@ -310,26 +310,26 @@ class Session:
         """
         self.require_resumable()
         tensors: dict[str, Tensor] = {}
-        with self.judged_weights():
+        with self.evaluated_weights():
             weights = self.weights()
-            packed = self._packed(JUDGED, tensors)
+            packed = self._packed(EVALUATED, tensors)
             model = {
                 name: value.detach().cpu().contiguous().clone()
                 for name, value in weights.items()
                 if isinstance(value, Tensor)
             }
         extra = {name: value for name, value in weights.items() if not isinstance(value, Tensor)}
-        packed |= self._packed([name for name in self.components if name not in {"model", *JUDGED}], tensors)
+        packed |= self._packed([name for name in self.components if name not in {"model", *EVALUATED}], tensors)
         packed |= {"model_extra": pack(extra, "model_extra", tensors), "config": self.config.model_dump(mode="json")}
         self.strategy.add_own_states(packed, tensors, self.components)
         return model, packed, tensors
 
     def _packed(self, names: Iterable[str], tensors: dict[str, Tensor]) -> dict[str, Any]:
-        whole = {name: self.strategy.whole(self.components[name].state_dict()) for name in names}
-        return {name: pack(value, name, tensors) for name, value in whole.items()}
+        full = {name: self.strategy.whole(self.components[name].state_dict()) for name in names}
+        return {name: pack(value, name, tensors) for name, value in full.items()}
 
     def require_resumable(self) -> None:
-        """Raise UserCodeError when context.state holds what a resumed run could not take up."""
+        """Raise UserCodeError when context.state holds a value that a resumed run could not load."""
         require_resumable(self.context.state, self.built_state)
 
     def load(self, checkpoint: LoadedCheckpoint) -> None:

@@ -1,8 +1,7 @@
-"""Strategies of sharing a run among processes: what the engine asks, as one process that trains alone answers it.
+"""Strategies of sharing a run among processes: the interface for the engine, and that of one process alone.
 
-Each process of a group goes through the same steps in the same order and asks the same questions at the same moments;
-the strategies for groups (distributed/) override what they answer otherwise. So no step needs to know whether it is
-shared.
+Each process of a group goes through the same steps and calls in the same order; the strategies for groups
+(strategies/) override the methods that differ. So no step needs to know whether it is shared.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ class Strategy:
 
     Attributes:
         is_first: whether this process writes for all.
-        looks_first: whether a non-finite update must be found before it is made: the device cannot hold it back.
-        watched_process: the process whose tree is the whole run; None for this one.
+        checks_first: whether a non-finite update must be found before it is made: the device cannot hold it back.
+        watched_process: the process whose tree is the run; None for this one.
     """
 
     is_first: bool = True
-    looks_first: bool = False
+    checks_first: bool = False
     watched_process: int | None = None
 
     def begin(self, group: list[Any], counts: list[int]) -> tuple[list[int], int]:  # noqa: ARG002 - others need it
@@ -40,7 +39,7 @@ class Strategy:
         return counts, sum(counts)
 
     def measure(self, objective: Objective, model: nn.Module, batch: Any) -> Outcome:
-        """Compute the loss of one micro-batch. Raises what user code raises."""
+        """Compute the loss of one micro-batch. Raises the user code's errors."""
         return objective(model, batch)
 
     def backward(self, loss: Tensor) -> None:
@@ -48,7 +47,7 @@ class Strategy:
         loss.backward()  # type: ignore[no-untyped-call]
 
     def finish(self, loss: Tensor) -> Tensor:
-        """Return the loss (a scalar) of the whole update, all its micro-batches having been measured."""
+        """Return the loss (a scalar) of the update after its last micro-batch."""
         return loss
 
     def clip(self, parameters: list[nn.Parameter], training: TrainingSection) -> tuple[Tensor, dict[str, Tensor]]:
@@ -68,18 +67,18 @@ class Strategy:
         return own
 
     def show_gradients(self) -> None:
-        """Put the whole gradients where they are looked for, before a non-finite one is reported."""
+        """Put the full gradients into `.grad` before a non-finite one is reported."""
 
     def total(self, value: Tensor) -> Tensor:
         """Return the sum of a tensor of any shape over all processes, on its device."""
         return value
 
     def gather(self, value: Any) -> list[Any]:
-        """Return every process's value (what a checkpoint may hold), by rank, in the first; elsewhere nothing."""
+        """Return every process's value (of types that checkpoints store), by rank, in the first; elsewhere nothing."""
         return [value]
 
     def agreed(self, values: dict[str, float]) -> dict[str, float]:
-        """Return the first process's values: what is decided by them is decided alike everywhere."""
+        """Return the first process's values, so that decisions by them are the same everywhere."""
         return values
 
     def merged(self, totals: EpochTotals) -> EpochTotals:
@@ -87,7 +86,7 @@ class Strategy:
         return totals
 
     def whole(self, value: Any) -> Any:
-        """Return a nested value with whole tensors in the place of divided ones; all processes call it together."""
+        """Return a nested value with full tensors in place of divided ones; all processes call it together."""
         return value
 
     def part(self, state: dict[str, Any]) -> dict[str, Any]:
@@ -97,10 +96,10 @@ class Strategy:
     def add_own_states(
         self, packed: dict[str, Any], tensors: dict[str, Tensor], components: Mapping[str, Stateful]
     ) -> None:
-        """Put what each process has of its own into the first one's checkpoint."""
+        """Put each process's own state into the first one's checkpoint."""
 
     def follow_weights(self) -> None:
         """Take over weights that were loaded into the model."""
 
     def require_same(self, checkpoint: str | None) -> None:
-        """Hold every process to the checkpoint that the first one resumes. Raises IntegrityError where it differs."""
+        """Check that every process resumes the first one's checkpoint. Raises IntegrityError where it differs."""

@@ -1,1 +1,1 @@
-"""Evidence that a worker measures and records of a run: environment, code, data, and what was settled."""
+"""Evidence that a worker measures and records of a run: environment, code, data, and resolved settings."""

@@ -50,7 +50,7 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
 
 
 def _described(name: str, record: SplitRecord) -> Split:
-    """Return what is said of a split: of test, no more than its size before it is evaluated."""
+    """Return the record of a split: of test, only its size before it is evaluated."""
     found = {"size": record.size, "different": len(set(record.digests)), "fingerprint": record.fingerprint}
     if name == "test" or not 0 < len(record.labels) <= MAX_CLASSES_COUNTED:
         return Split.model_validate(found)
@@ -58,7 +58,7 @@ def _described(name: str, record: SplitRecord) -> Split:
 
 
 def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str, Any]]:
-    """Return how many inputs are almost equal, as found now or by the first look, which is kept once it is whole."""
+    """Return how many inputs are almost equal, as found now or by the first look, which is kept once it is complete."""
     look = splits.look
     if look is None:
         return _alike(records)

@@ -76,9 +76,9 @@ def environment_evidence(code_root: Path, *, device: str, precision: str, world_
 
 
 def import_test() -> tuple[dict[str, str], dict[str, str]]:
-    """Import the engine's own libraries together; return versions, and errors of those that fail.
+    """Import the engine's libraries together; return versions, and errors of those that fail.
 
-    What the user's code imports is tested by importing that code, later in the same process.
+    The user's imports are tested by importing that code, later in the same process.
     """
     versions: dict[str, str] = {}
     failures: dict[str, str] = {}
@@ -116,9 +116,9 @@ def _cpu_model() -> str:
 
 
 def git_state(folder: Path) -> Git | None:
-    """Return commit, branch and a digest of what is not committed; None outside a repository or without git.
+    """Return commit, branch and a digest of uncommitted changes; None outside a repository or without git.
 
-    What is not committed are changes of files that git knows, and untracked files that it does not ignore.
+    Uncommitted are changes of files that git knows, and untracked files that it does not ignore.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
@@ -140,7 +140,7 @@ def git_state(folder: Path) -> Git | None:
 def untracked_digests(folder: Path, names: list[str]) -> dict[str, str]:
     """Return the digests of the first MOST_UNTRACKED files, of MOST_UNTRACKED_BYTES in all; of links, their targets.
 
-    Left out are larger ones, which are data rather than code, and what cannot be read.
+    Left out are larger files, which are data rather than code, and unreadable ones.
     """
     digests, left_bytes = {}, MOST_UNTRACKED_BYTES
     for name in names[:MOST_UNTRACKED]:
@@ -169,7 +169,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 def container_image() -> str | None:
-    """Return the container's image where the environment tells it."""
+    """Return the container's image where the environment names it."""
     named = os.environ.get("TRAINWRIGHT_IMAGE") or os.environ.get("CONTAINER_IMAGE")
     if named:
         return named

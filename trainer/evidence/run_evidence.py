@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from trainwright.trainer.assembly.loaders import steps_per_epoch
-from trainwright.trainer.assembly.output_format import told_of_model
+from trainwright.trainer.assembly.output_format import notes_on_model
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import ReproducibilityError
 from trainwright.trainer.base.paths import own_name
@@ -35,12 +35,12 @@ _OF_UPDATES = (
     "weight_averaging.learning_rate_factor",
     "weight_averaging.anneal_epochs",
 )
-"""Of the engine's own updates: a train_step of the user's knows nothing of them."""
+"""Of the engine's updates: a user's train_step does not use them."""
 _KEEP_DATA = "Data must not depend on context.seed, which differs between runs: draw it from context.data_seed. "
 
 
 def resolved_evidence(session: Session) -> Resolved:
-    """Return what was settled before training: how the model is called, sizes, steps."""
+    """Return the settings resolved before training: how the model is called, sizes, steps."""
     model, config = session.model, session.config
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     sample = session.train_loader.samples
@@ -50,7 +50,7 @@ def resolved_evidence(session: Session) -> Resolved:
         objective_rests_on=session.auxiliary.record,
         judged_by="validation_step" if session.work.validation_step else "step" if session.work.step else None,
         inputs="keywords" if _by_keywords(sample) else "positional",
-        told=told_of_model(session.work),
+        told=notes_on_model(session.work),
         parameters=sum(size for size, _ in sizes),
         trainable_parameters=sum(size for size, trainable in sizes if trainable),
         model_class=_class_name(type(model), session),
@@ -72,7 +72,7 @@ def resolved_evidence(session: Session) -> Resolved:
 
 
 def _class_name(model: type, session: Session) -> str:
-    """Return where a class stands: its file, where that could not be imported by its own name."""
+    """Return the place of a class: its file, if that could not be imported by its name."""
     file = getattr(sys.modules.get(model.__module__), "__file__", None)
     if model.__module__.startswith(PRIVATE) and file is not None:
         return f"{own_name(file, session.context.code_root) or file}:{model.__qualname__}"
@@ -80,7 +80,7 @@ def _class_name(model: type, session: Session) -> str:
 
 
 def _deepspeed(session: Session) -> dict[str, Any]:
-    """Return what DeepSpeed is given, where it makes the updates."""
+    """Return DeepSpeed's configuration, where it makes the updates."""
     if session.config.distributed.strategy != "deepspeed" or present() is None:
         return {}
     trained = sum(parameter.numel() for parameter in session.parameters if parameter.requires_grad)
@@ -88,14 +88,14 @@ def _deepspeed(session: Session) -> dict[str, Any]:
 
 
 def _objective_of(session: Session) -> str:
-    """Return the name of what was minimised: the configuration's, or the form in which the user's code does it."""
+    """Return the name of the minimised objective: the configuration's, or the form of the user's code."""
     name = session.config.objective.name
     own = "train_step" if session.rule.is_users else "step" if session.work.step else name
     return own if name == "supervised" else name
 
 
 def _parameter_groups(session: Session) -> list[dict[str, Any]]:
-    """Return what each optimizer updates, with its peak rate and its decay."""
+    """Return each optimizer's parameters, with its peak rate and its decay."""
     return [
         {
             "optimizer": name,
@@ -170,11 +170,11 @@ def check_expected(
     """Hold the run to the digests that the planning gate fixed.
 
     Args:
-        digests: what was found, by name; of the code, the digest of its meaning, and that of its bytes, which early
+        digests: the present ones, by name; of the code, the digest of its meaning, and that of its bytes, which early
             versions fixed.
 
     Raises:
-        ReproducibilityError: names what changed.
+        ReproducibilityError: names the changed part.
     """
     changed = sorted(name for name, digest in specification.expected.items() if digest not in digests.get(name, []))
     if changed:

@@ -19,10 +19,10 @@ FEWEST_SAMPLES = 32
 LARGEST_SHARE = 0.9
 
 
-def require_judged_model(session: Session) -> None:
-    """Compare what the user's step returns for one validation batch under the weights and under other ones.
+def require_evaluated_model(session: Session) -> None:
+    """Compare the user's step on one validation batch under the trained weights and under other ones.
 
-    Only where metrics compare outputs with targets. Targets that follow the model are its own predictions; outputs that
+    Only where metrics compare outputs with targets. Targets that follow the model are its predictions; outputs that
     do not, though they differ from sample to sample, are no predictions: a metric of either measures nothing.
 
     Raises:
@@ -40,13 +40,13 @@ def require_judged_model(session: Session) -> None:
     if not _same(found[1], again[1]):
         raise _refusal(
             f"The targets that `{objective.name}` returns change with the model's weights: they are not from the data",
-            'Return the batch\'s own labels as "target"; what compares the model with itself is a metric of your own, '
-            "and the step then returns no target.",
+            'Return the batch\'s own labels as "target"; a comparison of the model with itself is a '
+            "metric of your own, and the step then returns no target.",
         )
     if _same(found[0], again[0]) and _vary(found[0]):
         raise _refusal(
             f"The outputs that `{objective.name}` returns do not change with the model's weights: they are not from it",
-            'Return what the model computed from the batch as "output".',
+            'Return the outputs that the model computed from the batch as "output".',
         )
 
 

@@ -1,11 +1,11 @@
-"""Guards of the engine in the worker: only it writes records, and its measuring functions stay its own.
+"""Guards of the engine in the worker: only it writes records, and nobody replaces its measuring functions.
 
-An audit hook sees every file that this process and its forks open, move or remove by way of Python, and cannot be taken
-away again. It asks who is calling: the engine, with none of the user's frames above it, or somebody else. This is a
-fence against forgery by the simple ways, no wall: the user's code shares the process with the hook.
+An audit hook sees every file that this process and its forks open, move or remove by way of Python, and cannot be
+removed. It checks who is calling: the engine, with none of the user's frames above it, or other code. This stops
+simple forgeries only: the user's code shares the process with the hook.
 
-Looked at once, at the end: functions of the user's that stand in the engine's modules, classes and tables, or in the
-place of a library's losses and metrics.
+Checked once, at the end: functions of the user's in the engine's modules, classes and tables, or in the place of a
+library's losses and metrics.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _guarded: tuple[str, str, str] | None = None
 """The workspace's folder, the run's, and the code root, each with its separator; None: nothing is guarded."""
 _hooked = False
 _tried: list[str] = []
-"""What user code tried to write, in case it passed over the error."""
+"""Files that user code tried to write, in case it suppressed the error."""
 
 
 def install(run: Path, code_root: Path) -> None:
-    """Guard the run's folder, and the workspace that it stands in, from now on."""
+    """Guard the run's folder, and the workspace that it is in, from now on."""
     global _guarded, _hooked  # noqa: PLW0603 - one run per process
     _tried.clear()
     is_in_workspace = run.parent.name == "runs" and len(run.parents) > 3 and run.parents[2].name == "projects"
@@ -52,7 +52,7 @@ def install(run: Path, code_root: Path) -> None:
 
 
 def require_untouched() -> None:
-    """Raise UserCodeError when user code tried to write to the records, whatever it made of the error."""
+    """Raise UserCodeError when user code tried to write to the records, even if it suppressed the error."""
     if _tried:
         raise _refusal(_tried[0])
 
@@ -74,7 +74,7 @@ def _hook(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _guarded_place(path: object) -> str | None:
-    """Return the path's name in the guarded folder; None for what lies elsewhere, or is the user's own."""
+    """Return the path's name in the guarded folder; None for a path elsewhere, or one of the user's."""
     assert _guarded is not None  # noqa: S101 - asked by the hook
     if not isinstance(path, str | bytes | os.PathLike):
         return None
@@ -89,7 +89,7 @@ def _guarded_place(path: object) -> str | None:
 
 @cache
 def _shown(run: str) -> tuple[str, ...]:
-    """Return the folders that libraries' own threads write; nothing depends on them."""
+    """Return the folders that libraries' threads write; nothing depends on them."""
     return tuple(f"{run}{name}{os.sep}" for name in TRACKERS)
 
 
@@ -111,7 +111,7 @@ def _is_engine_calling() -> bool:
 
 @cache
 def _author(file: str, code_root: str) -> str:
-    """Return whose a file is: user (or nobody's: text that was compiled), worker, engine or library."""
+    """Return whose a file is: user (also text that was compiled), worker, engine or library."""
     real = os.path.realpath(file)
     if real.startswith(_ENGINE):
         return "worker" if real == _WORKER else "engine"
@@ -123,7 +123,7 @@ def _author(file: str, code_root: str) -> str:
 def _refusal(place: str) -> UserCodeError:
     return UserCodeError(
         f"The user's code tried to write to {place} in the workspace: the records of runs are the engine's alone.",
-        remedy="Write what your code keeps under code_root; state between steps belongs into context.state.",
+        remedy="Write your code's files under code_root; state between steps belongs into context.state.",
         details={"path": place},
     )
 
@@ -141,7 +141,7 @@ def require_unpatched(code_root: Path) -> None:
     patched = sorted({place for place, found in _measuring() if _is_foreign(place, found.__code__, code_root)})
     if patched:
         raise ReproducibilityError(
-            f"The user's code replaced what measures it: {', '.join(patched[:MOST_NAMED])}.",
+            f"The user's code replaced functions that measure it: {', '.join(patched[:MOST_NAMED])}.",
             remedy="Leave the engine and the library's losses as they are; name a loss or metric of your own in the "
             "configuration (`loss: {use: file.py:function}`).",
             details={"patched": patched},
@@ -169,7 +169,7 @@ def _functions(place: str, names: Any, depth: int) -> Iterator[tuple[str, Functi
         elif isinstance(value, dict) and depth == 0 and name.isupper():  # a table, of the built-in metrics say
             yield from _functions(f"{place}.{name}", value, depth=1)
             for key, form in value.items():
-                if isinstance(form, type):  # a section that builds what measures
+                if isinstance(form, type):  # a section that builds a measuring function
                     yield from _functions(f"{place}.{name}.{key}", vars(form), depth=2)
         elif is_dataclass(value) and not isinstance(value, type) and depth == 1:
             held = {field.name: getattr(value, field.name) for field in fields(value)}

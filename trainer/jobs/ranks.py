@@ -1,7 +1,7 @@
 """Ranks of a run on one machine: the leader of the processes, and null writers above rank 0.
 
 It is the run's worker process: it holds the lock and takes the signals, and imports no torch. It forks one process
-for each rank, so all are in one session and process group (torchrun's ranks have sessions of their own and outlive
+for each rank, so all are in one session and process group (torchrun's ranks have separate sessions and outlive
 their agent). None outlives the leader: the kernel kills them with it.
 """
 
@@ -32,14 +32,14 @@ POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
 
 Work = Callable[[Placement, int], int]
-"""What a process does: given its placement and the attempt's number, returns its exit code."""
+"""Work of a process: given its placement and the attempt's number, returns its exit code."""
 
 
 class Leader:
     """Leads the processes of one run until the run has ended or cannot go on.
 
     Attributes:
-        asked: whether a signal asked for the end; it is handed to every process.
+        asked: whether a signal requested the end; it is passed to every process.
     """
 
     def __init__(
@@ -65,9 +65,9 @@ class Leader:
             codes = self._work_once(attempt + start)
             if codes[0] in {0, 1, 2}:
                 return codes[0]  # it has written the last record itself
-            told = Failures(self.run.path).first() if 1 in codes.values() else None
-            if told is not None:
-                fail(attempt + start, told[1])
+            reported = Failures(self.run.path).first() if 1 in codes.values() else None
+            if reported is not None:
+                fail(attempt + start, reported[1])
                 return 1
             lost = {str(rank): code for rank, code in sorted(codes.items()) if code != LOST_PEER}
             if self.asked:
@@ -88,7 +88,7 @@ class Leader:
                 Failures(self.run.path).clear(rank)
                 store = str(folder / "store")
                 self._start(Placement(rank, self.processes, rank, self.processes, store), attempt)
-            if self.asked:  # while no one was there to be told
+            if self.asked:  # while no process was there to be signalled
                 self._signal_all(signal.SIGTERM)
             self._wait(codes)
         finally:
@@ -98,7 +98,7 @@ class Leader:
         return codes
 
     def _wait(self, codes: dict[int, int]) -> None:
-        """Collect exit codes; the first end that is not the group's own ends the rest, after a time where in order."""
+        """Collect exit codes; the first end that is not the group's ends the rest, after a time where in order."""
         deadline: float | None = None
         while self.ranks:
             pid, status = os.waitpid(-1, os.WNOHANG if deadline is not None else 0)
@@ -153,7 +153,7 @@ def _die_with(leader: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
         threading.Thread(target=_watch, args=(leader,), name="leader-watch", daemon=True).start()
-    if os.getppid() != leader:  # it was gone before the kernel was told
+    if os.getppid() != leader:  # it was gone before prctl was called
         os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -164,22 +164,22 @@ def _watch(leader: int) -> None:
 
 
 class SilentRun(RunDirectory):
-    """A run directory that is read as it stands and never written to; evidence is kept in memory."""
+    """A run directory that is read and never written to; evidence is kept in memory."""
 
     def __init__(self, run: RunDirectory) -> None:
         super().__init__(run.path)
         self._kept: dict[str, dict[str, Any]] = {}
 
     def append_event(self, kind: str, **data: Any) -> Event:
-        """Return the event, which nobody reads."""
+        """Return the event, which is not read."""
         return Event(time=0.0, kind=kind, data=data)
 
     def write_evidence(self, part: Part) -> None:
-        """Keep this process's own evidence."""
+        """Keep this process's evidence."""
         self._kept[part.file] = part.as_dict()
 
     def evidence(self, name: str) -> dict[str, Any] | None:
-        """Return this process's own evidence."""
+        """Return this process's evidence."""
         return self._kept.get(name)
 
     def metrics(self, *, writer: bool = False) -> Any:
@@ -220,7 +220,7 @@ class SilentCheckpointing(Checkpointing):
     """Takes part in gathering the state, and leaves the writing to the first process."""
 
     def start(self, session: Session) -> None:
-        """Note the position that was taken up."""
+        """Note the resumed position."""
         progress = session.progress
         if progress.step:
             self.saved = (progress.epoch, progress.batch)

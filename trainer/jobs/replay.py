@@ -74,7 +74,7 @@ def compare(run: RunDirectory, specification: RunSpecification, session: Session
 
 
 def compare_beginning(run: RunDirectory, specification: RunSpecification, steps: int) -> Comparison:
-    """Compare what a replay of its source's first steps alone, and its source, recorded of them."""
+    """Compare the records of a replay of its source's first steps with the source's."""
     source = _source(specification)
     first = first_difference(run, source, steps=steps)
     facts = fact_differences(run, source)
@@ -90,7 +90,7 @@ def compare_beginning(run: RunDirectory, specification: RunSpecification, steps:
 def relative_difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float | None:
     """Return the norm of the difference of all weights over the norm of theirs; None when it cannot be formed.
 
-    Only numbers with a fraction count: a counter that differs is told as a tensor that is not identical.
+    Only numbers with a fraction count: a counter that differs is reported as a tensor that is not identical.
     """
     if any(name not in ours or name not in theirs for name in ours.keys() | theirs.keys()):
         return None
@@ -120,7 +120,7 @@ def first_difference(run: RunDirectory, source: RunDirectory, *, steps: int | No
 
 
 def fact_differences(run: RunDirectory, source: RunDirectory) -> dict[str, Any]:
-    """Return what differs between the evidence of both runs: {fact: {source, replay}}."""
+    """Return the differences between the evidence of both runs: {fact: {source, replay}}."""
     differences: dict[str, Any] = {}
 
     def note(name: str, theirs: Any, ours: Any) -> None:
@@ -144,7 +144,7 @@ def fact_differences(run: RunDirectory, source: RunDirectory) -> dict[str, Any]:
 def _causes(
     specification: RunSpecification, source: RunDirectory, facts: dict[str, Any], first: int | None
 ) -> list[str]:
-    told = {
+    texts = {
         "data": "The data changed: the fingerprints of the splits differ.",
         "code": "The user's code changed between the runs.",
         "engine": "The engine's own code changed between the runs.",
@@ -158,7 +158,7 @@ def _causes(
         "environment.packages_digest": "Installed packages differ: "
         + ", ".join(facts.get("environment.packages_digest", {}).get("packages", [])),
     }
-    causes = [text for fact, text in told.items() if fact in facts]
+    causes = [text for fact, text in texts.items() if fact in facts]
     original = source.specification()
     if specification.config_digest not in {original.config_digest, config_digest(original.config)}:
         causes.append("The replay was ordered with another configuration; the source's was used.")

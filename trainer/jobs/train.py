@@ -26,7 +26,7 @@ from trainwright.trainer.evidence.run_evidence import (
     resolved_evidence,
     summary_evidence,
 )
-from trainwright.trainer.evidence.step_check import require_judged_model
+from trainwright.trainer.evidence.step_check import require_evaluated_model
 from trainwright.trainer.jobs import engine_guard
 from trainwright.trainer.jobs.ranks import SilentCheckpointing
 from trainwright.trainer.reproducibility import determinism
@@ -42,11 +42,11 @@ from trainwright.trainer.user_code import import_record
 
 
 def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
-    """Train as specified, from the newest whole checkpoint where there is one; return the stop reason.
+    """Train as specified, from the newest intact checkpoint where there is one; return the stop reason.
 
     Raises:
         ReproducibilityError: a probe failed, data, code or packages are not the plan's, or code was imported late.
-        And whatever assembling and training raise.
+        And the errors of assembling and training.
     """
     ordered = specification
     if specification.kind is RunKind.REPLAY:
@@ -80,8 +80,8 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         sampler.close()
         observers.close()
     require_honest(specification)
-    if ordered.kind is not RunKind.REPLAY:  # its source was held to it, and its weights are still to be compared
-        require_judged_model(session)
+    if ordered.kind is not RunKind.REPLAY:  # its source was checked, and its weights are still to be compared
+        require_evaluated_model(session)
     run.write_evidence(Imported(packages=imported_packages()))
     run.write_evidence(summary_evidence(session, reason, sampler))
     if ordered.kind is RunKind.REPLAY:
@@ -95,7 +95,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
 
 
 def require_honest(specification: RunSpecification) -> None:
-    """Hold what the user's code did to what it may: no late imports, no hand on records, engine or settings.
+    """Check that the user's code kept the rules: no late imports, no writes to records, engine or settings.
 
     Raises:
         ReproducibilityError, UserCodeError: it did; the run is no evidence.
@@ -175,7 +175,7 @@ def open_session(
 
 
 def _resume(session: Session) -> None:
-    """Take up the newest whole checkpoint of an earlier attempt, if there is one."""
+    """Resume the newest intact checkpoint of an earlier attempt, if there is one."""
     run = session.run
     checkpoint, skipped = newest_whole(store_of(run), config_digest=session.specification.config_digest)
     session.strategy.require_same(checkpoint.name if checkpoint is not None else None)
@@ -183,7 +183,7 @@ def _resume(session: Session) -> None:
         session.load(checkpoint)
         run.append_event("resumed", from_checkpoint=checkpoint.name, step=checkpoint.manifest["step"], skipped=skipped)
     elif skipped:
-        run.append_event("note", text="No checkpoint is whole; training starts from the beginning.", skipped=skipped)
+        run.append_event("note", text="No checkpoint is intact; training starts from the beginning.", skipped=skipped)
 
 
 def _noted(error: DivergenceError) -> tuple[float, float]:

@@ -52,7 +52,7 @@ class Attack:
 
     @classmethod
     def for_evaluation(cls, section: AdversarialSection) -> Attack:
-        """Return the attack that validation is measured under: PGD, whatever training met."""
+        """Return the attack of validation: PGD, regardless of the training's attack."""
         steps = section.evaluation_steps
         size = 2.5 * section.epsilon / steps
         return cls(section.epsilon, steps, size, True, section.clip_range, section.input)
@@ -108,7 +108,7 @@ class Robustness:
 
     def __call__(self, run: MeasuredRun, loader: BatchLoader) -> dict[str, float]:
         """Attack every batch, with starts that are the same at each evaluation."""
-        sums = torch.zeros(4, dtype=torch.float64, device=run.device)  # loss, its terms, right, judged
+        sums = torch.zeros(4, dtype=torch.float64, device=run.device)  # loss, its terms, right, counted
         seeding.seed_sample(run.seed, 1)
         for number, batch in enumerate(loader.batches(0)):
             moved = to_device(batch, run.device)
@@ -116,8 +116,8 @@ class Robustness:
                 outcome = self.objective(run.model, self.attack(self.objective, run.model, moved))
             if not loader.is_spare(number):
                 sums += self._sums_of(outcome, self.objective.count(moved))
-        loss, terms, right, judged = run.strategy.total(sums).tolist()
-        values = {"robust_loss": loss / max(terms, 1), "robust_accuracy": right / max(judged, 1)}
+        loss, terms, right, counted = run.strategy.total(sums).tolist()
+        values = {"robust_loss": loss / max(terms, 1), "robust_accuracy": right / max(counted, 1)}
         return {name: values[name] for name in self.names}
 
     def _sums_of(self, outcome: Outcome, count: int) -> Tensor:
@@ -136,8 +136,8 @@ def build_adversarial(section: AdversarialSection, plain: Objective, setup: Setu
     input_of(batch, section.input)
     with setup.without_trace():
         outcome = plain(setup.work.model, batch)
-    whole = isinstance(outcome.target, Tensor) and not outcome.target.is_floating_point()
-    of_classes = isinstance(outcome.output, Tensor) and (whole or setup.work.task == "binary")
+    is_integer = isinstance(outcome.target, Tensor) and not outcome.target.is_floating_point()
+    of_classes = isinstance(outcome.output, Tensor) and (is_integer or setup.work.task == "binary")
     return Built(
         Adversarial(plain, section), plain, Auxiliary(measures=[Robustness(plain, section, of_classes=of_classes)])
     )

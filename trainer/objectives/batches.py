@@ -38,7 +38,7 @@ def input_of(batch: Any, key: str | None) -> Tensor:
         raise ConfigurationError(
             f"The objective changes an input of floating point, and the batch has none"
             f"{f' under the key {key!r}' if key else ''}: it is {describe(batch)}.",
-            remedy="Give the inputs as floats; token numbers and the like cannot be changed by small amounts.",
+            remedy="Give the inputs as floats; token numbers cannot be changed by small amounts.",
         )
     raise ConfigurationError(
         f"The batch has several inputs of floating point: {', '.join(floating)}.",

@@ -1,4 +1,4 @@
-"""Contrastive learning: two views of a sample are to be alike; and a linear probe of what the features are worth.
+"""Contrastive learning: two views of a sample are to be alike; and a linear probe of the features' quality.
 
 NT-Xent with a projection head, as in SimCLR (Chen et al. 2020, arXiv:2002.05709). B samples, F features.
 """

@@ -1,4 +1,4 @@
-"""Learning from a teacher: its outputs, and where asked for its inner layers.
+"""Learning from a teacher: its outputs, and optionally its inner layers.
 
 B samples, C classes, F features.
 """
@@ -48,7 +48,7 @@ def load_teacher(section: TeacherSection, code_root: Path, make: Callable[[Entry
     """Build the teacher and give it its weights; the global generators are left alone.
 
     Args:
-        make: builds a model from an entry, for the run's own data.
+        make: builds a model from an entry, for the run's data.
 
     Raises:
         ConfigurationError: no such file, outside the code root, no safetensors, or weights of another network.
@@ -133,7 +133,7 @@ class Distillation:
 
     Attributes:
         task: classification and unknown ones compare softened classes, binary softened yes and no, regression numbers.
-        maps: of each matched layer, what brings the student's width to the teacher's.
+        maps: for each matched layer, the map from the student's width to the teacher's.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Distillation:
 
 
 def output_of(inner: Supervised, model: nn.Module, batch: Any) -> Any:
-    """Return a model's prediction for a batch, as the objective reads it; its loss is not asked for where it can be."""
+    """Return a model's prediction for a batch, as the objective reads it, if possible without its loss."""
     if inner.returns != "output":
         return inner(model, batch).output
     args, named, _ = split_batch(batch)
@@ -254,7 +254,7 @@ def _map(pair: FeatureSection, ours: Any, theirs: Any) -> nn.Module:
     if not isinstance(ours, Tensor) or not isinstance(theirs, Tensor):
         raise ConfigurationError(
             f"`objective.features`: {pair.student} or {pair.teacher} gives no tensor when the model is called.",
-            remedy="Name modules that take part in the forward pass and return a tensor.",
+            remedy="Name modules that the forward pass uses and that return a tensor.",
         )
     if ours.shape == theirs.shape:
         return nn.Identity()
@@ -274,7 +274,7 @@ def build_distillation(section: DistillationSection, plain: Objective, setup: Se
     """Return the plain loss with the difference from a teacher; the plain one where nothing is trained.
 
     Raises:
-        ConfigurationError: the task's own step calls the model, or the teacher does not fit the student.
+        ConfigurationError: the task's step calls the model, or the teacher does not fit the student.
     """
     work = setup.work
     if not isinstance(plain, Supervised):

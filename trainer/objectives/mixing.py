@@ -85,7 +85,7 @@ def build_mixing(section: MixingBase, inner: Objective, plain: Objective, batch:
     """Return the training objective with mixing around it.
 
     Args:
-        section: what to mix.
+        section: the way of mixing.
         inner: the training objective.
         plain: the supervised objective at its heart.
         batch: a real batch on the device.
@@ -184,7 +184,7 @@ def resized(batch: Any, size: int) -> Any:
     return _small(batch, size)
 
 
-def build_resizing(  # noqa: PLR0917 - what it looks at
+def build_resizing(  # noqa: PLR0917 - the values that it checks
     section: ProgressiveResizingSection, epochs: int, inner: Objective, context: Context, batch: Any, model: Any
 ) -> Resizing:
     """Return the training objective with resizing around it.
@@ -205,7 +205,7 @@ def build_resizing(  # noqa: PLR0917 - what it looks at
     if section.sizes[-1] >= smallest:
         raise ConfigurationError(
             f"`progressive_resizing.sizes` = {section.sizes}: the images are {smallest} pixels wide as they are.",
-            remedy=f"Give sizes below {smallest}; whole images follow after them.",
+            remedy=f"Give sizes below {smallest}; images of full size follow after them.",
         )
     for size in section.sizes:
         try:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class MixingBase(Section):
-    """What every way of mixing takes."""
+    """Options of every way of mixing."""
 
     probability: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     """Share of the batches that are mixed."""
@@ -92,7 +92,7 @@ class ProgressiveResizingSection(PacedSection):
 
     full_after_fraction: Annotated[float, Field(gt=0.0, le=1.0)] = 0.75
     sizes: Annotated[list[Annotated[int, Field(ge=1, le=2**14)]], Field(min_length=1)]
-    """Height and width of the images, each for an equal part of the epochs before they are whole."""
+    """Height and width of the images, each for an equal part of the epochs before the full size."""
 
     @model_validator(mode="after")
     def _growing(self) -> Self:

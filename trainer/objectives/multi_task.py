@@ -69,7 +69,7 @@ class Uncertainty(nn.Module):
     """Weights learned with the model: Kendall, Gal and Cipolla 2018, arXiv:1705.07115, equations 7 and 10.
 
     A task counts exp(-s) times its loss (half of that where it predicts numbers), plus s / 2, where s is the logarithm
-    of its noise's variance. It begins where it would come to rest under the untrained model's losses, and not at 0:
+    of its noise's variance. It begins at its optimum under the untrained model's losses, and not at 0:
     the way there would take longer the larger a loss's unit is, and the small losses would wait for it.
     """
 
@@ -85,7 +85,7 @@ class Uncertainty(nn.Module):
         return self.halves * torch.exp(-self.log_variances)
 
     def forward(self, losses: Tensor) -> Tensor:
-        """Return the weighted sum of the losses, (tasks,), with what keeps the weights from falling to zero."""
+        """Return the weighted sum of the losses, (tasks,), plus a term that keeps the weights above zero."""
         return (self.weights() * losses).sum() + 0.5 * self.log_variances.sum()
 
 
@@ -100,7 +100,7 @@ class MultiTask:
         self.parts, self.learned = parts, learned
 
     def __call__(self, model: nn.Module, batch: Any) -> Outcome:
-        """Compute the loss. Raises ConfigurationError when outputs or targets are not what the tasks say."""
+        """Compute the loss. Raises ConfigurationError when outputs or targets do not fit the tasks."""
         outputs, targets = self.columns(model, batch)
         losses = self.losses(outputs, targets)
         values: dict[str, Tensor | float] = {}
@@ -182,7 +182,7 @@ class MultiTask:
 
 
 def metrics_of(parts: list[Part], section: MultiTaskSection) -> list[Metric]:
-    """Return for each task its loss and its metrics over a whole split, as <task>_<name>.
+    """Return for each task its loss and its metrics over a split, as <task>_<name>.
 
     Raises:
         ConfigurationError: a metric that is not for the task's loss.

@@ -1,4 +1,4 @@
-"""Objective of a run: the work it is built from, the outcome of a batch, and what it has beside the model."""
+"""Objective of a run: the work it is built from, the outcome of a batch, and its auxiliary parts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Work:
     step: Callable[..., Any] | None = None
     train_step: Callable[..., Any] | None = None
     validation_step: Callable[..., Any] | None = None
-    """Measures validation (and test) instead of what is trained; has the form of `step`."""
+    """Measures validation (and test) instead of the training objective; has the form of `step`."""
     optimizers: Mapping[str, Any] | None = None
     model_files: list[Path] = field(default_factory=list)
     """Files that the model's first weights come from."""
@@ -47,13 +47,13 @@ class Work:
     example_input: Any = None
     """A tensor, a tuple of tensors, or tensors by name; batch first."""
     found: str | None = None
-    """What the first batch's output was, in words."""
+    """The form of the first batch's output, in words."""
     vocabulary_goes: str | None = None
     """Where the size of a text source's vocabulary is passed, in words."""
     target_scaling: TargetScaling | None = None
-    """Between the targets' units and what the model puts out, where the configuration scales them."""
+    """Between the units of targets and outputs, where the configuration scales them."""
     arguments: Arguments | None = None
-    """What a task was given, which knows what it has read."""
+    """Arguments of a task, which record the keys that were read."""
 
     @property
     def gathers(self) -> bool:
@@ -69,7 +69,7 @@ class Work:
 
 @dataclass
 class Outcome:
-    """What one micro-batch gave."""
+    """Outcome of one micro-batch."""
 
     loss: Tensor
     """Scalar, attached to the graph."""
@@ -84,7 +84,7 @@ class Objective(Protocol):
     """Loss of a micro-batch, and its weight among the micro-batches of one update."""
 
     def __call__(self, model: nn.Module, batch: Any) -> Outcome:
-        """Compute the loss. Raises what user code raises."""
+        """Compute the loss. Raises the user code's errors."""
         ...
 
     def count(self, batch: Any) -> int:
@@ -93,7 +93,7 @@ class Objective(Protocol):
 
 
 class NoObjective:
-    """Stands where an objective would, under a train_step of the user's: its losses are not the engine's to compute."""
+    """Placeholder under a user's train_step, whose losses the engine does not compute."""
 
     def __call__(self, model: nn.Module, batch: Any) -> Outcome:  # noqa: ARG002 - the form of an objective
         """Refuse. Raises TypeError."""
@@ -126,7 +126,7 @@ class Processes(Protocol):
 
 
 class MeasuredRun(Protocol):
-    """What a measure needs of the run that it measures."""
+    """Parts of a run that a measure needs."""
 
     @property
     def seed(self) -> int:
@@ -171,15 +171,15 @@ class Measure(Protocol):
 
 @dataclass
 class Auxiliary:
-    """What an objective has beside the model; empty for most."""
+    """Auxiliary parts of an objective beside the model; empty for most."""
 
     modules: nn.ModuleDict = field(default_factory=nn.ModuleDict)
     """Trained with the model, checkpointed beside it, never part of it."""
     measures: Sequence[Measure] = ()
     record: dict[str, Any] = field(default_factory=dict)
-    """What goes into the evidence, as JSON types."""
+    """Record for the evidence, as JSON types."""
     fixed: dict[str, str] = field(default_factory=dict)
-    """Digests of what must be the same when the run is resumed, by name."""
+    """Digests that must be the same when the run is resumed, by name."""
     learning_rate_factor: float = 1.0
 
     @property
@@ -194,14 +194,14 @@ class Auxiliary:
         return settings_of(self.modules, section.model_copy(update={**plain, "learning_rate": rate}))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {"modules": dict(self.modules.state_dict()), "fixed": self.fixed}
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Resume from what a checkpoint kept.
+        """Resume from a checkpoint's state.
 
         Raises:
-            ReproducibilityError: what the objective depends on is not what the run began with.
+            ReproducibilityError: a dependency of the objective has changed since the run began.
         """
         changed = [name for name, digest in self.fixed.items() if state["fixed"].get(name) != digest]
         if changed:
@@ -216,7 +216,7 @@ class Auxiliary:
 
 @dataclass(frozen=True)
 class Built:
-    """Training and validation objective, and what comes with them."""
+    """Training and validation objective, with their auxiliary parts."""
 
     training: Objective
     validation: Objective
@@ -225,7 +225,7 @@ class Built:
 
 @dataclass(frozen=True)
 class Setup:
-    """What an objective may need to be built."""
+    """Inputs for building an objective."""
 
     work: Work
     context: Context
@@ -247,7 +247,7 @@ class Setup:
 
 @contextmanager
 def evaluation_mode(model: nn.Module) -> Iterator[None]:
-    """Hold dropout and batch statistics still inside, and give each module its own mode back after it."""
+    """Freeze dropout and batch statistics inside the context, and restore each module's mode after it."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Objectives: what is minimised, the options of each, and how it is built. Free of torch, which `build` imports.
+"""Objectives: the minimised losses, the options of each, and how it is built. Free of torch, which `build` imports.
 
 Validation and test stay plain, so that runs under different objectives can be compared.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class ObjectiveBase(Section):
-    """What every objective answers besides its own options."""
+    """Properties of every objective beside its options."""
 
     name: str
     replaces: ClassVar[bool] = False
@@ -37,9 +37,9 @@ class ObjectiveBase(Section):
     mixes: ClassVar[bool] = False
     """Whether it learns from one target for each sample, which `mixing` can mix."""
     scales: ClassVar[bool] = False
-    """Whether `target_scaling` can scale what its loss compares."""
+    """Whether `target_scaling` can scale the targets of its loss."""
     measures: ClassVar[tuple[str, ...]] = ()
-    """Keys that also decide what is measured on validation."""
+    """Keys that also decide the measures on validation."""
 
     @property
     def model_outputs(self) -> int | None:
@@ -50,7 +50,7 @@ class ObjectiveBase(Section):
         """Raise ValueError for metrics of predictions that the objective does not make."""
 
     def prepare(self, work: Work) -> None:
-        """Set what the objective decides about the work, before the model is called for the first time."""
+        """Set the objective's parts of the work, before the model is called for the first time."""
         if self.replaces:
             work.returns, work.loss = "output", None
 
@@ -60,7 +60,7 @@ class ObjectiveBase(Section):
 
 
 class SupervisedSection(ObjectiveBase):
-    """The plain loss of model and data, or the task's own step."""
+    """The plain loss of model and data, or the task's step."""
 
     name: Literal["supervised"] = "supervised"
     mixes = True
@@ -77,7 +77,7 @@ class AugmentationSection(Section):
     """How a view of a sample is drawn. Keys of images are refused for flat inputs, `swap` for images."""
 
     noise: NonNegativeFloat = 0.05
-    """Standard deviation of what is added to every value, in units of the inputs."""
+    """Standard deviation of the noise added to every value, in units of the inputs."""
     swap: Probability | None = None
     """Flat inputs: share of the values taken from another sample of the batch (left out: 0.3)."""
     crop: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
@@ -192,7 +192,7 @@ class MultiTaskSection(ObjectiveBase):
         return self
 
     @model_validator(mode="after")
-    def _names_and_targets_that_can_be_told_apart(self) -> Self:
+    def _distinct_names_and_targets(self) -> Self:
         taken = [name for name in self.tasks if name in TAKEN]
         if taken:
             raise ValueError(f"objective.tasks: {taken[0]!r} would be taken for another measure; rename the task")
@@ -355,7 +355,7 @@ OBJECTIVES: tuple[type[ObjectiveBase], ...] = (
 """Every objective: a new one is its section and a line here."""
 DEFAULT_OBJECTIVE = "supervised"
 MEASURING = ("name", *(key for objective in OBJECTIVES for key in objective.measures))
-"""Keys that also decide what is measured on validation: the attack, the tasks, the probe."""
+"""Keys that also decide the measures on validation: the attack, the tasks, the probe."""
 
 if TYPE_CHECKING:
     ObjectiveSection = ObjectiveBase

@@ -43,7 +43,7 @@ class CustomStep:
         return Outcome(loss.reshape(()), output, target, others)
 
     def count(self, batch: Any) -> int:
-        """Return the samples of the batch, as far as they can be told."""
+        """Return the samples of the batch, as far as they are known."""
         return batch_size(batch)
 
 
@@ -65,7 +65,7 @@ class Supervised:
         self.loss, self.returns, self.scaling = loss, returns, scaling
 
     def __call__(self, model: nn.Module, batch: Any) -> Outcome:
-        """Compute the loss of one batch. Raises ConfigurationError when the output is not what `returns` says."""
+        """Compute the loss of one batch. Raises ConfigurationError when the output does not fit `returns`."""
         args, named, target = split_batch(batch)
         if self.returns == "output":
             output = plain_output(model(*args, **named))
@@ -79,8 +79,8 @@ class Supervised:
             return self._read(model.compute_loss(batch), target)  # type: ignore[operator]
         if isinstance(batch, Mapping):
             return self._read(model(**batch), target)
-        whole = args if target is None else (*args, target)
-        return self._read(model(*whole), target)
+        inputs = args if target is None else (*args, target)
+        return self._read(model(*inputs), target)
 
     def count(self, batch: Any) -> int:
         """Return the terms of the batch's mean: counted targets where there are any, else samples."""
@@ -109,7 +109,7 @@ class Supervised:
     def _mismatch(self, result: Any) -> ConfigurationError:
         return ConfigurationError(
             f"`returns` = {self.returns!r} does not fit: the model returned {describe(result)}.",
-            remedy="Set `returns` to what the model gives: output, 'logits,loss', 'loss,logits', .loss, loss or "
+            remedy="Set `returns` to the output's form: output, 'logits,loss', 'loss,logits', .loss, loss or "
             "compute_loss.",
         )
 
@@ -124,7 +124,7 @@ def split_batch(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
     if isinstance(batch, tuple | list):
         return tuple(batch), {}, None
     target = next((getattr(batch, name) for name in ("y", "labels") if hasattr(batch, name)), None)
-    return (batch,), {}, target  # an object of its own, such as a batch of graphs
+    return (batch,), {}, target  # a special object, such as a batch of graphs
 
 
 def plain_output(result: Any) -> Any:
@@ -147,7 +147,7 @@ MOST_SAMPLES = 20_000
 
 @dataclass(frozen=True)
 class TargetScaling:
-    """Measured on the train split alone. The model's own output is in deviations from the mean."""
+    """Measured on the train split alone. The model's output is in deviations from the mean."""
 
     mean: Tensor
     """(...) as one target, float32."""
@@ -162,7 +162,7 @@ class TargetScaling:
         return output.float() * self.scale.to(output.device) + self.mean.to(output.device)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what goes into the evidence and beside the exported model."""
+        """Return the record for the evidence and for the exported model."""
         return {"mean": self.mean.tolist(), "scale": self.scale.tolist()}
 
 

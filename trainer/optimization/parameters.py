@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class GroupSection(Section):
-    """Parameters with a rate or a decay of their own. Of several groups that match a name, the first holds."""
+    """Parameters with their own rate or decay. Of several groups that match a name, the first applies."""
 
     patterns: Patterns
     learning_rate: LearningRate | None = None
@@ -50,7 +50,7 @@ class DivisionSection(Section):
     """The rate and the decay, and how the parameters are divided among others."""
 
     learning_rate: LearningRate | None = None
-    """null: what the user's own optimizer says; the decay too."""
+    """null: decided by the user's optimizer; the decay too."""
     weight_decay: NonNegativeFloat | None = None
     decay_norms_and_biases: bool = False
     """Apply weight decay to one-dimensional parameters too (normalisation weights and biases)."""
@@ -93,12 +93,12 @@ class FreezingSection(Section):
 
 @dataclass(frozen=True)
 class Setting:
-    """One parameter with what its update depends on."""
+    """Parameter with the settings of its update."""
 
     name: str
     parameter: nn.Parameter
     learning_rate: float | None
-    """None where only the user's own optimizer knows it; the decay too."""
+    """None where only the user's optimizer knows it; the decay too."""
     weight_decay: float | None
 
 
@@ -152,7 +152,7 @@ def matching(names: Sequence[str], patterns: Iterable[str], key: str, what: str 
 
 
 def trained_parameters(model: nn.Module, optimizers: Iterable[Optimizer]) -> list[nn.Parameter]:
-    """Return what the optimizers update: in the model's own order (a norm's sum needs one order), then the rest."""
+    """Return the parameters that the optimizers update: in the model's order (a norm needs one), then the rest."""
     updated = {id(p): p for optimizer in optimizers for group in optimizer.param_groups for p in group["params"]}
     own = [updated.pop(id(parameter)) for parameter in model.parameters() if id(parameter) in updated]
     return [*own, *updated.values()]
@@ -230,7 +230,7 @@ def _listed(names: Sequence[str], limit: int = 12) -> str:
 
 @dataclass(frozen=True)
 class Freezing(WeightObserver):
-    """What is frozen is a function of the epoch alone, so there is no state to lose."""
+    """Freezing is a function of the epoch alone, so there is no state to lose."""
 
     model: nn.Module
     until: dict[str, int | None] = field(default_factory=dict)
@@ -253,7 +253,7 @@ class Freezing(WeightObserver):
             if not thawed:
                 raise ConfigurationError(
                     f"`{key}` = {unfreeze.patterns}: none of these parameters is frozen.",
-                    remedy="Unfreeze what freezing.patterns names, or add it there.",
+                    remedy="Unfreeze parameters that freezing.patterns names, or add the pattern there.",
                 )
             for name in thawed:
                 earlier = until[name]

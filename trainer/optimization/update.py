@@ -122,11 +122,11 @@ class ByClosure:
                 seeding.restore(self.draws)
                 return again()
 
-        self.optimizer.step(closure)  # type: ignore[arg-type]  # torch's own closures return tensors
+        self.optimizer.step(closure)  # type: ignore[arg-type]  # torch's closures return tensors
         del gradients
 
     def _standing(self) -> list[tuple[int, int, int]]:
-        """Return what changes whenever a weight or a gradient does."""
+        """Return a value that changes whenever a weight or a gradient does."""
         return [(p._version, id(p.grad), p.grad._version if p.grad is not None else 0) for p in self.parameters]
 
 
@@ -136,6 +136,6 @@ def takes_closure(optimizer: Optimizer) -> bool:
 
 
 def needs_closure(optimizer: Optimizer) -> bool:
-    """Return whether the optimizer's step cannot do without a closure, as far as its signature tells."""
+    """Return whether the optimizer's step cannot do without a closure, as far as its signature shows."""
     given = inspect.signature(optimizer.step).parameters.values()
     return any(parameter.default is parameter.empty for parameter in given)

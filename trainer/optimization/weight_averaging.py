@@ -2,7 +2,7 @@
 
 EMA: an exponential moving average after each step (Polyak and Juditsky 1992; its warm-up as in TensorFlow's). SWA: the
 mean over the ends of the last epochs (Izmailov et al. 2018, arXiv:1803.05407). The arithmetic is torch's
-(torch.optim.swa_utils); what is held here is two sets of values, and which of them is in the model.
+(torch.optim.swa_utils); this module keeps two sets of values, and which of them is in the model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class WeightObserver:
-    """One of a run's techniques; each moment does nothing unless the technique needs it.
+    """Observer of the weights; each method does nothing unless a technique needs it.
 
     Attributes:
         state_name: the name of its state among the components of the run; None where it has none.
@@ -33,7 +33,7 @@ class WeightObserver:
 
     @property
     def is_needed(self) -> bool:
-        """Whether this run has anything for it to do."""
+        """Whether this run needs it."""
         return True
 
     def before_epoch(self, finished_epochs: int) -> None:
@@ -43,29 +43,29 @@ class WeightObserver:
         """Follow an optimizer step. Does not wait for the device."""
 
     def after_epoch(self, finished_epochs: int) -> bool:  # noqa: ARG002 - the moment's form
-        """Follow an epoch's end; return whether the judged weights need new statistics of batch normalisation."""
+        """Follow an epoch's end; return whether the evaluated weights need new statistics of batch normalisation."""
         return False
 
     def take_buffers(self) -> None:
-        """Take over the model's buffers for the judged weights (called inside `judged`)."""
+        """Take over the model's buffers for the evaluated weights (called inside `evaluated`)."""
 
-    def judged(self) -> AbstractContextManager[None]:
-        """Hold the weights that are judged and exported in the model inside the context; it is undone exactly."""
+    def evaluated(self) -> AbstractContextManager[None]:
+        """Put the weights that are evaluated and exported into the model inside the context; it is undone exactly."""
         return nullcontext()
 
     def settle(self) -> None:
-        """Leave the judged weights in the model for good: training is over."""
+        """Leave the evaluated weights in the model for good: training is over."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps beside the model's file, which holds the judged weights."""
+        """Return the checkpointed state beside the model's file, which holds the evaluated weights."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Resume from what a checkpoint kept; the model holds the judged weights by then, afterwards the trained."""
+        """Resume from a checkpoint's state; the model's evaluated weights are replaced by the trained ones."""
 
 
 class WeightAveraging(WeightObserver):
-    """Averages of what the optimizers update and of the model's floating-point and complex buffers.
+    """Averages of the updated parameters and of the model's floating-point and complex buffers.
 
     Buffers are averaged like weights (the statistics of batch normalisation belong to the weights that made them);
     integer ones are left to the model, and so are those that begin with infinities: a mask has no mean. So are those
@@ -90,7 +90,7 @@ class WeightAveraging(WeightObserver):
         self.updates = 0
 
     @contextmanager
-    def judged(self) -> Iterator[None]:
+    def evaluated(self) -> Iterator[None]:
         """Hold the averages in the model inside the context; the trained values come back exactly."""
         kept = [value.detach().clone() for value in self._live()] if self.averages else []
         self.settle()
@@ -104,11 +104,11 @@ class WeightAveraging(WeightObserver):
         _copy(self.averages, self._live())
 
     def take_buffers(self) -> None:
-        """Take over the model's buffers as the average's own (called inside `judged`)."""
+        """Take over the model's buffers into the average (called inside `evaluated`)."""
         _copy(self._live()[len(self.parameters) :], self.averages[len(self.parameters) :])
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps beside the model's file, which holds the averages."""
+        """Return the checkpointed state beside the model's file, which holds the averages."""
         live = self._live() if self.averages else []
         wider = [
             average if average.dtype != value.dtype else None
@@ -117,7 +117,7 @@ class WeightAveraging(WeightObserver):
         return {"updates": self.updates, "training": live, "averages": wider}
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Resume from what a checkpoint kept; the model holds the averages by then, afterwards it does not."""
+        """Resume from a checkpoint's state; the model holds the averages before it, and no longer after it."""
         self.updates = state["updates"]
         if state["training"]:
             live = self._live()
@@ -190,7 +190,7 @@ class EmaSection(Section):
     """Begin with (1 + updates) / (10 + updates), until that reaches decay, so that the first weights are forgotten."""
 
     def build(self, epochs: int, model: nn.Module, parameters: list[nn.Parameter]) -> WeightAveraging:  # noqa: ARG002
-        """Return the average of what the optimizers update."""
+        """Return the averages of the updated parameters."""
         return Ema(self, model, parameters)
 
 

@@ -36,7 +36,7 @@ def apply_settings(section: ReproducibilitySection, exemptions: Sequence[str] = 
 
 
 def present_settings() -> dict[str, Any]:
-    """Return the settings as they stand, read back from torch and the environment."""
+    """Return the present settings, read back from torch and the environment."""
     return {
         "deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
         "warns_only": torch.is_deterministic_algorithms_warn_only_enabled(),
@@ -49,7 +49,7 @@ def present_settings() -> dict[str, Any]:
 
 
 def settings_for(section: ReproducibilitySection, exemptions: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what `present_settings` reads after `apply_settings` with the same arguments, the environment aside."""
+    """Return the `present_settings` after `apply_settings` with the same arguments, the environment aside."""
     return {
         "deterministic_algorithms": section.deterministic,
         "warns_only": section.deterministic and bool(exemptions),
@@ -63,15 +63,15 @@ def require_applied(section: ReproducibilitySection, exemptions: Sequence[str] =
     """Hold this process to the settings that were applied, which the user's code may have switched since.
 
     Raises:
-        ReproducibilityError: one stands otherwise; names it, with both values.
+        ReproducibilityError: one has changed; names it, with both values.
     """
     present = present_settings()
     wanted = settings_for(section, exemptions)
     wrong = {name: present[name] for name, value in wanted.items() if present[name] != value}
     if wrong:
-        told = ", ".join(f"{name} is {value}, it was {wanted[name]}" for name, value in wrong.items())
+        changed = ", ".join(f"{name} is {value}, it was {wanted[name]}" for name, value in wrong.items())
         raise ReproducibilityError(
-            f"The deterministic settings were switched while the run worked: {told}.",
+            f"The deterministic settings were switched while the run worked: {changed}.",
             remedy="Remove the call in your code, or in a library that it uses, that switches them (torch.use_"
             "deterministic_algorithms, torch.backends.cudnn, torch.set_num_threads); the section reproducibility of "
             "the configuration sets them.",

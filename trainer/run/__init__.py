@@ -1,4 +1,4 @@
-"""The run directory: the only channel between a worker and whoever watches it. Free of torch."""
+"""The run directory: the only channel between a worker and its observers. Free of torch."""
 
 from trainwright.trainer.run.directory import RunDirectory, write_atomically
 from trainwright.trainer.run.key import RunKey

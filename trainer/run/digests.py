@@ -1,9 +1,9 @@
 """Digests of everything in a run directory that a verdict depends on; unchanged large files are read once.
 
-A file is taken for unchanged when device, inode, size and both times are what they were. The inode's time of change is
-the kernel's: it follows every write, and no program sets it back. One that is younger than the clock's grain is not
-relied on (git calls such entries racy). What a mapped page may still hide is found by those who read anew: gates when
-they decide, and `verify`.
+A file counts as unchanged when device, inode, size and both times are equal. The inode's time of change is the
+kernel's: it follows every write, and no program sets it back. One that is younger than the clock's grain is not relied
+on (git calls such entries racy). A change that a mapped page may still hide is found where files are read anew: by
+gates when they decide, and by `verify`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def remembered_digest(path: Path) -> str:
 
 
 @lru_cache(MOST_FILES)
-def _read(path: Path, identity: tuple[int, ...]) -> str:  # noqa: ARG001 - what the digest is remembered by
+def _read(path: Path, identity: tuple[int, ...]) -> str:  # noqa: ARG001 - the cache's key
     return digest_file(path)
 
 
@@ -52,7 +52,7 @@ METRICS = "metrics.sqlite"
 
 
 def run_digests(run: RunDirectory, series: Callable[[], str] | None = None) -> dict[str, str]:
-    """Return {relative name: digest} of everything that verdicts on the run rest on.
+    """Return {relative name: digest} of everything that verdicts on the run depend on.
 
     Metrics count by their rows, not by the database file's bytes, which change when SQLite tidies up.
     Checkpoint tensors are covered by the digests in their manifests; `verify_checkpoint` compares those.
@@ -78,7 +78,7 @@ class SeriesDigests:
         """Hasher of all rows but the last; step and text of the last."""
 
     def add(self, key: str, step: int, value: float, time: float) -> None:
-        """Take a row up, as it will be read: -0.0 is stored as 0.0."""
+        """Add a row as it will be read: -0.0 is stored as 0.0."""
         text = f'[{step},"{value + 0.0!r}",{time!r}]'.encode()
         hasher, last, before = self._series.get(key) or (blake3(b"["), step, b"")
         if step < last:
@@ -88,7 +88,7 @@ class SeriesDigests:
         self._series[key] = (hasher, step, text)
 
     def add_all(self, key: str, rows: Sequence[tuple[int, float, float]]) -> None:
-        """Take many rows of a key up at once: (step, value, time), each step once and in order."""
+        """Add many rows of a key at once: (step, value, time), each step once and in order."""
         self.add(key, *rows[0])
         if len(rows) > 1:
             texts = [f'[{step},"{value + 0.0!r}",{time!r}]' for step, value, time in rows[1:]]
@@ -96,7 +96,7 @@ class SeriesDigests:
             hasher.update(before + "".join([",", *(f"{text}," for text in texts[:-1])]).encode())
             self._series[key] = (hasher, rows[-1][0], texts[-1].encode())
 
-    def whole(self) -> str:
+    def combined(self) -> str:
         """Return the digest of all rows of all keys."""
         rows = {}
         for key, (hasher, _, text) in self._series.items():
@@ -107,8 +107,8 @@ class SeriesDigests:
 
 
 def metrics_digest(run: RunDirectory) -> str:
-    """Return the digest of all that the run's metrics hold. Raises IntegrityError."""
+    """Return the digest of all of the run's metrics. Raises IntegrityError."""
     found = SeriesDigests()
     for key, points in run.metrics().all_points():
         found.add_all(key, points)
-    return found.whole()
+    return found.combined()

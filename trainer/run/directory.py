@@ -1,7 +1,7 @@
-"""Directory of a run: where everything of it stands, and how it is read and written safely.
+"""Directory of a run: its files, read and written safely.
 
 run.json        the specification, written once by the launcher
-limits.json     what the present attempt may use, written by the launcher of a resumed run; before, as in run.json
+limits.json     limits of the present attempt, written by the launcher of a resumed run; before, as in run.json
 status.json     the latest RunStatus, replaced atomically by the worker
 run.lock        an flock held by the worker: the truth on whether it lives
 metrics.sqlite  see metrics.py
@@ -58,7 +58,7 @@ class RunDirectory:
         self.key = key
         """The run's secret key: the worker's alone, and None where another launcher started it."""
         self.written: dict[str, str] = {}
-        """Name to digest of what this very process has written: evidence, events, metrics, the checkpoints' tags."""
+        """Name to digest of what this process has written: evidence, events, metrics, the checkpoints' tags."""
         self._log = EventWriter(self.path / EVENTS)
 
     @property
@@ -105,13 +105,13 @@ class RunDirectory:
         return self._read_model("run.json", RunSpecification)
 
     def limits(self) -> Limits:
-        """Return what the present attempt may use. Raises NotFoundError or IntegrityError."""
+        """Return the limits of the present attempt. Raises NotFoundError or IntegrityError."""
         if (self.path / LIMITS).exists():
             return self._read_model(LIMITS, Limits)
         return self.specification().limits
 
     def write_limits(self, limits: Limits) -> None:
-        """Set what the next attempt may use. Raises StorageError."""
+        """Set the limits of the next attempt. Raises StorageError."""
         write_atomically(self.path / LIMITS, limits.model_dump_json(indent=2).encode())
 
     def write_status(self, status: RunStatus) -> None:
@@ -119,9 +119,9 @@ class RunDirectory:
         write_atomically(self.path / "status.json", _status_bytes(status))
 
     def write_last_status(self, status: RunStatus) -> None:
-        """Replace `status.json` for good, the whole record signed before it if it ended in order. Raises StorageError.
+        """Write the last `status.json`, after signing the record if the run ended in order. Raises StorageError.
 
-        Whatever else belongs to the record must have been written.
+        All other parts of the record must have been written.
         """
         if self.key is not None and status.state in SIGNED:
             write_atomically(self.path / END, end_record(self, _status_bytes(status), self.key))
@@ -130,7 +130,7 @@ class RunDirectory:
     def status(self) -> RunStatus:
         """Return the run's state: `interrupted` when the last record is not final and no worker holds the lock.
 
-        A run that was created and never taken up by a worker stays `created`.
+        A run that was created and that no worker ever started stays `created`.
         """
         status = self._read_model("status.json", RunStatus)
         if status.state.is_terminal or status.state is RunState.CREATED or self.is_locked():
@@ -164,7 +164,7 @@ class RunDirectory:
                     f"Another worker holds run {self.run_id}.",
                     remedy=f"run_status(run_id='{self.run_id}') shows it.",
                 )
-            # A forked child shares the lock and would hold it past our death: it lets go at once.
+            # A forked child shares the lock and would keep it after our death, so it releases it at once.
             os.register_at_fork(after_in_child=file.close)
             yield file
 
@@ -175,7 +175,7 @@ class RunDirectory:
         return event
 
     def events(self, kind: str | None = None) -> list[Event]:
-        """Return the whole events in order, of one kind if it is given."""
+        """Return the complete events in order, of one kind if it is given."""
         events = read_events(self.path / EVENTS)
         return events if kind is None else [event for event in events if event.kind == kind]
 
@@ -194,12 +194,12 @@ class RunDirectory:
         return sum(max(times) - times[0] for times in attempts)
 
     def metrics(self, *, writer: bool = False) -> MetricStore:
-        """Open the metrics; what a writer has written when it closes them is what they count as."""
+        """Open the metrics; their digest is that of the writer's rows when it closes them."""
         note = partial(self.written.__setitem__, METRICS) if writer else None
         return MetricStore(self.path / METRICS, writer=writer, note=note)
 
     def write_evidence(self, part: Part) -> None:
-        """Write one part of the evidence: what was given to it, and no defaults."""
+        """Write one part of the evidence: its given values, and no defaults."""
         text = json.dumps(part.as_dict(), indent=2, sort_keys=True, ensure_ascii=False, default=str).encode()
         write_atomically(self.artifacts / f"{part.file}.json", text)
         self.written[f"artifacts/{part.file}.json"] = digest_bytes(text)
@@ -227,7 +227,7 @@ class RunDirectory:
     def _damaged(self, name: str, error: Exception) -> IntegrityError:
         return IntegrityError(
             f"{name} of run {self.run_id} is damaged: {' '.join(str(error).split())[:200]}.",
-            remedy="Start the run again; `trainwright verify` lists what else was changed.",
+            remedy="Start the run again; `trainwright verify` lists all other changes.",
         )
 
     def _read_json(self, name: str) -> dict[str, Any]:

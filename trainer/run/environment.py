@@ -1,4 +1,4 @@
-"""Environment of a worker: variables that stand before Python starts, installed packages, the engine. Light."""
+"""Environment of a worker: variables that are set before Python starts, installed packages, the engine. Light."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def verify_launch_environment(config: TrainingConfig) -> None:
 _FIELD = re.compile(r"^(Name|Version):[ \t]*(\S+)", re.MULTILINE)
 _TOP_LEVEL = re.compile(r"^([A-Za-z_]\w*)(?:/|\.\w)", re.MULTILINE)
 AT_EVERY_START = frozenset({"_distutils_hack"})
-"""Modules that an interpreter imports by itself: they say nothing of what the run needs."""
+"""Modules that an interpreter imports by itself: they are no evidence of the run's needs."""
 
 
 def unreleased_packages() -> list[str]:
@@ -95,7 +95,7 @@ def imported_packages() -> list[str]:
 
 
 def engine_digest(engine: Path) -> str:
-    """Return the digest of all of the engine's own files."""
+    """Return the digest of all of the engine's files."""
     files = {path.relative_to(engine).as_posix(): digest_file(path) for path in sorted(engine.rglob("*.py"))}
     return digest_json(files)
 

@@ -1,7 +1,7 @@
 """Evidence that a worker leaves of a training run, as models: the worker fills them, the server reads them.
 
-Each part is `artifacts/<file>.json`. What an earlier version did not record has a default, and a part that was not
-written is empty, and false. Free of torch. The results of replays, exports and probes stand in results.py.
+Each part is `artifacts/<file>.json`. A field that an earlier version did not record has a default; a part that was not
+written is empty, and false. Free of torch. The results of replays, exports and probes are in results.py.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Recorded(BaseModel):
         return bool(self.model_fields_set)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what was recorded, as the file has it."""
+        """Return the recorded values, as in the file."""
         return self.model_dump(exclude_unset=True)
 
 
@@ -39,7 +39,7 @@ P = TypeVar("P", bound=Part)
 
 
 class PartOf(cached_property[P]):
-    """Attribute of whoever has a method `part`: that part of the evidence, read when it is asked for, and once."""
+    """Attribute of a class with a method `part`: that part of the evidence, read once, at the first access."""
 
     def __init__(self, kind: type[P]) -> None:
         super().__init__(lambda run: run.part(kind))
@@ -80,7 +80,7 @@ class Environment(Part, file="environment"):
 
 
 class Draws(Recorded):
-    """What was tried in the worker's process to show that seeds and settings hold."""
+    """Results of the worker's tests that seeds and settings work."""
 
     draws_repeat: dict[str, bool | None] = {}
     """By generator; None where there is no such generator."""
@@ -184,7 +184,7 @@ class Metric(Recorded):
 
 
 class Resolved(Part, file="resolved"):
-    """What was settled before training: how the model is called, sizes, steps."""
+    """Settings resolved before training: how the model is called, sizes, steps."""
 
     returns: str | None = None
     objective: str | None = None

@@ -1,8 +1,8 @@
 """Key pair of a run (Ed25519), and the signed record of its orderly end.
 
-The public half stands in the ledger's entry of the start; the secret half goes to the worker through a pipe, into no
+The public half is in the ledger's entry of the start; the secret half goes to the worker through a pipe, into no
 file, argument or variable. The worker signs its checkpoints and, at an orderly end, the digests of its last records,
-so that an edit is found that somebody made before a server had looked at the ended run.
+so that an edit made before a server had read the ended run is found.
 
 Written before the last status, so that a crash between the two leaves an interrupted run, never an unsigned end.
 """
@@ -36,7 +36,7 @@ class RunKey:
 
     @classmethod
     def new(cls) -> RunKey:
-        """Make a key pair that nobody else has."""
+        """Make a new key pair."""
         return cls.of_seed(os.urandom(SEED_BYTES))
 
     @classmethod
@@ -59,7 +59,7 @@ class RunKey:
 
     @property
     def seed(self) -> bytes:
-        """The 32 bytes that the whole pair follows from."""
+        """The 32 bytes that the pair is derived from."""
         return self._key.private_bytes_raw()
 
     @property
@@ -93,9 +93,9 @@ SIGNED = frozenset({RunState.COMPLETED, RunState.STOPPED})
 
 
 def end_record(run: RunDirectory, status: bytes, key: RunKey) -> bytes:
-    """Return what `end.json` is to hold: the digests of the run as it will stand with that last status, signed.
+    """Return the content of `end.json`: the digests of the run as it will be with that last status, signed.
 
-    Evidence counts as this process has written it, whatever stands in its place by now.
+    Evidence counts as this process has written it, whatever its file holds by now.
     """
     digests = run_digests(run) | run.written | {"status.json": digest_bytes(status)}
     signature = key.sign(_statement(run, digests))

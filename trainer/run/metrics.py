@@ -1,7 +1,7 @@
 """`metrics.sqlite`: every number a run recorded, one row per (key, step).
 
 Keys: `train/loss`, `train/gradient_norm`, `train/learning_rate` at every optimizer step, and where the run clips
-`train/applied_gradient_norm`, which is what reached the optimizer; `train/epoch_loss`,
+`train/applied_gradient_norm`, the norm that reached the optimizer; `train/epoch_loss`,
 `train/<metric>`, `validation/loss`, `validation/<metric>` at the last step of an epoch; `epoch` (number of the
 epoch that ended at that step); `throughput/samples_per_second`, `throughput/data_wait_fraction`,
 `system/cpu_percent`, `system/memory_bytes`, `system/gpu_percent`, `system/gpu_memory_bytes` now and then.
@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS metrics (
 """
 _NOT_FINITE = "typeof(value) <> 'real'"
 _INDEX = f"CREATE INDEX IF NOT EXISTS not_finite ON metrics (key, step) WHERE {_NOT_FINITE}"
-"""Small where all is well: a million points are not searched for what is not there. Earlier files lack it."""
+"""Small where all is well: no search through a million points when there are none. Earlier files lack it."""
 _KEYS = """
 WITH RECURSIVE found(key) AS (
     SELECT MIN(key) FROM metrics UNION ALL
@@ -61,7 +61,7 @@ class MetricStore:
         """Open the file.
 
         Args:
-            note: told, when a writer closes, the digest of what it has written and found there when it began.
+            note: called with the digest of all rows, old and new, when a writer closes.
         """
         self.path = path
         self._writer: sqlite3.Connection | None = None
@@ -88,7 +88,7 @@ class MetricStore:
             self._writer.close()
             self._writer = None
             if self._note is not None:
-                self._note(self._digests.whole())
+                self._note(self._digests.combined())
 
     def write(self, rows: Iterable[tuple[str, int, float, float]]) -> None:
         """Insert or replace (key, step, value, time) rows in one transaction. Raises sqlite3.Error."""
@@ -101,7 +101,7 @@ class MetricStore:
         try:
             for key, step, value, time in rows:
                 self._digests.add(key, step, float(value), float(time))
-        except ValueError:  # a step before the last one: read what has come of it
+        except ValueError:  # a step before the last one: read the rows as they are now
             self._take_up()
 
     def forget_after(self, step: int) -> None:
@@ -111,7 +111,7 @@ class MetricStore:
         self._take_up()
 
     def _take_up(self) -> None:
-        """Take the rows that stand in the file into the digest: an earlier attempt's."""
+        """Add the rows in the file to the digest: an earlier attempt's."""
         self._digests = SeriesDigests()
         for key, points in self.all_points():
             self._digests.add_all(key, points)
@@ -176,7 +176,7 @@ class MetricStore:
         """Return the points of one key that are NaN or infinite, in order of step."""
         with self.reading():
             has_index = self._read("SELECT 1 FROM sqlite_master WHERE name = 'not_finite'", ())
-            which = "INDEXED BY not_finite " if has_index else ""  # else it may look at every row all the same
+            which = "INDEXED BY not_finite " if has_index else ""  # else it may read every row all the same
             query = f"SELECT step, value, time FROM metrics {which}WHERE key = ? AND {_NOT_FINITE} ORDER BY step"  # noqa: S608
             return self._points(query, (key,))
 
@@ -238,7 +238,7 @@ class MetricStore:
             raise _damaged(self.path, error) from error
 
     def _mode(self) -> str:
-        """Where nothing can be written (an archive), SQLite must not look for a writer either."""
+        """In a read-only place (an archive), SQLite must not look for a writer either."""
         return "mode=ro" if os.access(self.path.parent, os.W_OK) else "immutable=1"
 
     def _read(self, query: str, arguments: Sequence[object]) -> list[tuple[object, ...]]:

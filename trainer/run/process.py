@@ -70,6 +70,6 @@ class ProcessIdentity(BaseModel):
 
 
 def boot_id() -> str:
-    """Return a text that changes with every boot (the kernel's own where there is one)."""
+    """Return a text that changes with every boot (the kernel's where there is one)."""
     path = Path("/proc/sys/kernel/random/boot_id")
     return path.read_text().strip() if path.exists() else f"boot-{psutil.boot_time():.0f}"

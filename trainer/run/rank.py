@@ -52,7 +52,7 @@ class Placement:
             local_world_size = int(given.get("LOCAL_WORLD_SIZE", world_size))
         except ValueError as error:
             raise ConfigurationError(
-                f"RANK, WORLD_SIZE or LOCAL_RANK is no whole number ({error}).",
+                f"RANK, WORLD_SIZE or LOCAL_RANK is no integer ({error}).",
                 remedy="Start the workers with torchrun or accelerate launch, which set them.",
             ) from error
         if not 0 <= rank < world_size:
@@ -79,7 +79,7 @@ class Placement:
 
 
 def configuration_of(specification: RunSpecification) -> TrainingConfig:
-    """Return what will be trained: a replay's is its source's."""
+    """Return the configuration to train: a replay's is its source's."""
     if specification.kind is RunKind.REPLAY and specification.source_run is not None:
         return RunDirectory(Path(specification.source_run)).specification().config
     return specification.config
@@ -91,9 +91,9 @@ def processes_of(specification: RunSpecification) -> int:
 
 
 def take_launch_environment(module: str, run: RunDirectory) -> None:
-    """Start this process anew as `python -P -m module RUN_DIR`, if another launcher left out what Python reads first.
+    """Start this process anew as `python -P -m module RUN_DIR`, if another launcher set the environment too late.
 
-    Hash order and thread counts cannot be set later; torchrun and accelerate launch know nothing of them.
+    Hash order and thread counts cannot be set later; torchrun and accelerate launch do not set them.
     """
     if Placement.of_environment() is None:
         return
@@ -122,22 +122,22 @@ def is_lost_peer(error: BaseException | None) -> bool:
 
 
 class Failures:
-    """Failures of the processes that do not write the run's record, in files of their own (`ranks/failure-N.json`)."""
+    """Failures of the processes that do not write the run's record, each in a file (`ranks/failure-N.json`)."""
 
     def __init__(self, run_path: Path) -> None:
         self.folder = run_path / "ranks"
 
     def clear(self, rank: int) -> None:
-        """Forget what this process said in an earlier attempt."""
+        """Delete this process's failure of an earlier attempt."""
         self._path(rank).unlink(missing_ok=True)
 
-    def tell(self, rank: int, failure: Failure) -> None:
-        """Leave word of a failure. Raises StorageError."""
+    def report(self, rank: int, failure: Failure) -> None:
+        """Record a failure. Raises StorageError."""
         self.folder.mkdir(exist_ok=True)
         write_atomically(self._path(rank), failure.model_dump_json(indent=2).encode())
 
     def first(self) -> tuple[int, Failure] | None:
-        """Return the failure of the lowest rank that told one."""
+        """Return the failure of the lowest rank that reported one."""
         for path in sorted(self.folder.glob("failure-*.json"), key=lambda path: int(path.stem.rpartition("-")[2])):
             try:
                 return int(path.stem.rpartition("-")[2]), Failure.model_validate_json(path.read_bytes())
@@ -148,9 +148,9 @@ class Failures:
     def wait(self, seconds: float = WORD_SECONDS) -> tuple[int, Failure] | None:
         """Return `first`, given some time: a process that was lost may be about to say why."""
         deadline = time.monotonic() + seconds
-        while (told := self.first()) is None and time.monotonic() < deadline:
+        while (reported := self.first()) is None and time.monotonic() < deadline:
             time.sleep(0.05)
-        return told
+        return reported
 
     def _path(self, rank: int) -> Path:
         return self.folder / f"failure-{rank}.json"

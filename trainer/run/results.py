@@ -63,7 +63,7 @@ class Safetensors(Recorded):
 
 
 class Export(Part, file="export"):
-    """The exported model: its files, what it was compared with, and its metrics."""
+    """The exported model: its files, its comparison with the trained one, and its metrics."""
 
     source_run: str | None = None
     checkpoint: str | None = None
@@ -102,7 +102,7 @@ class Profile(Recorded):
 
 
 class Suggestion(Recorded):
-    """What a range test of learning rates, or of batch sizes, suggests."""
+    """Suggestion of a range test of learning rates, or of batch sizes."""
 
     suggested: float | None = None
     why: str | None = None
@@ -128,7 +128,7 @@ class SizeTest(Suggestion):
 
 
 class Probe(Part, file="probe"):
-    """What a probe run measured of a run's first steps."""
+    """Measurements of a run's first steps by a probe run."""
 
     profile: Profile = Profile()
     learning_rate: RateTest = RateTest()

@@ -1,4 +1,4 @@
-"""`run.json`: what a worker is told, written once before it starts and never changed."""
+"""`run.json`: the run plan of a worker, written once before it starts and never changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RunKind(StrEnum):
 
 
 class Limits(BaseModel):
-    """What the worker enforces on itself."""
+    """Limits that the worker enforces on itself."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -54,7 +54,7 @@ class Limits(BaseModel):
 
 
 class RunSpecification(BaseModel):
-    """The whole order to a worker. Paths are absolute."""
+    """Run plan of a worker. Paths are absolute."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -69,18 +69,18 @@ class RunSpecification(BaseModel):
     max_steps: int | None = None
     """Stop after this many optimizer steps: a smoke run's bound. The configuration stays as it is."""
     source_run: str | None = None
-    """Run directory of another run: what a replay repeats, what an export exports."""
+    """Run directory of another run: that a replay repeats, or an export exports."""
     expected: dict[str, str] = Field(default_factory=dict)
     """Digests fixed by the planning gate (`data`, `code`, `environment`): the worker fails on a mismatch."""
     expected_packages: list[str] = Field(default_factory=list)
-    """Whose versions `environment` in `expected` covers: what planning's smoke run imported. Empty: all."""
+    """Packages whose versions `environment` in `expected` covers: planning's smoke run imported them. Empty: all."""
     exemptions: list[str] = Field(default_factory=list)
     """Non-deterministic operations that the workspace's owner allows; set by the launcher alone."""
     returns: str | None = None
     """How the smoke run found the model's output to be read; None asks the worker to find out."""
     first_looks: str | None = None
-    """Folder that keeps what was found in large files, by their content. It saves time and is no evidence."""
+    """Folder of the first looks at large files, by their content. It saves time and is no evidence."""
     overlay: dict[str, Any] = Field(default_factory=dict)
-    """What a final run changes of the configuration that the gates accepted, by dotted key; `config` has it already."""
+    """Changes of a final run to the configuration that the gates accepted, by dotted key; `config` includes them."""
     permit: dict[str, Any] = Field(default_factory=dict)
     """The decision that allowed this run, as recorded in the ledger."""

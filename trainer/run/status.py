@@ -73,7 +73,7 @@ class RunStatus(BaseModel):
     """Epochs completed."""
     total_epochs: int | None = None
     stage: str = ""
-    """What the worker does now: importing, probing, training, validating, saving, exporting."""
+    """Present activity of the worker: importing, probing, training, validating, saving, exporting."""
     stop_reason: str | None = None
     """completed, early_stopping, max_steps, requested, pruned, wall_clock_limit, gpu_hours_limit,
     money_limit, disk_limit."""
@@ -97,14 +97,14 @@ class Event(BaseModel):
 
 
 class EventWriter:
-    """Appends to one log, and knows its digest from what it wrote, whatever the file holds by then."""
+    """Appends to one log, and computes its digest from the written lines, not from the file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
         self._hasher: Any = None
         self._process = 0
-        """The one that the hasher belongs to: a fork goes on from what its parent has left in the file."""
+        """The one that the hasher belongs to: a fork continues from the content that its parent has written."""
 
     @property
     def digest(self) -> str:
@@ -130,7 +130,7 @@ class EventWriter:
 
 
 def read_events(path: Path) -> list[Event]:
-    """Return all whole events in order; an absent file reads as none, a torn line is passed over."""
+    """Return all complete events in order; an absent file reads as none, a torn line is skipped."""
     events: list[Event] = []
     if not path.exists():
         return events

@@ -16,11 +16,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 def synchronize(model: nn.Module, is_spare: Callable[[], bool]) -> None:
-    """Let every batch normalisation of the model measure whole batches while it trains; names and state stay.
+    """Let every batch normalisation of the model use the rows of all processes while it trains; names and state stay.
 
     Args:
-        model: what is trained.
-        is_spare: tells of the present micro-batch whether this process only keeps the others company in it.
+        model: the trained module.
+        is_spare: returns whether this process has no rows in the present micro-batch.
     """
     for module in model.modules():
         if isinstance(module, _BatchNorm):

@@ -69,7 +69,7 @@ class Group:
         return total
 
     def gather(self, value: Any) -> list[Any]:
-        """Return every process's value (what a checkpoint may hold), by rank, in the first; elsewhere nothing."""
+        """Return every process's value (of types that checkpoints store), by rank, in the first; elsewhere nothing."""
         own = _to_bytes(value)
         sizes = [0] * self.world_size
         sizes[self.rank] = len(own)
@@ -98,7 +98,7 @@ def share_of(size: int | None) -> Share | None:
     """Return the part of each batch of `size` rows that this process takes; None for a run of one process.
 
     Raises:
-        ConfigurationError: each item of the data is a whole batch, or a batch has fewer rows than there are processes.
+        ConfigurationError: each item of the data is a batch, or a batch has fewer rows than there are processes.
     """
     if _present is None:
         return None
@@ -122,7 +122,7 @@ def join(placement: Placement, config: TrainingConfig) -> Group:
 
     Raises:
         ConfigurationError: the launcher started another number of processes than the configuration says, there are
-            fewer GPUs than processes on this machine, or DeepSpeed is asked for and missing.
+            fewer GPUs than processes on this machine, or DeepSpeed is configured and missing.
     """
     global _present  # noqa: PLW0603 - a process is in one group
     section = config.distributed
@@ -134,7 +134,7 @@ def join(placement: Placement, config: TrainingConfig) -> Group:
         raise ConfigurationError(
             f"The launcher started {placement.world_size} processes; `distributed.processes` is {section.processes}.",
             remedy=f"Start {section.processes} processes in all, or configure distributed.processes "
-            f"{placement.world_size}: the number is part of what is reproduced.",
+            f"{placement.world_size}: the number must be reproduced.",
         )
     on_gpu = config.training.device != "cpu" and torch.cuda.is_available()
     if on_gpu:
@@ -176,10 +176,10 @@ def _from_bytes(data: Tensor) -> Any:
 
 
 class AgreedStop(StopRequest):
-    """A stop of the whole group, agreed at the beginning of a step and made after it.
+    """Collective stop, agreed at the beginning of a step and made after it.
 
     Attributes:
-        own: what this process was asked.
+        own: this process's request.
     """
 
     def __init__(self, own: StopRequest) -> None:
@@ -187,7 +187,7 @@ class AgreedStop(StopRequest):
         self._agreed = False
 
     def settle(self, *, asked: bool) -> None:
-        """Take up what the group has agreed."""
+        """Apply the group's agreement."""
         self._agreed = asked
 
     @property

@@ -1,8 +1,8 @@
 """One update made by several processes: counts, gradients, losses, totals and state brought together.
 
 Every process goes through the same steps in the same order. Gradients are summed, each process's loss having been
-weighted with its share of the terms, so the sum is the gradient of the whole batch's mean whatever the shares are.
-With two processes it is, bit for bit, what one process accumulates from the same two halves.
+weighted with its share of the terms, so the sum is the gradient of the full batch's mean for any shares. With
+two processes it equals, bit for bit, the gradient that one process accumulates from the same two halves.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Measured(nn.Module):
         self.others = nn.ParameterList([parameter for parameter in parameters if id(parameter) not in own])
 
     def forward(self, batch: Any) -> Tensor:
-        """Return the loss (a scalar) alone: the gradient's exchange follows the graph of what is returned."""
+        """Return the loss (a scalar) alone: the gradient's exchange follows the graph of the returned value."""
         self.outcome = self.objective(self.model, batch)
         return self.outcome.loss
 
 
 OWN_STATE = ("generators", "context", "totals", "hidden_buffers")
-"""Components that each process has of its own in a checkpoint; all others are the same in all."""
+"""Components that each process has separately in a checkpoint; all others are the same in all."""
 
 
 def attach(session: Session, group: Group, kind: type[Shared]) -> None:
@@ -66,7 +66,7 @@ def attach(session: Session, group: Group, kind: type[Shared]) -> None:
     if session.config.distributed.batch_norm == "synchronized":
         synchronize(session.model, lambda: strategy.is_spare)
     _note_crowding(session, group)
-    if group.rank:  # dropout and the like must differ; building the model must not
+    if group.rank:  # dropout, for example, must differ; building the model must not
         seeding.seed_everything(seeding.key_of(session.config.seed, group.rank) & 0xFFFF_FFFF)
 
 
@@ -81,10 +81,10 @@ class Shared(Strategy):
     """A group of processes that take every step together; its children say how gradients come together.
 
     Attributes:
-        own_state: the components that each process has of its own.
+        own_state: the components that each process has separately.
         measured: the model together with its objective.
-        wrapped: what is called instead of it, where gradients are brought together by what is called.
-        spare: for each micro-batch of the update whether this process takes part without rows of its own.
+        wrapped: the module that is called instead, where calling it brings the gradients together.
+        spare: for each micro-batch of the update whether this process has no rows in it.
         is_spare: the same of the micro-batch that is being measured.
         number: micro-batches of the update that are measured.
     """
@@ -128,7 +128,7 @@ class Shared(Strategy):
         return Outcome(loss) if is_spare else Outcome(loss, outcome.output, outcome.target, outcome.values)
 
     def finish(self, loss: Tensor) -> Tensor:
-        """Return the loss (a scalar) of the whole update, and give every process the buffers of the first one."""
+        """Return the loss (a scalar) of the update, and give every process the buffers of the first one."""
         self._share_buffers()
         return self.group.total(loss)
 
@@ -157,7 +157,7 @@ class Shared(Strategy):
         return merged
 
     def agreed(self, values: dict[str, float]) -> dict[str, float]:
-        """Return the first process's values: what is decided by them is decided alike everywhere."""
+        """Return the first process's values, so that decisions by them are the same everywhere."""
         agreed: dict[str, float] = self.group.agree(values)
         return agreed
 
@@ -217,7 +217,7 @@ class Shared(Strategy):
 
 
 class Ddp(Shared):
-    """Whole weights in every process; torch's DistributedDataParallel sums the gradients."""
+    """Full weights in every process; torch's DistributedDataParallel sums the gradients."""
 
     def __init__(self, session: Session, group: Group) -> None:
         super().__init__(session, group)
@@ -232,7 +232,7 @@ class Ddp(Shared):
 
     def measure(self, objective: Objective, model: nn.Module, batch: Any) -> Outcome:
         """Compute the loss, and bring gradients together with the last micro-batch alone."""
-        # what no_sync() sets, here around forward and backward
+        # as no_sync() sets it, here around forward and backward
         self.wrapped.require_backward_grad_sync = self.number + 1 == len(self.spare)  # type: ignore[assignment]
         return super().measure(objective, model, batch)
 
@@ -246,7 +246,7 @@ class Ddp(Shared):
         trained = [id(parameter) for parameter in self.measured.parameters() if parameter.requires_grad]
         if self.wrapped is self.measured or trained != self.trained:
             self.trained = trained
-            # Alike at the very start; later each process may hold buffers of its own, which a resume has just put back.
+            # Alike at the very start; later each process may have its own buffers, which a resume has just put back.
             alike = self.session.progress.step == 0
             wrapped = DistributedDataParallel(
                 self.measured, find_unused_parameters=True, forward_sync_buffers=False, init_sync=alike

@@ -1,7 +1,7 @@
-"""FSDP2: each process holds a part of every parameter and of its optimizer state; a whole tensor only while it is used.
+"""FSDP2: each process holds a part of every parameter and of its optimizer state; a full tensor only while it is used.
 
 Zhao et al. 2023 (arXiv:2304.11277), in torch's second form (`fully_shard`), whose parameters are DTensors. Checkpoints
-hold whole tensors, so one process reads them like any other.
+hold full tensors, so one process reads them like any other.
 """
 
 from __future__ import annotations
@@ -55,48 +55,48 @@ class Fsdp2(Shared):
         require_sharded(session.parameters)
 
     def whole(self, value: Any) -> Any:
-        """Return a nested value with whole tensors in the place of divided ones; all processes call it together."""
+        """Return a nested value with full tensors in place of divided ones; all processes call it together."""
         return whole(value)
 
     def part(self, state: dict[str, Any]) -> dict[str, Any]:
-        """Return the state as this process holds it: of weights and what has their shape, its parts."""
+        """Return the state as this process holds it: of weights and tensors of their shape, its parts."""
         state, own = super().part(state), self.session.optimizers
         optimizers = {name: divided_optimizer(own[name], saved) for name, saved in state["optimizers"].items()}
         return {**state, "model": divided_model(self.session.model, state["model"]), "optimizers": optimizers}
 
 
 def require_sharded(parameters: list[nn.Parameter]) -> None:
-    """Hold everything that is trained to what has been divided.
+    """Check that all trained parameters have been divided.
 
     Raises:
-        ConfigurationError: the objective trains parameters of its own.
+        ConfigurationError: the objective trains auxiliary parameters.
     """
     if not all(isinstance(parameter, DTensor) for parameter in parameters):
         raise ConfigurationError(
-            "The objective trains parameters of its own, which distributed.strategy fsdp2 does not divide.",
+            "The objective trains auxiliary parameters, which distributed.strategy fsdp2 does not divide.",
             remedy="Set distributed.strategy ddp.",
         )
 
 
 def whole(value: Any) -> Any:
-    """Return a nested value with whole tensors in the place of divided ones. All processes must call it together."""
+    """Return a nested value with full tensors in place of divided ones. All processes must call it together."""
     if isinstance(value, DTensor):
         return value.full_tensor()
     if type(value) in {dict, OrderedDict}:
         return {key: whole(item) for key, item in value.items()}
-    if type(value) in {list, tuple}:  # no kind of its own, such as a named tuple: they hold no parts of ours
+    if type(value) in {list, tuple}:  # no subclass, such as a named tuple: those hold no parts of ours
         return type(value)(whole(item) for item in value)
     return value
 
 
 def divided_model(model: nn.Module, saved: dict[str, Any]) -> dict[str, Any]:
-    """Return a model's whole state as this process's parts."""
+    """Return a model's full state as this process's parts."""
     present = model.state_dict()
     return {name: _like(value, present.get(name)) for name, value in saved.items()}
 
 
 def divided_optimizer(optimizer: Optimizer, saved: dict[str, Any]) -> dict[str, Any]:
-    """Return an optimizer's whole state as this process's parts: what has a parameter's shape is divided like it."""
+    """Return an optimizer's full state as this process's parts: tensors of a parameter's shape are divided like it."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     state = {
         number: {name: _like(value, parameters[number]) for name, value in values.items()}

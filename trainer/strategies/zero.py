@@ -1,8 +1,8 @@
-"""ZeRO stages 1 and 2 by DeepSpeed's engine: whole weights in each process, a part of the optimizer's state.
+"""ZeRO stages 1 and 2 by DeepSpeed's engine: full weights in each process, a part of the optimizer's state.
 
-Rajbhandari et al. 2020, arXiv:1910.02054. DeepSpeed divides, reduces, clips and updates. What it is not asked for:
+Rajbhandari et al. 2020, arXiv:1910.02054. DeepSpeed divides, reduces, clips and updates. This engine does the rest:
 reading data, the schedule, scaling the loss, and checkpoints, which hold each process's part of the optimizer's state
-as any other state of its own. In fp32 its main copy of the weights equals the model's: no checkpoint needs a second.
+separately. In fp32 its main copy of the weights equals the model's: no checkpoint needs a second.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from trainwright.trainer.strategies.parallel import OWN_STATE, Shared
 
 
 class DeepSpeed(Shared):
-    """Whole weights in every process, and an engine that divides, clips and updates.
+    """Full weights in every process, and an engine that divides, clips and updates.
 
-    Gradients stay whole until the update's last backward pass, and are then summed in the parameters' order. Left to
-    itself DeepSpeed sums them in the order in which each process comes by them: where processes use different
-    parameters, it adds up what does not belong together and says nothing (seen with 0.19.8).
+    Gradients stay undivided until the update's last backward pass, and are then summed in the parameters' order. By
+    default DeepSpeed sums them in the order in which each process computes them: where processes use different
+    parameters, it silently adds gradients of different ones (seen with 0.19.8).
     """
 
-    looks_first = True
+    checks_first = True
     own_state = (*OWN_STATE, "optimizers")
 
     def __init__(self, session: Session, group: Group) -> None:
@@ -71,13 +71,13 @@ class DeepSpeed(Shared):
         parameters: list[nn.Parameter],  # noqa: ARG002 - the engine has them
         training: TrainingSection,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the whole gradient's norm (a scalar), all processes together; the engine clips when it updates."""
+        """Return the full gradient's norm (a scalar), all processes together; the engine clips when it updates."""
         found: Tensor = self.engine.optimizer.scaled_global_norm()
         norm = torch.where(found < 0, torch.nan, found)  # DeepSpeed says -1 of one that is not finite
         return norm, {} if training.clip_norm is None else {"applied_gradient_norm": norm.clamp(max=training.clip_norm)}
 
     def show_gradients(self) -> None:
-        """Put the whole gradients back where they are looked for. All processes call it together."""
+        """Put the full gradients back into `.grad`. All processes call it together."""
         from deepspeed.utils import safe_get_full_grad
 
         for parameter in self.trained:
@@ -90,7 +90,7 @@ class DeepSpeed(Shared):
 
 @dataclass(frozen=True)
 class ByEngine:
-    """Updates by DeepSpeed's engine: it clips, updates this process's part, and brings the whole weights together."""
+    """Updates by DeepSpeed's engine: it clips, updates this process's part, and gathers the full weights."""
 
     engine: Any
 
@@ -103,7 +103,7 @@ class ByEngine:
 
 
 class _Computed(nn.Module):
-    """What is measured, in the run's precision: DeepSpeed switches an autocast around its engine off."""
+    """Model and objective in the run's precision: DeepSpeed switches an autocast around its engine off."""
 
     def __init__(self, session: Session, measured: nn.Module) -> None:
         super().__init__()

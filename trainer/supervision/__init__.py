@@ -1,1 +1,1 @@
-"""Watching over the worker: heartbeat, limits, signals, what the machine does."""
+"""Supervision of the worker: heartbeat, limits, signals, use of the machine."""

@@ -43,9 +43,9 @@ INTERVAL_SECONDS = 0.5
 GRACE_SECONDS = 10.0
 DISK_CHECK_SECONDS = 5.0
 PATIENCE_SECONDS = 3.0
-"""So long after a stop was requested the main thread may take to end in order; then its processes are ended."""
+"""Time that the main thread has to end in order after a stop was requested; then its processes are ended."""
 SAVING_SECONDS = 60.0
-"""And so long where it writes the checkpoint that the stop is to leave, or takes steps that are slow themselves."""
+"""The same while it writes the stop's checkpoint, or where single steps are slow."""
 
 
 class Heartbeat:
@@ -64,7 +64,7 @@ class Heartbeat:
         self.run, self.limits, self.stop_request = run, run.limits(), stop
         self.code_root = Path(specification.code_root)
         self.gpus = 0
-        """Devices that the run works on, set once they are known: what GPU hours count."""
+        """Devices that the run works on, set once they are known: GPU hours count them."""
         self.step = 0
         """Set by the loop; a plain attribute, so that a step costs nothing."""
         self._status = RunStatus(
@@ -97,7 +97,7 @@ class Heartbeat:
         self._thread.start()
 
     def set(self, **values: Any) -> None:
-        """Change what the status says: written at the next beat, a new stage at once, for it may end in a crash.
+        """Change the status: written at the next beat, a new stage at once, for it may end in a crash.
 
         Raises:
             StorageError: the record of a new stage could not be written.
@@ -108,16 +108,16 @@ class Heartbeat:
             self._write()
 
     def stage(self, stage: str) -> None:
-        """Say what the worker does now."""
+        """Report the worker's present activity."""
         self.set(stage=stage)
 
     def begin_user_code(self) -> None:
-        """Hold the user's code to limits.user_code_seconds from here on, all its parts together."""
+        """Apply limits.user_code_seconds to the user's code from here on, to all its parts together."""
         clock.restart()
         self._holds_user_code = True
 
     def end_user_code(self) -> None:
-        """Hold it no longer: what trains is held to the run's own limits."""
+        """End that limit: training has the run's limits."""
         self._holds_user_code = False
 
     def end(self, state: RunState, *, stop_reason: str | None = None, failure: Failure | None = None) -> None:
@@ -182,9 +182,9 @@ class Heartbeat:
             )
 
     def _hear_stop(self, now: float) -> None:
-        """See a requested stop through: remind the main thread, and end all processes of the run where it is deaf.
+        """Enforce a requested stop: remind the main thread, and end all processes of the run if it does not react.
 
-        Nothing is lost by that but what no checkpoint holds; the run is then interrupted, and its reason is written.
+        Only progress since the last checkpoint is lost; the run is then interrupted, and its reason is written.
         """
         if self.stop_request.is_written:  # the signal was taken over, or came from another machine as a file alone
             self.stop_request.ask("requested")
@@ -221,12 +221,12 @@ class Heartbeat:
         return [] if frame is None else list(traceback.extract_stack(frame))
 
     def _place(self) -> str:
-        """Return in which of the user's functions the main thread stands: ` in load (data.py, line 12)`."""
+        """Return in which of the user's functions the main thread is: ` in load (data.py, line 12)`."""
         frame = innermost_of_user(self._frames(), self.code_root)
         return "" if frame is None else f", in {frame.name} ({Path(frame.filename).name}, line {frame.lineno})"
 
     def _kill(self, error: TrainwrightError) -> None:
-        """Write the last record from this thread, with where the main thread stands, and end the process."""
+        """Write the last record from this thread, with the main thread's position, and end the process."""
         if self._done.is_set():
             return
         shown = user_frames(self._frames(), self.code_root)

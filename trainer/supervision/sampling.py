@@ -57,7 +57,7 @@ class SystemSampler:
         return {name: sum(numbers) / len(numbers) for name, numbers in values.items()}
 
     def mean(self, name: str) -> float | None:
-        """Return the mean over the whole attempt, or None when it was never measured."""
+        """Return the mean over the attempt, or None when it was never measured."""
         with self._lock:
             total, count = self._sums.get(name, (0.0, 0))
         return total / count if count else None

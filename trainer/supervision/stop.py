@@ -1,4 +1,4 @@
-"""A request to stop: while training looked at between steps, before and after that heard at once."""
+"""Stop request: while training checked between steps, before and after that obeyed at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 from trainwright.trainer import checkpoints, run, supervision
 
 _RECORDING = tuple(f"{package.__path__[0]}{os.sep}" for package in (run, supervision, checkpoints))
-"""Code that must not be left in the middle: what it writes is digested and signed. As frames name it, through links."""
+"""Code that must not be interrupted: its files are digested and signed. As frames name it, through links."""
 
 
 class Abandoned(BaseException):
@@ -41,7 +41,7 @@ class StopRequest:
 
     @property
     def is_written(self) -> bool:
-        """Whether a reason to stop stands in the run directory."""
+        """Whether a reason to stop is in the run directory."""
         return self._reason_file.exists()
 
     @property
@@ -51,7 +51,7 @@ class StopRequest:
 
     @property
     def is_requested(self) -> bool:
-        """Whether someone asked for the end, and no limit did."""
+        """Whether someone requested the end, rather than a limit."""
         return self.asked and self._reason == "requested"
 
     @property
@@ -73,7 +73,7 @@ class StopRequest:
 
     @contextmanager
     def between_steps(self) -> Iterator[None]:
-        """Leave it to the loop inside to look whether the run is to end."""
+        """Let the loop inside the context check whether the run is to end."""
         self._raises = False
         yield
         self._raises = not self.asked  # otherwise the rest of the orderly end is still to be written

@@ -1,1 +1,1 @@
-"""The user's own code: found, confined, imported, called, and told apart from ours when it fails."""
+"""User code: found, confined, imported, called, and distinguished from ours when it fails."""

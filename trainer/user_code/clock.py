@@ -1,7 +1,7 @@
-"""Clock of the user's code: processor time for what computes, wall-clock time for what waits.
+"""Clock of the user's code: processor time for computing, wall-clock time for waiting.
 
-A machine that is busy with other things makes honest code slow and no hang, so what computes is held to the processor
-time of the main thread. What sleeps, or waits for a network, uses none: it has WAITING times as long. The engine's own
+A machine that is busy with other things makes honest code slow and no hang, so computing is limited by the processor
+time of the main thread. Code that sleeps, or waits for a network, uses none: it has WAITING times as long. The engine's
 work between calls (digests, splits, files of built-in sources) is on no clock.
 """
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 WAITING = 5
-"""Times its limit that code may take on the wall, waiting."""
+"""Multiple of its limit that code may take in wall-clock time, waiting."""
 
 
 class Spent(NamedTuple):
@@ -28,7 +28,7 @@ class Spent(NamedTuple):
         return Spent(self.processor + other.processor, self.wall + other.wall)
 
     def since(self, start: Spent) -> Spent:
-        """Return what was spent after `start`."""
+        """Return the time spent since `start`."""
         return Spent(self.processor - start.processor, self.wall - start.wall)
 
 
@@ -40,22 +40,22 @@ class Clock:
 
     def __init__(self) -> None:
         self.running: list[str] = []
-        """What runs now, the innermost last: `model net.py:Net`."""
+        """Names of running calls, the innermost last: `model net.py:Net`."""
         self._sum = NOTHING
         self._since: Spent | None = None
 
     def restart(self) -> None:
-        """Forget what was spent before."""
+        """Reset the time spent."""
         self._sum = NOTHING
 
     def spent(self) -> Spent:
-        """Return what user code has taken since the restart, the call that runs now included."""
+        """Return user code's time since the restart, the running call included."""
         since, total = self._since, self._sum
         return total if since is None else total + _now().since(since)
 
     @contextmanager
     def of(self, what: str) -> Iterator[None]:
-        """Count what happens inside."""
+        """Count the time inside."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -71,7 +71,7 @@ class Clock:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave out what happens inside: work of ours between two calls of the user's code."""
+        """Exclude the time inside: our work between two calls of the user's code."""
         was_running = self._since is not None
         self._stop()
         try:
@@ -82,7 +82,7 @@ class Clock:
 
     @contextmanager
     def each_call_alone(self) -> Iterator[None]:
-        """Hold single calls to the limit, not their sum: `next_call` stands before each. Many samples are no hang."""
+        """Apply the limit to single calls, not their sum: `next_call` comes before each. Many samples are no hang."""
         before = self.spent()
         try:
             yield
@@ -98,7 +98,7 @@ class Clock:
             self._since = _now()
 
     def overrun(self, limit_seconds: float) -> str | None:
-        """Return what took too long, and how; None where nothing did."""
+        """Return the call that took too long, and how; None where none did."""
         running, spent = self.running[-1:], self.spent()
         if not running:
             return None
@@ -122,7 +122,7 @@ def _now() -> Spent:
 
 
 def _processor_seconds() -> float:
-    """Return the main thread's processor time; the process's where the system cannot tell threads apart."""
+    """Return the main thread's processor time; the process's where the system cannot measure threads separately."""
     main = threading.main_thread().ident
     if not hasattr(time, "pthread_getcpuclockid") or main is None:
         return time.process_time()

@@ -1,4 +1,4 @@
-"""Context and arguments: what user code is given."""
+"""Context and arguments of user code."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from trainwright.trainer.base.paths import confine, confine_folder
 
 TASK_DATA_SEED = 0
-"""The seed of the data of every task. Data of `data.use` has one of its own, `data.split.seed`."""
+"""The seed of the data of every task. Data of `data.use` has another one, `data.split.seed`."""
 
 
 @dataclass
@@ -26,8 +26,8 @@ class Context:
     data_seed: int = TASK_DATA_SEED
     """The same for every run of a project: for data that is generated, sampled or split in `build`."""
     state: dict[str, Any] = field(default_factory=dict)
-    """The user's own state between steps; checkpointed, so it may hold tensors, arrays and plain values, or objects
-    with `state_dict` and `load_state_dict` that stand there after `build`."""
+    """The user's state between steps; checkpointed, so it may hold tensors, arrays and plain values, or objects
+    with `state_dict` and `load_state_dict` that are there after `build`."""
     epoch: int = 0
     step: int = 0
     """Optimizer steps done."""
@@ -41,7 +41,7 @@ class Context:
 
 
 class Arguments(dict[str, Any]):
-    """A dict that notes its keys as they are read; whoever takes it as a whole has read all of them."""
+    """A dict that notes its keys as they are read; iterating over it reads all of them."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         super().__init__(values)
@@ -49,7 +49,7 @@ class Arguments(dict[str, Any]):
 
     @property
     def unread(self) -> list[str]:
-        """The keys that were given, and that nobody has asked for."""
+        """The given keys that have not been read."""
         return sorted(self._unread)
 
     def __getitem__(self, key: str) -> Any:

@@ -1,4 +1,4 @@
-"""Entries: what a configuration names in the user's code, found, loaded, and told from other libraries' objects."""
+"""Entries: functions and classes of the user's code that a configuration names, found and loaded."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _file_of(place: str, code_root: Path, *, key: str) -> Path:
 DOCUMENT = "configs/your_code.md"
 PARTS_OF_A_TRAINER = (
     'Hand over its parts: build returns {"model": trainer.model, "train": trainer.train_dataset, "validation": '
-    'trainer.eval_dataset, "collate": trainer.data_collator, "returns": ".loss"}; epochs, rate and batch size stand in '
+    'trainer.eval_dataset, "collate": trainer.data_collator, "returns": ".loss"}; epochs, rate and batch size are in '
     "the configuration."
 )
 NETWORK_OF_LIGHTNING = (
@@ -74,14 +74,14 @@ LIBRARIES: tuple[tuple[tuple[str, ...], str, str, str], ...] = (
     (("sklearn",), "BaseEstimator", "an estimator of scikit-learn", NO_STEPS),
     (("xgboost", "lightgbm", "catboost"), "", "a model of {package}", NO_STEPS),
 )
-"""Packages, the class's name in its ancestry (any, where empty), what it is called, and what can be done today."""
+"""Packages, the class's name in its ancestry (any, where empty), its description, and the remedy."""
 
 
 def require_network(value: Any, what: str) -> None:
-    """Refuse what another library trains.
+    """Refuse objects that another library trains.
 
     Raises:
-        ConfigurationError: says what it is and what can be done with it today.
+        ConfigurationError: says what it is, and the remedy.
     """
     kind = value if isinstance(value, type) else type(value)
     for packages, name, called, remedy in LIBRARIES:
@@ -97,7 +97,7 @@ def require_network(value: Any, what: str) -> None:
 
 
 PRIVATE = "_user_"
-"""Begins the names of modules whose own names belong to libraries, or are none."""
+"""Prefix of the names of modules whose file names belong to libraries, or are no module names."""
 
 
 def is_entry(use: str) -> bool:
@@ -136,7 +136,7 @@ def resolve_entry(use: str, code_root: Path, *, key: str) -> Any:
 
 
 def _public_names(value: Any, module: ModuleType) -> list[str]:
-    """Return what may be named: what the file defines, or, where it defines nothing, all that it has."""
+    """Return the names that an entry may have: those that the file defines, or all if it defines none."""
     names = {name: item for name, item in vars(value).items() if not name.startswith("_")}
     own = [name for name, item in names.items() if getattr(item, "__module__", None) == module.__name__]
     return own or list(names)

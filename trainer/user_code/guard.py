@@ -1,4 +1,4 @@
-"""A boundary around the user's code: what it does wrong becomes one clear, classified error.
+"""Boundary around the user's code: its failures become one clear, classified error.
 
 Inside the boundary user code may raise, call `sys.exit` or `os._exit`, or parse `sys.argv`; hanging is ended by the
 heartbeat thread (supervision/heartbeat.py), which needs no cooperation.
@@ -19,7 +19,7 @@ from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.user_code.clock import clock
 
 MAX_TRACEBACK_LINES = 40
-MAX_TOLD_LINES = 4
+MAX_MESSAGE_LINES = 4
 MAX_MESSAGE = 500
 _OURS = str(ENGINE) + os.sep
 _real_exit = os._exit
@@ -35,7 +35,7 @@ class ExitCalled(BaseException):
 
 
 def exit_now(code: int) -> NoReturn:
-    """End the process at once, past the guard."""
+    """End the process at once, bypassing the guard."""
     _real_exit(code)
 
 
@@ -91,38 +91,38 @@ def user_code(what: str, code_root: Path) -> Iterator[None]:
 def user_traceback(error: BaseException, code_root: Path) -> str | None:
     """Return the part of the error's traceback from the first frame of user code on, at most 40 lines.
 
-    Looks through the chain of causes. None when no user code took part.
+    Searches the chain of causes. None when no user code was involved.
     """
     root = _prefix(code_root)
     cause: BaseException | None = error
     seen: set[int] = set()
     while cause is not None and id(cause) not in seen:  # `raise error from error` is a circle
         seen.add(id(cause))
-        told = "".join(traceback.format_exception_only(cause))
-        frames = user_frames(traceback.extract_tb(cause.__traceback__), code_root, told)
+        message = "".join(traceback.format_exception_only(cause))
+        frames = user_frames(traceback.extract_tb(cause.__traceback__), code_root, message)
         if frames is not None:
             return frames
         if isinstance(cause, SyntaxError) and cause.filename and _is_under(cause.filename, root):
-            return _shortened(told)
+            return _shortened(message)
         if "DataLoader worker process" in str(cause) and root in str(cause):
             return _shortened(str(cause))
         cause = cause.__cause__ or cause.__context__
     return None
 
 
-def user_frames(frames: list[traceback.FrameSummary], code_root: Path, told: str = "") -> str | None:
+def user_frames(frames: list[traceback.FrameSummary], code_root: Path, message: str = "") -> str | None:
     """Return the frames from the first one of user code on as text, without ours and those of the import system.
 
-    What is `told` of the error follows them. At most 40 lines; None when there is no frame of user code.
+    The error's `message` follows them. At most 40 lines; None when there is no frame of user code.
     """
     root = _prefix(code_root)
     frames = [frame for frame in frames if not frame.filename.startswith("<frozen") and not _is_ours(frame.filename)]
     first = next((place for place, frame in enumerate(frames) if _is_under(frame.filename, root)), None)
-    return None if first is None else _shortened("".join(traceback.format_list(frames[first:])), told)
+    return None if first is None else _shortened("".join(traceback.format_list(frames[first:])), message)
 
 
 def innermost_of_user(frames: list[traceback.FrameSummary], code_root: Path) -> traceback.FrameSummary | None:
-    """Return the last frame that stands in the user's own code; None where there is none."""
+    """Return the last frame in the user's code; None where there is none."""
     root = _prefix(code_root)
     return next((frame for frame in reversed(frames) if _is_under(frame.filename, root)), None)
 
@@ -144,11 +144,11 @@ def _is_under(filename: str, root: str) -> bool:
     return os.path.realpath(filename).startswith(root) and f"{os.sep}site-packages{os.sep}" not in filename
 
 
-def _shortened(text: str, told: str = "") -> str:
-    """Return the first frame, the innermost ones and the beginning of what is told of the error, each line cut."""
-    lines, ends = ([cut(line) for line in part.rstrip().splitlines()] for part in (text, told))
-    if len(ends) > MAX_TOLD_LINES:  # a message of many lines must not push the frames out
-        ends = [*ends[: MAX_TOLD_LINES - 1], "..."]
+def _shortened(text: str, message: str = "") -> str:
+    """Return the first frame, the innermost ones and the beginning of the error's message, each line cut."""
+    lines, ends = ([cut(line) for line in part.rstrip().splitlines()] for part in (text, message))
+    if len(ends) > MAX_MESSAGE_LINES:  # a message of many lines must not push the frames out
+        ends = [*ends[: MAX_MESSAGE_LINES - 1], "..."]
     room = MAX_TRACEBACK_LINES - len(ends)
     if len(lines) > room:
         lines = [*lines[:2], "...", *lines[3 - room :]]

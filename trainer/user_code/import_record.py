@@ -1,4 +1,4 @@
-"""Import record: the user's own files, run from the source that is digested, and their meaning.
+"""Import record: the user's files, run from the source that is digested, and their meaning.
 
 Python prefers a cached `.pyc` whose header matches the source's time and size, and both can be forged. So the standard
 loaders compile the user's files from their source, whichever way they are imported (a module, a file of any
@@ -23,11 +23,11 @@ from trainwright.trainer.base.errors import ReproducibilityError
 from trainwright.trainer.base.paths import own_name, users_name
 
 READS_ITSELF = re.compile(rb"__doc__|getdoc|docopt|getsource|getcomments|linecache|tokenize")
-"""Where code reads its own text, comments and docstrings are part of what it does."""
+"""Where code reads its source text, comments and docstrings are part of its behaviour."""
 
 
 class _Unspoken(ast.NodeTransformer):
-    """Removes docstrings, and other texts that stand as statements of their own."""
+    """Removes docstrings, and other texts that are statements by themselves."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
         return None if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str) else node
@@ -58,7 +58,7 @@ _compiled: dict[str, str] = {}
 _sources: dict[str, bytes] = {}
 """That source, by the name that the file is recorded under."""
 _recorded: dict[str, str] | None = None
-"""The record of this run's files, once it stands."""
+"""The record of this run's files, once it is made."""
 
 
 class LateImportError(ReproducibilityError):
@@ -112,7 +112,7 @@ def install(code_root: Path) -> None:
 def own_files(code_root: Path) -> dict[str, str]:
     """Return the digests of the user's imported files, by relative path under the root and by absolute path elsewhere.
 
-    Of a file that was compiled here it is the digest of the compiled source, whatever was done to the file since.
+    Of a file that was compiled here it is the digest of the compiled source, even if the file has changed since.
     """
     files = {users_name(path, code_root): digest for path, digest in _compiled.items()}
     roots = (str(code_root), str(code_root.resolve()))
@@ -126,12 +126,12 @@ def own_files(code_root: Path) -> dict[str, str]:
 
 
 def sources_of(files: dict[str, str], code_root: Path) -> dict[str, bytes]:
-    """Return the source of each of the user's imported files: as it was compiled, or else as it stands on disk."""
+    """Return the source of each of the user's imported files: as it was compiled, or else as it is on disk."""
     return {name: _sources.get(name) or (code_root / name).read_bytes() for name in files}
 
 
 def record(files: dict[str, str]) -> None:
-    """Take these files as the run's code: whatever else of the user's is imported from now on raises."""
+    """Take these files as the run's code: importing any other user file from now on raises."""
     global _recorded  # noqa: PLW0603 - one run per process
     _recorded = dict(files)
 
@@ -163,7 +163,7 @@ def _note(path: str, name: str, digest: str) -> None:
 def _require_recorded(name: str, digest: str) -> None:
     if _recorded is not None and _recorded.get(name) != digest:
         what = "with other content than the recorded" if name in _recorded else "after the run's code was recorded"
-        raise LateImportError(f"{name} was imported {what}: what it does is not part of the evidence.")
+        raise LateImportError(f"{name} was imported {what}: its effect is not part of the evidence.")
 
 
 def _require_library(path: str, code_root: Path) -> None:

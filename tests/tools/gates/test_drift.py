@@ -49,7 +49,7 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.5}},
         final_values=None,
         config=SimpleNamespace(evaluation_gate=None),
-        facts=SimpleNamespace(started={}, overlay=lambda run_id: {}),
+        facts=SimpleNamespace(overlay=lambda run_id: {}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
         start=lambda kind: NextCall(tool="start_training", arguments={"kind": kind}, why="again"),
     )

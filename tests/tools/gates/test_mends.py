@@ -93,7 +93,7 @@ def test_an_export_whose_onnx_differs_is_not_simply_repeated(
         exported=Export.model_validate(record),
         differences=["edited"] if onnx_passed else [],
         row=SimpleNamespace(project="p", source_run="final-1"),
-        facts=SimpleNamespace(started={"final-1": {"overlay": {"training.epochs": 9}}}),
+        facts=SimpleNamespace(overlay=lambda run_id: {"training.epochs": 9} if run_id == "final-1" else {}),
     )
     best = [SimpleNamespace(tags=["best"], digest="best")]
     monkeypatch.setattr(finalization, "list_checkpoints", lambda directory: best)

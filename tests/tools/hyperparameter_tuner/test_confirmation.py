@@ -23,6 +23,7 @@ from trainwright.tools.gates.improvement import (
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import next_search
 from trainwright.trainer.config import SearchSection
+from trainwright.trainer.run.evidence import Summary
 
 
 @pytest.mark.requirement("TUNE-5", "PHASE-5")
@@ -100,7 +101,7 @@ def test_a_search_that_settled_nothing_goes_on_in_its_own_space(
         goal_metric="accuracy",
         config_digest="",
         facts=SimpleNamespace(started={}, seals={}),
-        baseline=SimpleNamespace(summary={"train_seconds": 2.0}, best_value=lambda metric: 0.81239),
+        baseline=SimpleNamespace(summary=Summary(train_seconds=2.0), best_value=lambda metric: 0.81239),
         call=lambda tool, why, **arguments: NextCall(tool=tool, arguments=arguments, why=why),
     )
     call = next_search(evidence, {"improvement_mean": gain, "baseline_spread": spread})
@@ -167,7 +168,7 @@ def test_the_seeds_follow_from_the_configuration_and_leave_its_own_out() -> None
 @pytest.mark.requirement("PHASE-5", "REPRO-1")
 def test_seeds_that_give_the_same_weights_measured_nothing() -> None:
     def evidence(*digests: str | None) -> Any:
-        runs = {f"run-{n}": SimpleNamespace(summary={"weights_digest": digest}) for n, digest in enumerate(digests)}
+        runs = {f"run-{n}": SimpleNamespace(summary=Summary(weights_digest=digest)) for n, digest in enumerate(digests)}
         return SimpleNamespace(run=runs.get)
 
     names = ["run-0", "run-1", "run-2"]

@@ -61,7 +61,7 @@ def test_a_final_run_trains_longer_by_a_template_and_is_repeated_exported_and_ve
     assert specification.config.schedule.model_dump()["final_fraction"] == 0.01, "the template's"
     assert specification.config.optimizer.learning_rate == 0.02, "the accepted configuration's"
     with workspace.session() as session:
-        overlay = ProjectFacts(session, NAME).started[run.run_id]["overlay"]
+        overlay = ProjectFacts(session, NAME).started[run.run_id].overlay
     assert overlay == specification.overlay
     assert overlay["training.epochs"] == 9
     assert start_run(workspace, NAME, RunKind.FINAL, template="production", changes=changes).run_id == run.run_id

@@ -364,7 +364,7 @@ def test_a_whole_project_verifies_without_a_difference(at: At) -> None:
     report = verify_workspace(at("finished").path)
     assert report.problems == []
     assert report.checked["sealed_runs"] == 4, "smoke, baseline, which is final too, replay, export"
-    assert report.checked["decisions"] == 5
+    assert report.checked["verdicts"] == 5
     assert report.checked["artifacts"] >= 12
 
 

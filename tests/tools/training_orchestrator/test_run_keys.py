@@ -149,7 +149,7 @@ def test_evidence_and_order_count_as_they_were_written_not_as_they_are_found(
     assert until_ended(workspace, run_id).state is RunState.COMPLETED
     assert entries_of(run_id)[-1][1]["digests"]["run.json"] == ordered
     with workspace.session() as session:
-        sealed = ledger.ProjectFacts(session, "digits").seals[run_id]["digests"]
+        sealed = ledger.ProjectFacts(session, "digits").seals[run_id].digests
     changed = ledger.seal_differences(directory, sealed)
     assert [what.split()[2] for what in changed] == ["artifacts/environment.json", "run.json"]
 
@@ -191,7 +191,7 @@ def test_verify_computes_again_what_a_run_has_used(workspace: Workspace, entries
     (_, started), *_, (_, sealed) = entries_of(directory.run_id)
     seconds = sealed["used"]["wall_clock_seconds"]
     assert seconds == directory.seconds_worked()
-    assert use_differences(directory, sealed, started["permit"]) == []
-    lower = sealed | {"used": sealed["used"] | {"wall_clock_seconds": seconds / 2}}
+    assert use_differences(directory, sealed["used"], started["permit"]) == []
+    lower = sealed["used"] | {"wall_clock_seconds": seconds / 2}
     (told,) = use_differences(directory, lower, started["permit"])
     assert told.endswith(f"wall_clock_seconds {seconds / 2:.6g}, by its record {seconds:.6g}")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.trainer.evidence.step_check import other_weights, require_judged_model
+from trainwright.trainer.evidence.step_check import other_weights, require_evaluated_model
 from trainwright.trainer.run import RunState
 
 TASK = """
@@ -105,7 +105,7 @@ def test_what_a_step_may_return_passes_and_the_weights_stay_bit_for_bit(
     take_steps(session, 3)
     before = {name: value.clone() for name, value in session.model.state_dict().items()}
     drawn = torch.random.get_rng_state()
-    require_judged_model(session)
+    require_evaluated_model(session)
     assert all(torch.equal(before[name], value) for name, value in session.model.state_dict().items())
     assert torch.equal(drawn, torch.random.get_rng_state())
     assert session.model.training

@@ -104,7 +104,7 @@ def test_complex_and_tied_weights_are_averaged_and_infinities_left(
         average_epoch(session)
         session.progress.epoch, session.progress.batch = epoch + 1, 0
     trained = copy.deepcopy(session.model.state_dict())
-    with session.judged_weights():
+    with session.evaluated_weights():
         held = copy.deepcopy(session.model.state_dict())
     for name in dict(session.model.named_parameters(remove_duplicate=False)):
         torch.testing.assert_close(held[name], averaged([values[name] for values in seen], section))

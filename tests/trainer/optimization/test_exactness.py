@@ -73,7 +73,7 @@ def test_saved_loaded_and_continued_is_never_interrupted(
     for session in (whole, first):
         take_steps(session, 5)
         for epoch in (1, 2):
-            session.schedule.judge(0.5, epoch, minimize=True)
+            session.schedule.observe(0.5, epoch, minimize=True)
     resumed = saved_and_loaded(first, open_session(values, "resumed"))
     assert bits_of(resumed) == bits_of(whole)
     for session in (whole, resumed):

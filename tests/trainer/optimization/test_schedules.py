@@ -96,7 +96,7 @@ def test_a_plateau_is_lowered_as_torch_lowers_it(cooldown: int) -> None:
     )
     levels = []
     for epoch, value in enumerate(values, 1):
-        schedule.judge(value, epoch, minimize=True)
+        schedule.observe(value, epoch, minimize=True)
         reference.step(value)
         assert schedule.factor(50) == optimizer.param_groups[0]["lr"], f"epoch {epoch}"
         levels.append(schedule.factor(50))
@@ -106,11 +106,11 @@ def test_a_plateau_is_lowered_as_torch_lowers_it(cooldown: int) -> None:
 
 def test_a_plateau_counts_unvalidated_epochs_and_the_other_direction() -> None:
     schedule = schedule_of(100, name="plateau", warmup_steps=4, factor=0.1, patience_epochs=4)
-    schedule.judge(0.5, 2, minimize=False)
-    schedule.judge(0.6, 4, minimize=False)  # better: more is better
-    schedule.judge(0.55, 6, minimize=False)
+    schedule.observe(0.5, 2, minimize=False)
+    schedule.observe(0.6, 4, minimize=False)  # better: more is better
+    schedule.observe(0.55, 6, minimize=False)
     assert schedule.factor(99) == 1.0
-    schedule.judge(0.55, 8, minimize=False)
+    schedule.observe(0.55, 8, minimize=False)
     assert schedule.factor(99) == pytest.approx(0.1)
     assert schedule.factor(1) == pytest.approx(0.1 * 2 / 4), "the warmup holds beside the level"
     again = schedule_of(100, name="plateau", warmup_steps=4, factor=0.1, patience_epochs=4)

@@ -50,7 +50,7 @@ def test_an_ema_is_the_hand_written_one_bit_for_bit(iris: dict[str, Any], open_s
             if value.is_floating_point():
                 wanted.setdefault(name, value.clone()).lerp_(value, 1 - decay)
     trained = copy.deepcopy(session.model.state_dict())
-    with session.judged_weights():
+    with session.evaluated_weights():
         held = session.model.state_dict()
         assert all(torch.equal(held[name], wanted[name]) for name in wanted)
         assert torch.equal(held["layers.2.num_batches_tracked"], trained["layers.2.num_batches_tracked"])
@@ -72,7 +72,7 @@ def test_swa_is_torchs_with_its_batch_statistics_bit_for_bit(iris: dict[str, Any
         seeding.seed_sample(session.config.seed, 2)
         update_bn(session.train_loader.batches(2), reference)
     trained = copy.deepcopy(session.model.state_dict())
-    with session.judged_weights():
+    with session.evaluated_weights():
         held = session.model.state_dict()
         for name, value in reference.module.state_dict().items():
             assert torch.equal(held[name], value) or not value.is_floating_point(), name
@@ -100,7 +100,7 @@ def test_short_weights_are_averaged_in_single_precision(iris: dict[str, Any], op
     assert averaging.averages[0].dtype == torch.float32
     assert 1.0005 < float(averaging.averages[0][0]) < 1.0015, "in bfloat16 it would not have moved"
     kept = averaging.state_dict()
-    with averaging.judged():
+    with averaging.evaluated():
         assert averaging.parameters[0][0] == 1.0
     averaging.load_state_dict(kept)
     assert torch.equal(averaging.averages[0], kept["averages"][0])
@@ -270,6 +270,6 @@ def test_a_mask_of_infinities_is_neither_averaged_nor_refused() -> None:
     averaging = Ema(EmaSection(name="ema", decay=0.9), model, list(model.parameters()))
     for _ in range(3):
         averaging.after_step()
-    with averaging.judged():
+    with averaging.evaluated():
         assert not model.mask.isnan().any()
     require_finite(None, model.state_dict(), frozenset({"mask"}))  # type: ignore[arg-type]  # looked at on failure only

@@ -84,7 +84,7 @@ def test_the_lowest_rank_that_told_a_failure_is_heard_and_damage_is_passed_over(
     failures = Failures(tmp_path)
     assert failures.first() is None
     for rank in (10, 2):
-        failures.tell(rank, Failure(category="data", message=str(rank), remedy=""))
+        failures.report(rank, Failure(category="data", message=str(rank), remedy=""))
     assert failures.first() == (2, Failure(category="data", message="2", remedy=""))
     (tmp_path / "ranks" / "failure-2.json").write_text("{")
     found = failures.first()

@@ -21,11 +21,11 @@ class Selection(Observer):
 
     def epoch(self, session: Session, result: EpochResult) -> None:
         """Update the best and the count of epochs without improvement; end training when patience is over."""
-        judged = result.validation
-        if judged is None:
+        metrics = result.validation
+        if metrics is None:
             return
         progress, config = session.progress, session.config
-        value = _selected(config.selection.metric, judged)
+        value = _selected(config.selection.metric, metrics)
         sign = 1.0 if config.selection.direction == "minimize" else -1.0
         best = progress.best
         better = math.isfinite(value) and (best is None or sign * value < sign * best.value)
@@ -34,9 +34,9 @@ class Selection(Observer):
         )
         if better:
             result.improved = True
-            progress.best = Best(result.epoch, result.step, value, dict(judged))
+            progress.best = Best(result.epoch, result.step, value, dict(metrics))
         waited = result.epoch - (progress.history[-1]["epoch"] if progress.history else 0)
-        session.schedule.judge(value, result.epoch, minimize=sign > 0)
+        session.schedule.observe(value, result.epoch, minimize=sign > 0)
         progress.epochs_without_improvement = 0 if enough else progress.epochs_without_improvement + waited
         progress.history.append(
             {"epoch": result.epoch, "step": result.step, "train": result.train, "validation": result.validation}
@@ -64,21 +64,21 @@ class Checkpointing(Observer):
         """(epoch, batch) position of the newest checkpoint."""
         self.last: str | None = None
         self.tried = False
-        """Whether a step of this attempt has shown what user code keeps."""
+        """Whether the user's state was checked after a step of this attempt."""
 
     def start(self, session: Session) -> None:
-        """Make the tags fit the position that was taken up, and clear what a killed writer left."""
+        """Make the tags fit the resumed position, and clear a killed writer's leftovers."""
         progress = session.progress
         if progress.step:
             self.saved, self.last = (progress.epoch, progress.batch), checkpoint_name(progress.step)
             self._tag(session)
 
     def step(self, session: Session, result: StepResult) -> None:
-        """Renew the last checkpoint within an epoch where the configuration asks for it; at its end `epoch` does.
+        """Renew the last checkpoint within an epoch where so configured; at its end `epoch` does.
 
         Raises:
             UserCodeError: after the first step rather than after an epoch, the state that user code keeps has no form
-                that a resumed run could take up.
+                that a resumed run could load.
         """
         if not self.tried:
             session.require_resumable()
@@ -116,7 +116,7 @@ class Checkpointing(Observer):
             "run_id": specification.run_id,
             "config_digest": specification.config_digest,
         }
-        whole = store_of(session.run).save(model=model, tensors=tensors, state=state, manifest=manifest)
+        manifest = store_of(session.run).save(model=model, tensors=tensors, state=state, manifest=manifest)
         name = self.last = checkpoint_name(progress.step)
         self.saved = progress.epoch, progress.batch
         tagged = self._tag(session)
@@ -126,8 +126,8 @@ class Checkpointing(Observer):
             tags=[tag for tag, names in tagged.items() if name in names],
             step=progress.step,
             epoch=progress.epoch,
-            digest=whole["digest"],
-            bytes=sum(file["bytes"] for file in whole["files"].values()),
+            digest=manifest["digest"],
+            bytes=sum(file["bytes"] for file in manifest["files"].values()),
         )
 
     def _tag(self, session: Session) -> dict[str, list[str | None]]:

@@ -12,7 +12,7 @@ from trainwright.trainer.engine.session import Session
 
 @dataclass
 class StepResult:
-    """What one step gave. Tensors stay on the device until the recorder reads them."""
+    """Result of one step. Tensors stay on the device until the recorder reads them."""
 
     step: int
     """Number of the step, from 1."""
@@ -30,7 +30,7 @@ class StepResult:
 
 @dataclass
 class EpochResult:
-    """What one epoch gave."""
+    """Result of one epoch."""
 
     epoch: int
     """Its number, from 1."""
@@ -66,12 +66,12 @@ class Observer:
 
 
 class Observers:
-    """The observers of a run, told in order."""
+    """Observers of a run, called in order."""
 
     def __init__(self, observers: Sequence[Observer], stage: Callable[[str], None]) -> None:
         self.observers = observers
         self.stage = stage
-        """Says what the worker does now."""
+        """Reports the worker's present activity."""
 
     def start(self, session: Session) -> None:
         """See Observer."""

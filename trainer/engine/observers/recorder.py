@@ -28,7 +28,7 @@ Row = tuple[str, int, float, float]
 
 
 class Recorder(Observer):
-    """Records losses, gradient norms, learning rates, throughput, epoch values and what the machine did."""
+    """Records losses, gradient norms, learning rates, throughput, epoch values and the machine's measurements."""
 
     def __init__(self, store: MetricStore, trackers: Trackers, sampler: SystemSampler) -> None:
         self.store, self.trackers, self.sampler = store, trackers, sampler
@@ -36,13 +36,13 @@ class Recorder(Observer):
         """Steps whose values have not been read from the device."""
         self.rows: list[Row] = []
         self.shown: list[tuple[dict[str, float], int, float]] = []
-        """What the trackers are to get: values, step and moment."""
+        """Rows for the trackers: values, step and moment."""
         self.flushed_at = self.window_at = time.monotonic()
         self.window = (0, 0.0)
         """Samples trained on and seconds waited for data when the present window began."""
 
     def start(self, session: Session) -> None:
-        """Forget what an earlier attempt recorded past the present position: it will be recorded again."""
+        """Delete rows of an earlier attempt past the present position: they will be recorded again."""
         self.store.forget_after(session.progress.step)
         self._repeat_history(session)
         self._open_window(session)
@@ -50,7 +50,7 @@ class Recorder(Observer):
     def step(self, session: Session, result: StepResult) -> None:
         """Keep the step's values; read them when enough have gathered."""
         self.waiting.append((result, time.time()))
-        if session.saves_at(result.step):  # what a checkpoint stands on is recorded before it
+        if session.saves_at(result.step):  # a checkpoint's values are recorded before it
             self.read(session)
             self.flush()
         if result.step % session.config.logging.every_n_steps == 0:
@@ -66,7 +66,7 @@ class Recorder(Observer):
         self.flush()
 
     def stop(self, session: Session, reason: str) -> None:  # noqa: ARG002 - the moment's form
-        """Record what is left, and what the machine did in a run that was too short for the sampler's rhythm."""
+        """Record the remaining steps, and the machine's measurements in a run too short for the sampler's interval."""
         self.read(session)
         if self.sampler.mean("cpu_percent") is None:
             self.sampler.measure()
@@ -74,7 +74,7 @@ class Recorder(Observer):
         self.flush()
 
     def close(self) -> None:
-        """Write what is there and close the files."""
+        """Write the remaining rows and close the files."""
         try:
             self.flush()
         finally:
@@ -108,7 +108,7 @@ class Recorder(Observer):
         )
 
     def note_non_finite(self, session: Session, step: int, loss: float, norm: float) -> None:
-        """Record the steps before the one that ended the run, which tell how it came about, and its own values."""
+        """Record the steps before the one that ended the run, which show how it happened, and its own values."""
         with contextlib.suppress(DivergenceError):
             self.read(session)
         now = time.time()
@@ -124,9 +124,9 @@ class Recorder(Observer):
         self.trackers.log(shown)
 
     def _repeat_history(self, session: Session) -> None:
-        """Record again what the checkpoint remembers of earlier epochs, where the file tells it otherwise.
+        """Record the checkpoint's values of earlier epochs again where the file differs.
 
-        The file of a killed worker is nobody's word: rows may have been lost with the power, or edited.
+        The file of a killed worker is not reliable: rows may have been lost with the power, or edited.
         """
         remembered: dict[str, dict[int, float]] = {}
         for entry in session.progress.history:
@@ -163,7 +163,7 @@ class Recorder(Observer):
 
 
 def _measured(result: StepResult) -> dict[str, Tensor | float]:
-    """Return what a step measured by name; a norm that was not measured is left out, for 0 would say it vanished."""
+    """Return a step's measurements by name; a norm that was not measured is left out, for 0 would mean it vanished."""
     norm: dict[str, Tensor | float] = {} if result.gradient_norm is None else {"gradient_norm": result.gradient_norm}
     return {"loss": result.loss, **norm, **result.values}
 
@@ -180,7 +180,7 @@ def _epoch_values(epoch: int, train: dict[str, float], validation: dict[str, flo
 
 
 class Reporter(Observer):
-    """Tells the heartbeat the position, and the event log each epoch."""
+    """Reports the position to the heartbeat, and each epoch to the event log."""
 
     def __init__(self, heartbeat: Heartbeat) -> None:
         self.heartbeat = heartbeat

@@ -1,4 +1,4 @@
-"""Trackers: what shows a run's numbers elsewhere while it trains, one file each. Nothing depends on what they show."""
+"""Trackers: programs that show a run's numbers while it trains, one file each. Nothing depends on their output."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 
 class Tracker(Protocol):
-    """One program that shows numbers: started once for each attempt of a run. It may raise whatever it likes."""
+    """One program that shows numbers: started once for each attempt of a run. It may raise any error."""
 
     def start(self, run: RunDirectory, config: TrainingConfig) -> None:
-        """Open what it needs. In the run directory it may write into a folder of its own name, and nowhere else."""
+        """Open its resources. In the run directory it may write only into a folder of its own name."""
 
     def log(self, values: Mapping[str, float], step: int, time: float) -> None:
         """Show values at an optimizer step and a moment (Unix seconds). A resumed run repeats steps."""
 
     def close(self) -> None:
-        """Write what is left. Called also after an attempt that failed."""
+        """Write the remaining values. Called also after an attempt that failed."""
 
 
 class Trackers:
@@ -56,7 +56,7 @@ class Trackers:
             try:
                 with preserved():
                     act(tracker)
-            except Exception as error:  # noqa: BLE001 - whatever a library raises, the run goes on
+            except Exception as error:  # noqa: BLE001 - a library's error must not end the run
                 del self._trackers[name]
                 text = f"The tracker {name} failed and gets nothing more: {type(error).__name__}: {error}"
                 self._run.append_event("note", text=text[:500])

@@ -19,7 +19,7 @@ from trainwright.trainer.objectives.supervised import plain_output
 from trainwright.trainer.run.results import Onnx
 
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-"""What torch puts into its messages for terminals."""
+"""Colour codes that torch puts into its messages."""
 
 
 def write_onnx(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance: float) -> Onnx:
@@ -100,11 +100,11 @@ def _compare(serving: Serving, rows: dict[str, Tensor], path: Path, tolerance: f
 
 
 TOLERANCE = 1e-4
-"""Largest absolute difference of outputs between the model and the folder's: taking adapters in rounds."""
+"""Largest absolute difference of outputs between the model and the folder's: merging adapters rounds."""
 
 
 def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path) -> dict[str, Any] | None:
-    """Write config.json, model.safetensors and the tokenizer, and hold what they give against the model.
+    """Write config.json, model.safetensors and the tokenizer, and compare their outputs with the model's.
 
     Args:
         rows: real inputs, by name where the model is called so.

@@ -15,7 +15,7 @@ from trainwright.trainer.objectives.supervised import TargetScaling, plain_outpu
 ROWS = 64
 
 WITHOUT_ONNX: dict[str, Any] = {"changes": {"deployment.formats": ["safetensors"]}}
-"""Details of an error that a model meets which cannot be written as ONNX: what mends it."""
+"""Details of the error for a model that cannot be written as ONNX: the change that fixes it."""
 
 
 class Serving(nn.Module):
@@ -72,14 +72,14 @@ def example_rows(session: Session) -> dict[str, Tensor]:
     """Return raw inputs of real samples (validation, else train) by name: at most ROWS of them."""
     rows = _inputs(session, ROWS)
     measured = session.work.splits.preprocessing
-    if measured is not None:  # back to what deployment will send
+    if measured is not None:  # back to the units that deployment will send
         name = next(iter(rows))
         rows[name] = rows[name] * torch.tensor(measured["scale"]).float() + torch.tensor(measured["mean"]).float()
     return rows
 
 
 def _inputs(session: Session, count: int) -> dict[str, Tensor]:
-    """Return real samples wherever the batches hold what the model takes; else the user's example as it is."""
+    """Return real samples wherever the batches hold the model's inputs; else the user's example unchanged."""
     real, example = _real_inputs(session, count), _example(session)
     if example is None and real is None:
         raise ConfigurationError(

@@ -35,7 +35,7 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     """Write `artifacts/final_model/` and the `export` evidence; return the stop reason.
 
     Raises:
-        NotFoundError, IntegrityError: the source has no whole best checkpoint.
+        NotFoundError, IntegrityError: the source has no intact best checkpoint.
         ReproducibilityError: data or code are no longer those of the source.
     """
     from trainwright.trainer.jobs.train import open_session, prove, require_honest
@@ -126,7 +126,7 @@ def _evaluated(session: Session, split: str) -> Evaluated:
 def _write(
     session: Session, checkpoint: LoadedCheckpoint, folder: Path, measured: dict[str, Evaluated]
 ) -> dict[str, Any]:
-    """Write the folder; return what is said of its files, by the names of the evidence's fields."""
+    """Write the folder; return the record of its files, by the names of the evidence's fields."""
     config, splits = session.config, session.work.splits
     evidence: dict[str, Any] = {"safetensors": _write_weights(checkpoint, folder / "model.safetensors")}
     session.model.cpu()

@@ -1,1 +1,1 @@
-"""A look at a run's first steps on the real model and data: where time goes, which rate and which batch would do."""
+"""Probe of a run's first steps on the real model and data: where time goes, and suitable rates and batch sizes."""

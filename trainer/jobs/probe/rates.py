@@ -81,7 +81,7 @@ def suggestion(points: list[tuple[float, float, float]]) -> dict[str, Any]:
     rate, _, smallest = min(points, key=lambda point: point[2])
     first = points[0][2]
     if not first - smallest > 0.02 * abs(first):
-        return {"suggested": None, "why": "the loss did not fall at any rate: look at the data and the model first"}
+        return {"suggested": None, "why": "the loss did not fall at any rate: check the data and the model first"}
     return {"suggested": float(f"{rate / 10:.2g}"), "at_minimum": rate, "why": "a tenth of the rate at the minimum"}
 
 
@@ -109,7 +109,7 @@ def plot(found: RateTest, path: Path, present: float) -> Path:
 
 WARMUP_STEPS = 3
 PHASES = ("data", "forward", "backward", "optimizer", "logging", "other")
-"""backward holds the gradient's norm and clipping; other is what the engine adds between the parts."""
+"""backward includes the gradient's norm and clipping; other is the engine's work between the parts."""
 
 
 class Stopwatch:
@@ -120,7 +120,7 @@ class Stopwatch:
         self.phase, self.since = "other", time.perf_counter()
 
     def enter(self, phase: str) -> None:
-        """Begin a phase, once the device has done what the one before asked of it."""
+        """Begin a phase, once the device has finished the one before."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         now = time.perf_counter()
@@ -129,7 +129,7 @@ class Stopwatch:
 
 
 class TimedObjective:
-    """An objective that tells the stopwatch when its forward pass begins, and its backward pass."""
+    """Objective that notifies the stopwatch when its forward and its backward pass begin."""
 
     def __init__(self, objective: Objective, watch: Stopwatch) -> None:
         self.objective, self.watch = objective, watch
@@ -224,7 +224,7 @@ def bottleneck(session: Session, shares: dict[str, float]) -> Bottleneck:
     if shares["data"] > 20:
         workers = max(1, min(int(allowed_cores()) - 1, 8))
         more: dict[str, Any] = {"loader.num_workers": workers, "loader.persistent_workers": True}
-        why = "the loop waits for batches; fetch them in processes of their own"
+        why = "the loop waits for batches; fetch them in worker processes"
         if config.loader.num_workers >= workers:
             more, why = {}, "the loop waits for batches although workers fetch them: make a sample cheaper to load"
         return Bottleneck(phase="data", percent=shares["data"], why=why, changes=more)

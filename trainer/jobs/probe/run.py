@@ -29,10 +29,10 @@ CLOSE = 3.0
 
 
 def probe(session: Session, heartbeat: Heartbeat) -> str:
-    """Measure and write the `probe` evidence; return the stop reason. The configuration's own bounds do not bind.
+    """Measure and write the `probe` evidence; return the stop reason. The configuration's bounds do not apply.
 
     Raises:
-        OutOfMemoryError: not even the configured batch fits. And whatever the user's code raises.
+        OutOfMemoryError: not even the configured batch fits. And the user code's errors.
     """
     steps = session.specification.max_steps or PROFILED_STEPS
     session.step_bound = None
@@ -87,7 +87,7 @@ def _planned(session: Session) -> str:
 def suggested_changes(session: Session, profiled: Profile, rate: float | None) -> dict[str, Any]:
     """Return the changes that can be made without another thought: a far-off rate, and the bottleneck's remedy.
 
-    A larger batch is suggested beside them only: it changes what is learned in an epoch.
+    A larger batch is suggested beside them only: it changes the training of an epoch.
     """
     changes = dict(profiled.bottleneck.changes)
     held = session.config.optimizer.rate()

@@ -1,6 +1,6 @@
 """The batch-size finder: twice the batch, and twice again, as long as it fits and pays.
 
-Each size is tried in a process of its own that is forked for it, under a limit on memory: what runs out there ends
+Each size is tried in a process of its own that is forked for it, under a limit on memory: a shortage there ends
 that process and nothing else. On a GPU, which a fork cannot use, in this process; torch gives the memory back.
 """
 
@@ -38,7 +38,7 @@ MOST_STEPS = 20
 
 
 def find_batch_size(session: Session) -> SizeTest:
-    """Try sizes from the configured one on; return what each gave, why it ended, and the suggested size."""
+    """Try sizes from the configured one on; return each size's result, why it ended, and the suggested size."""
     start = session.train_loader.batch_size
     if start is None:
         return SizeTest(suggested=None, why="the data comes in batches already", tried=[])
@@ -66,7 +66,7 @@ def attempt(session: Session, size: int) -> dict[str, Any]:
 
 
 def in_a_fork(work: Callable[[], dict[str, Any]], memory_bytes: int) -> dict[str, Any]:
-    """Return what `work` returns in a forked process that may take so much memory, or how that process ended."""
+    """Return the result of `work` in a forked process under that memory limit, or how that process ended."""
     ready: list[Any] = []
     reading, writing = os.pipe()
     child = os.fork()
@@ -84,14 +84,14 @@ def in_a_fork(work: Callable[[], dict[str, Any]], memory_bytes: int) -> dict[str
     os.close(writing)
     try:
         ready, _, _ = select.select([reading], [], [], TRY_SECONDS)
-        told = os.read(reading, 65536) if ready else b""
+        sent = os.read(reading, 65536) if ready else b""
     finally:
         os.close(reading)
         if not ready:
             os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    if told:
-        result: dict[str, Any] = json.loads(told)
+    if sent:
+        result: dict[str, Any] = json.loads(sent)
         return result
     return {"failure": "memory ran out" if ready else f"no step within {TRY_SECONDS:g} s"}
 
@@ -116,7 +116,7 @@ def _tried(session: Session, size: int) -> dict[str, Any]:
 
 
 def _measured(session: Session) -> dict[str, Any]:
-    """Take one step to warm up, then time whole batches until it has lasted long enough."""
+    """Take one step to warm up, then time batches until it has lasted long enough."""
     size, samples, began = session.train_loader.batch_size, 0, 0.0
     for number, group in enumerate(endless(session, MOST_STEPS)):
         result = take_step(session, group)

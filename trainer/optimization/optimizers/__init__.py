@@ -1,4 +1,4 @@
-"""Optimizers by name: each stands in the file of its family with its options and its `build`, and has a line here."""
+"""Optimizers by name: each is in the file of its family with its options and its `build`, and has a line here."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DEFAULT_OPTIMIZER = "adamw"
 
 
 def _chosen(value: Any) -> str | None:
-    """Return the form that is meant: `use` makes it the user's own, whatever name stands beside it."""
+    """Return the form that is meant: with `use` it is user code, regardless of the name beside it."""
     own = isinstance(value, dict) and value.get("use") is not None
     return "own" if own else name_of(value, DEFAULT_OPTIMIZER)
 

@@ -18,7 +18,7 @@ from trainwright.trainer.optimization.optimizers.section import Betas, Groups, O
 
 
 class Adam(OptimizerSection):
-    """Adam; its weight decay is a penalty added to the gradient, so it is 0 unless asked for."""
+    """Adam; its weight decay is a penalty added to the gradient, so it is 0 by default."""
 
     made_by = "torch.optim.Adam"
     fused = True

@@ -22,7 +22,7 @@ class Lbfgs(OptimizerSection):
     max_iterations: Annotated[int, Field(ge=1, le=1000)] = 20
     """Of one step, each with at least one forward and backward pass."""
     history: Annotated[int, Field(ge=1, le=1000)] = 10
-    """Past updates that stand for the curvature; each takes two copies of the weights."""
+    """Past updates that approximate the curvature; each takes two copies of the weights."""
     line_search: Literal["strong_wolfe"] | None = "strong_wolfe"
 
     @model_validator(mode="after")

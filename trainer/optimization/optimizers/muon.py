@@ -60,7 +60,7 @@ class Muon(OptimizerSection):
             raise ConfigurationError(
                 "`optimizer.name` = 'muon': the model has no matrix for it; embeddings and the output layer are "
                 "AdamW's.",
-                remedy="Set optimizer.name adamw, or name in optimizer.adamw_patterns what AdamW is to keep.",
+                remedy="Set optimizer.name adamw, or name AdamW's parameters in optimizer.adamw_patterns.",
             )
         optimizers: dict[str, Optimizer] = {"muon": self.build(to_groups(matrices))}
         if others:

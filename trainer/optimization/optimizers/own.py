@@ -1,4 +1,4 @@
-"""The user's own optimizer: an entry that gets the parameters and returns a torch optimizer, or several by name."""
+"""The user's optimizer: an entry that gets the parameters and returns a torch optimizer, or several by name."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ RATE_NAMES = ("lr", "learning_rate")
 
 
 class Own(OptimizerSection):
-    """The user's own: an entry that is called with the parameters and returns a torch optimizer, or several by name."""
+    """Section of a user's optimizer: an entry that returns one torch optimizer, or several by name."""
 
     name: Literal["own"] = "own"
     learning_rate: LearningRate | None = None  # type: ignore[assignment]  # wider than the others'
-    """Passed on as `lr`; null: what `args` or the callable say."""
+    """Passed on as `lr`; null: the value of `args` or the callable."""
     weight_decay: NonNegativeFloat | None = None  # type: ignore[assignment]
-    """Written into the parameter groups; null: what `args` or the callable say."""
+    """Written into the parameter groups; null: the value of `args` or the callable."""
     use: Annotated[str, Field(min_length=1)]
     args: dict[str, Any] = Field(default_factory=dict)
 
@@ -162,14 +162,14 @@ def named_optimizers(given: Any, what: str) -> dict[str, Optimizer] | None:
 
 
 def _require_all(optimizers: Mapping[str, Optimizer], settings: Sequence[Setting], what: str) -> None:
-    """Refuse to leave parameters untrained that nobody froze."""
+    """Refuse to leave parameters untrained that are not frozen."""
     groups = [group for optimizer in optimizers.values() for group in optimizer.param_groups]
     held = {id(parameter) for group in groups for parameter in group["params"]}
     left = [setting.name for setting in settings if id(setting.parameter) not in held]
     if left:
         raise ConfigurationError(
             f"{what} leaves {len(left)} of {len(settings)} parameters out: {', '.join(left[:5])}.",
-            remedy="Return several optimizers by name that hold them all, or freeze what is not to be trained: "
+            remedy="Return several optimizers by name that hold them all, or freeze those that are not to be trained: "
             "freezing.patterns.",
             document=DOCUMENT,
             details={"changes": {"freezing.patterns": left}} if len(left) <= 20 else None,

@@ -1,6 +1,6 @@
 """Schedule-Free learning: Defazio et al. 2024, arXiv:2405.15682. Its warmup is that of the schedule section.
 
-These optimizers train at one point and are evaluated at another. The package's own `train()` after `eval()` brings the
+These optimizers train at one point and are evaluated at another. The package's `train()` after `eval()` brings the
 training point back only up to rounding; a run that saved a checkpoint would then continue with other bits than one that
 did not. So the training point is kept and put back.
 """
@@ -62,7 +62,7 @@ class TrainingPoints(WeightObserver):
         return bool(self.optimizers)
 
     @contextmanager
-    def judged(self) -> Iterator[None]:
+    def evaluated(self) -> Iterator[None]:
         """Hold the averaged weights in the model inside the context."""
         groups = [group for optimizer in self.optimizers.values() for group in optimizer.param_groups]
         kept = [(group, _training_point(group), group["train_mode"]) for group in groups]
@@ -87,14 +87,14 @@ class TrainingPoints(WeightObserver):
         }
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Put the training weights into the model; the optimizers have their own state by then, the mode included."""
+        """Put the training weights into the model; the optimizers' state, the mode included, is loaded by then."""
         for name, points in state.items():
             for group, point in zip(self.optimizers[name].param_groups, points, strict=True):
                 _put_back(group, point)
 
 
 def averages(optimizer: Optimizer) -> bool:
-    """Tell whether the optimizer is a Schedule-Free one."""
+    """Return whether the optimizer is a Schedule-Free one."""
     return any("train_mode" in group for group in optimizer.param_groups)
 
 

@@ -1,6 +1,6 @@
 """Base classes of the optimizers: their options with the papers' defaults, and how they are built for a model.
 
-An optimizer is one section: its options are fields, what it can do are class attributes, `build` makes it. Torch and
+An optimizer is one section: its options are fields, its abilities are class attributes, `build` makes it. Torch and
 the packages are imported inside `build`, for the server reads configurations too.
 """
 
@@ -57,7 +57,7 @@ class OptimizerSection(DivisionSection):
         model: nn.Module,
         groups: Groups | None = None,
         *,
-        code_root: Path | None = None,  # noqa: ARG002 - for the user's own
+        code_root: Path | None = None,  # noqa: ARG002 - for the user's optimizer
         thawing: Sequence[str] = (),
         auxiliary: Sequence[Setting] = (),
         fused: bool = False,
@@ -66,7 +66,7 @@ class OptimizerSection(DivisionSection):
 
         Args:
             model: its parameters are trained.
-            groups: the user's own parameter groups, with any options of the optimizer (`lr`, `weight_decay`, ...).
+            groups: the user's parameter groups, with any options of the optimizer (`lr`, `weight_decay`, ...).
             code_root: where an entry of the user's is found.
             thawing: names of parameters that are frozen by now and trained later.
             auxiliary: parameters beside the model's, those of the objective.
@@ -108,7 +108,7 @@ class OptimizerSection(DivisionSection):
         return optimizer
 
     def options(self) -> dict[str, Any]:
-        """Return what `made_by` is called with: by default the rate, the decay and the section's own fields."""
+        """Return the arguments of `made_by`: by default the rate, the decay and the section's fields."""
         own = {key: getattr(self, key) for key in type(self).model_fields if key not in DivisionSection.model_fields}
         return {"lr": self.learning_rate, "weight_decay": self.weight_decay, **own}
 

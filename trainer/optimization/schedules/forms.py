@@ -112,7 +112,7 @@ class OneCycle(ScheduleSection):
     """Rate of the first step as a share of the peak."""
     final_fraction: Fraction = 4e-6
     momentum_range: Annotated[tuple[Probability, Probability], Field(strict=False)] | None = None
-    """(lowest, highest) momentum or beta1: highest where the rate is lowest. Left out: the optimizer's own, fixed."""
+    """(lowest, highest) momentum or beta1: highest where the rate is lowest. Left out: the optimizer's, fixed."""
 
     @model_validator(mode="after")
     def _range_in_order(self) -> Self:
@@ -164,7 +164,7 @@ class CosineRestarts(ScheduleSection):
         """Return the cosine of the cycle that the step falls into (SGDR); each cycle begins at 1.
 
         The cycles fill the steps after the warmup, each `cycle_growth` times as long as the one before; their borders
-        are rounded to whole steps.
+        are rounded to integer steps.
         """
         span = max(run.total_steps - run.warmup_steps, 1)
         lengths = [self.cycle_growth**number for number in range(self.cycles)]
@@ -196,7 +196,7 @@ class Plateau(ScheduleSection):
 
 @dataclass
 class PlateauState:
-    """What the next lowering depends on; checkpointed whole."""
+    """State that the next lowering depends on; all of it is checkpointed."""
 
     level: float = 1.0
     """Factor after the warmup."""
@@ -221,7 +221,7 @@ class Lowered(Schedule):
         warmup = (step + 1) / self.warmup_steps if step < self.warmup_steps else 1.0
         return warmup * self.state.level
 
-    def judge(self, value: float, epoch: int, *, minimize: bool) -> None:
+    def observe(self, value: float, epoch: int, *, minimize: bool) -> None:
         """Count the epoch (from 1) by its selection metric, and lower the level where patience is over.
 
         A value that is not finite counts as no improvement. Epochs that were not validated count with the next that

@@ -1,6 +1,6 @@
 """Base classes of the schedules: the options that all take, and the factor on the learning rate over one run.
 
-Steps count from 0. The warmup rises as (step + 1) / warmup_steps; what falls reaches its end at the last step.
+Steps count from 0. The warmup rises as (step + 1) / warmup_steps; a decay reaches its end at the last step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from trainwright.trainer.base.section import NonNegativeInt, Probability, Sectio
 
 
 class ScheduleSection(Section):
-    """A schedule's options, and its form: what follows the warmup."""
+    """A schedule's options, and its form after the warmup."""
 
     warmup_fraction: Probability = 0.05
     """Share of all steps in which the rate rises linearly from near zero."""
@@ -45,7 +45,7 @@ class ScheduleSection(Section):
         raise NotImplementedError
 
     def momentum_at(self, run: Schedule, step: int) -> float | None:  # noqa: ARG002 - the form of all schedules
-        """Return the momentum (or beta1) of the update number `step`; None: the optimizer's own."""
+        """Return the momentum (or beta1) of the update number `step`; None: the optimizer's."""
         return None
 
 
@@ -62,7 +62,7 @@ class Schedule:
         return self.section.factor_at(self, step)
 
     def momentum(self, step: int) -> float | None:
-        """Return the momentum (or beta1) of the update number `step`; None: the optimizer's own."""
+        """Return the momentum (or beta1) of the update number `step`; None: the optimizer's."""
         return self.section.momentum_at(self, step)
 
     def progress(self, step: int) -> float:
@@ -70,19 +70,19 @@ class Schedule:
         span = max(self.total_steps - 1 - self.warmup_steps, 1)
         return min((step - self.warmup_steps) / span, 1.0)
 
-    def judge(self, value: float, epoch: int, *, minimize: bool) -> None:
+    def observe(self, value: float, epoch: int, *, minimize: bool) -> None:
         """Take notice of the selection metric after an epoch. Only the plateau does."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what a checkpoint keeps."""
+        """Return the state for a checkpoint."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from what a checkpoint kept."""
+        """Resume from a checkpoint's state."""
 
 
 def falling(final: float, share: float) -> float:
-    """Return the value on a line from 1 to `final`; `share` is what is left of the way (1 at its start)."""
+    """Return the value on a line from 1 to `final`; `share` is the remaining part of the way (1 at its start)."""
     return final + (1.0 - final) * share
 
 
@@ -113,9 +113,9 @@ class SwaRate(Schedule):
         """Return the momentum of the update number `step`: that of the schedule."""
         return self.before.momentum(step)
 
-    def judge(self, value: float, epoch: int, *, minimize: bool) -> None:
+    def observe(self, value: float, epoch: int, *, minimize: bool) -> None:
         """Hand the selection metric on."""
-        self.before.judge(value, epoch, minimize=minimize)
+        self.before.observe(value, epoch, minimize=minimize)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the schedule's state."""

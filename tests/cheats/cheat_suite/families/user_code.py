@@ -23,7 +23,7 @@ tried = partial(cheat, by="code", at="created", expected="refused", shows=("GATE
 slowly = partial(tried, slow=True)
 """Most of these are a run each: `make cheats` plays them all, the tests some of each kind."""
 WRITES = r"tried to write to projects/flowers/runs/.*the records of runs are the engine's alone"
-REPLACED = "replaced what measures it: "
+REPLACED = "replaced functions that measure it: "
 ENGINE = re.escape(trainer.__name__)
 
 
