@@ -92,8 +92,6 @@ def _algorithms() -> Iterator[tuple[str, list[str]]]:
     made += LOSSES.items()
     for name, what in made:
         if name not in WITHOUT_SOURCE:
-            arithmetic = [what().function().__doc__ or ""] if what in LOSSES.values() else []
-            yield (
-                f"{what.__module__}: {name}",
-                [what.__doc__ or "", sys.modules[what.__module__].__doc__ or "", *arithmetic],
-            )
+            documents = [what.__doc__, sys.modules[what.__module__].__doc__]
+            documents += [what().function().__doc__] if what in LOSSES.values() else []
+            yield f"{what.__module__}: {name}", [document or "" for document in documents]
