@@ -89,7 +89,9 @@ def _algorithms() -> Iterator[tuple[str, list[str]]]:
     made += [(name, form if form.of_library else form()._network()) for name, form in MODELS.items()]
     made += [(name, getattr(curriculum, function)) for name, function in DIFFICULTIES.items()]
     made += [(name, metric.of_loss or metric.compute) for name, metric in METRICS.items()]
+    made += LOSSES.items()
     for name, what in made:
         if name not in WITHOUT_SOURCE:
-            yield f"{what.__module__}: {name}", [what.__doc__ or "", sys.modules[what.__module__].__doc__ or ""]
-    yield from ((f"loss {name}", [form().function().__doc__ or ""]) for name, form in LOSSES.items())
+            documents = [what.__doc__, sys.modules[what.__module__].__doc__]
+            documents += [what().function().__doc__] if what in LOSSES.values() else []
+            yield f"{what.__module__}: {name}", [document or "" for document in documents]

@@ -59,7 +59,7 @@ def digests_of(drafts: Path) -> dict[str, str]:
 def publish(session: Session, project: str, folder: Path) -> None:
     """Move the drafts of the newest committed record into place, and remove all others.
 
-    Within a session that has recorded no decision itself: its own record could still be rolled back.
+    Within a session that has recorded no decision itself: its record could still be rolled back.
     Raises StorageError.
     """
     workspace = session.info.get(OPENED_BY)

@@ -50,7 +50,7 @@ def tried(evidence: Evidence, alert: str, *, new: dict[str, Any] | None = None) 
     """Return the alert's fixes that were tried on this project's baselines, in order, each with its latest outcome.
 
     Args:
-        new: body of a diagnosis that does not stand in the ledger yet.
+        new: body of a diagnosis that is not in the ledger yet.
     """
     bodies = [body for _, body in evidence.entries("diagnosis")] + ([new] if new else [])
     diagnosed = list({body["run_id"]: body for body in bodies}.values())
@@ -79,7 +79,7 @@ def fixes_exhausted(evidence: Evidence, *, new: dict[str, Any] | None = None) ->
     after any of them, and no open alert has a further fix by a key.
 
     Args:
-        new: body of a diagnosis that does not stand in the ledger yet.
+        new: body of a diagnosis that is not in the ledger yet.
     """
     bodies = [body for _, body in evidence.entries("diagnosis")] + ([new] if new else [])
     if not bodies or evidence.baseline is None or bodies[-1]["run_id"] != evidence.baseline.id:

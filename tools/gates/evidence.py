@@ -230,7 +230,7 @@ class Evidence:
         return next((run for run in found if run.is_complete), found[0] if found else None)
 
     def _same_as(self, digest: str) -> set[str]:
-        """Return the digests that stand for one configuration: an earlier version's schema gave it another."""
+        """Return the digests of one configuration: an earlier version's schema gave it another."""
         present = self.has_valid_config and digest == self.config_digest
         return {digest, self.version.digest} if present else {digest}
 

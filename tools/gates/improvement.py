@@ -86,7 +86,7 @@ def look_number(
     """Return the number of the study's confirmation among its configuration's, by the ledger's entries, in order.
 
     Studies of one configuration are confirmed on the same seeds, which nobody chooses. One that found the same best
-    configuration, on as many seeds, compares the same runs: that is no look of its own.
+    configuration, on as many seeds, compares the same runs: that is not another test.
     """
     own, looked = digest_json([seeds, best]), set()
     for body in studies:

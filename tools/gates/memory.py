@@ -1,7 +1,7 @@
 """Memory of `next`: a call that failed on the present digests is not proposed again (GATE-7).
 
 Derived from ledger and runs at each call, and stored nowhere. A call is in vain where its outcome is known: it would
-give back what is complete, fail or be refused for the same cause, or change what nothing makes use of.
+return a complete run, fail or be refused for the same cause, or change a key that the run does not use.
 """
 
 from __future__ import annotations

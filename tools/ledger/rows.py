@@ -1,4 +1,4 @@
-"""Rows as a projection of the ledger: written with each entry, and derived again to compare them or make them anew."""
+"""Rows as a projection of the ledger: written with each entry, and derived again to compare or rebuild them."""
 
 from __future__ import annotations
 

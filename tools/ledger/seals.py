@@ -34,7 +34,7 @@ class Inspection:
     """Reader of runs' files, each file once however many decisions depend on it.
 
     Args:
-        digest: reads a large file: anew, or (`remembered_digest`) only when it may have changed since this server did.
+        digest: reads a large file: again, or (`remembered_digest`) only when it may have changed since this server did.
     """
 
     def __init__(self, digest: Callable[[Path], str] = digest_file) -> None:
@@ -47,7 +47,7 @@ class Inspection:
         """Return a result about this machine, computed once for everything that is inspected.
 
         Args:
-            folders: by the names in which a look knows that it has not changed; by all the files read, if not given.
+            folders: by whose names a cached result is known to be unchanged; by all the files read, if not given.
         """
         if what not in self._found:
             self._found[what] = find()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DOCUMENTS = SKILL / "diagnostics"
 INDEX = "README.md"
 FREE_SECTIONS = ("model.args", "data.args", "task.args")
-"""Arguments of the user's own callables: the schema does not know their names."""
+"""Arguments of the user's callables: the schema does not know their names."""
 
 PLACEHOLDERS = {"measured": 1.0, "threshold": 1.0, "count": 1, "window": 1, "step": 1, "epoch": 1, "detail": ""}
 """Values that a trigger's message may show."""

@@ -1,6 +1,6 @@
 """The number format of a run: fp32, tf32 and bf16 as device settings, fp16 with a scaled loss.
 
-fp16 holds nothing below 6e-8, so the loss is multiplied before the backward pass and the gradients divided after it
+fp16 has no values below 6e-8, so the loss is multiplied before the backward pass and the gradients divided after it
 (Micikevicius et al. 2018, arXiv:1710.03740). Gradients that overflowed mean too large a scale: that update is left
 out and the scale halved. It is no divergence; a loss that is not finite is, and so is a gradient that stays so
 however small the scale.

@@ -6,7 +6,7 @@ TrainwrightError
 ├── DataError              data that cannot be read, is empty, or does not fit the task
 ├── DivergenceError        a loss, gradient or parameter that is not finite
 ├── OutOfMemoryError       the device or the machine ran out of memory
-├── ReproducibilityError   determinism that does not hold, or evidence that no longer matches
+├── ReproducibilityError   determinism that failed, or evidence that no longer matches
 ├── IntegrityError         a file or record whose digest or chain does not match
 ├── StorageError           a disk that is full or a path that cannot be written
 ├── LimitReachedError      a limit set by the workspace's owner
@@ -95,7 +95,7 @@ class OutOfMemoryError(TrainwrightError):
 
 
 class ReproducibilityError(TrainwrightError):
-    """Determinism that does not hold, or evidence that no longer matches."""
+    """Determinism that failed, or evidence that no longer matches."""
 
     category = "reproducibility"
 
@@ -143,7 +143,7 @@ class ConflictError(TrainwrightError):
 
 
 CUTOFF = 0.6
-"""Share of alike characters (difflib's ratio) from which a name may be meant."""
+"""Share of equal characters (difflib's ratio) from which a name may be meant."""
 SHORTEST_PART = 4
 """Characters from which a name that is part of another may be meant."""
 

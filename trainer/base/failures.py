@@ -168,7 +168,7 @@ def _storage(error: BaseException) -> TrainwrightError | None:
         return None
     return StorageError(
         f"The run could not write its files: {str(error)[:300]}.",
-        remedy="Free disk space: prune_checkpoints shows which weights can go. Then resume_training: the last whole "
+        remedy="Free disk space: prune_checkpoints shows which weights can go. Then resume_training: the last intact "
         "checkpoint is kept.",
     )
 

@@ -35,7 +35,7 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
     """Return the existing file `path` (relative to the code root), resolved.
 
     Raises:
-        ConfigurationError: it does not exist, or lies outside the code root; names the key, the path tried and near
+        ConfigurationError: it does not exist, or is outside the code root; names the key, the path tried and near
             matches.
     """
     tried = code_root / path
@@ -60,7 +60,7 @@ def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
     """Return the existing folder `path` (relative to the code root), resolved.
 
     Raises:
-        ConfigurationError: there is none, or it lies outside the code root.
+        ConfigurationError: there is none, or it is outside the code root.
     """
     tried = code_root / path
     resolved = tried.resolve()

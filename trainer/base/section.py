@@ -59,7 +59,7 @@ def union_of(forms: Iterable[type[Section]], chosen: str | Callable[[Any], str |
 
     Args:
         forms: in the order in which an error lists their names.
-        chosen: the name that holds where none is given, or a function that reads the name from the values.
+        chosen: the default name, or a function that reads the name from the values.
     """
     tagged = tuple(Annotated[form, Tag(form_of(form))] for form in forms)
     read = chosen if callable(chosen) else lambda value: name_of(value, chosen)

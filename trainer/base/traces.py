@@ -29,7 +29,7 @@ SETTLED_NS = 2_000_000_000
 PASSING = ("-shm", "-wal", "-journal", ".tmp")
 """Suffixes of temporary files: SQLite's, and those of files that are being replaced."""
 LOCK = "/run.lock"
-"""A file whose state is whether a process holds it."""
+"""Lock file, whose stamp includes whether a process holds it."""
 COMPILED = (".pyc", "__pycache__")
 METRICS = "metrics.sqlite"
 MOST_VALUES = 4096
@@ -154,7 +154,7 @@ def stamp_of(path: str) -> Stamp:
 
 
 def _is_held(path: str) -> bool:
-    """Return whether a process holds the lock that the file is."""
+    """Return whether a process holds the lock file."""
     token = _traces.set(())
     try:
         with open(path, "rb") as file:  # noqa: PTH123

@@ -1,1 +1,1 @@
-"""Catalogue of the built-in parts: their names, and the sections that their arguments are held to."""
+"""Catalogue of the built-in parts: their names, and the sections that check their arguments."""

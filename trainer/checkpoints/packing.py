@@ -181,7 +181,7 @@ class _Unpacking:
     def _tensor(self, packed: dict[str, Any]) -> Tensor:
         name = packed["name"]
         if name not in self.made:
-            tensor = self.tensors[name].clone()  # where it lies in a file decides how a dot product is rounded
+            tensor = self.tensors[name].clone()  # its offset in a file decides how a dot product is rounded
             if self.device is not None and packed["device"] != "cpu":
                 tensor = tensor.to(self.device)
             if "grad" in packed:

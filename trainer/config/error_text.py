@@ -45,7 +45,7 @@ EXPLAINED_IN = {
     "training.channels_last": "configs/performance.md",
     "data.split": OVERVIEW,
 }
-"""Beginning of a dotted key to the document; the longest one that fits holds, and OVERVIEW where none does."""
+"""Beginning of a dotted key to the document; the longest one that fits applies, and OVERVIEW where none does."""
 
 
 def document_for(keys: Sequence[str]) -> str:
@@ -88,7 +88,7 @@ LOG_FROM = 100
 
 
 def broken_range(problem: Any, location: list[str], given: Any, layout: Layout) -> Problem:
-    """Say how a range of a search is written, with the one that was probably meant.
+    """Explain how a range of a search is written, with the one that was probably meant.
 
     Args:
         location: `search`, `space`, the key that is searched over, and a key of the range where one is broken.

@@ -24,7 +24,7 @@ MOST_ROUNDS = 6
 
 @dataclass(frozen=True)
 class MergedConfig:
-    """A configuration that holds, and how it was read."""
+    """A valid configuration, and how it was read."""
 
     values: dict[str, Any]
     """The form that is stored: the given values, in the schema's words, without defaults."""

@@ -23,7 +23,7 @@ DEFAULT_FORMS = {
     "weight_averaging": DEFAULT_AVERAGING,
     "mixing": DEFAULT_MIXING,
 }
-"""Section of several forms to the name of the one that holds where none is named."""
+"""Section of several forms to the name of its default form."""
 _UNION_TAGS = {"str", "int", "float", "bool", "categorical", "Entry", "FloatRange", "IntRange", "Choices"}
 _ADDED = (
     *("function-", "is-instance", "constrained-", "tagged-union", "literal[", "list[", "tuple[", "lax-or", "nullable"),
@@ -81,7 +81,7 @@ class Layout:
         return any(get_origin(about.annotation) is dict for about in self._fields_at(path)) and path[-1] != "args"
 
     def may_be_null(self, path: list[str]) -> bool:
-        """Return whether the key may hold null."""
+        """Return whether the key may be null."""
         return any(type(None) in get_args(about.annotation) for about in self._fields_at(path))
 
     def models_at(self, path: list[str]) -> list[type[BaseModel]]:

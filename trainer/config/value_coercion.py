@@ -55,7 +55,7 @@ def fixed_values(rule: Any) -> list[str]:
 
 
 def from_text(text: str) -> Any:
-    """Return the JSON object or list that a text holds; the text itself where it holds none."""
+    """Return the JSON object or list in a text; the text itself where there is none."""
     if len(text) <= MOST_CHARACTERS and text.strip()[:1] in {"{", "["}:
         try:
             return json.loads(text)
@@ -74,7 +74,7 @@ def number_in(text: str) -> int | float | None:
     value: int | float = float(bare.replace("_", ""))
     if not share and re.fullmatch(r"[-+]?\d+(_\d+)*", bare):
         value = int(bare)
-    if not math.isfinite(value):  # `1e400`, which no float holds
+    if not math.isfinite(value):  # `1e400`, beyond every float
         return None
     return round(value / 100, 12) if share else value
 

@@ -44,7 +44,7 @@ class SplitRecord:
     sketches: Sketches = field(default_factory=Sketches)
     """One per sample read, in order, to find almost equal ones."""
     content: str | None = None
-    """Digest of every sample, where not every one was read by itself and all lie in memory."""
+    """Digest of every sample, where not every one was read by itself and all are in memory."""
 
     @property
     def fingerprint(self) -> str:

@@ -2,7 +2,7 @@
 
 A sample's inputs have a sketch: small, and close to that of inputs that are almost equal. The label is left out: a copy
 under another label is still a copy. So are types and shapes. Sketches are compared in units of each number's spread
-over the first split, so every feature counts. Natural data holds almost equal samples too, so those of the first split
+over the first split, so every feature counts. Natural data has almost equal samples too, so those of the first split
 are counted as well; the gate decides how many chance explains.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 TOLERANCES = (0.005, 0.0001)
 """Root mean squares of the differences, in spreads, up to which two inputs are almost equal. The second finds copies
-where samples lie so close together that the first says nothing."""
+where samples are so close together that the first criterion is useless."""
 SURROUNDINGS = 4
 """Times the tolerance: within this distance another input of the same split counts as near. Above 2, since points of a
 regular grid that are dealt out in turn are twice as far from their split as from the other."""
@@ -62,7 +62,7 @@ class Alike:
     first: int = 0
     """Distinct inputs of the first split."""
     second: int = 0
-    """Distinct inputs of the second split, those of samples that the first holds too left out."""
+    """Distinct inputs of the second split, without those that are also in the first."""
     examples: list[list[int]] = field(default_factory=list)
     """Indices of almost equal samples, [in the first split, in the second], at most EXAMPLES."""
 
@@ -91,7 +91,7 @@ def compare(first: SplitRecord, others: Sequence[SplitRecord]) -> list[list[Alik
 class _Inputs:
     """The distinct inputs of a split's samples of one width, as points.
 
-    Their distance is the root mean square of the differences; those that differ in what must be equal lie far apart.
+    Their distance is the root mean square of the differences; those that differ where they must be equal are far apart.
     """
 
     def __init__(self, sketches: Sketches, rows: Array) -> None:
@@ -126,7 +126,7 @@ class _Inputs:
         return np.where(self.copies > 1, 0.0, distances[:, 1])
 
     def _points(self, sketches: Sketches, rows: Array) -> tuple[Numbers, Array, Array]:
-        """Return the distinct points, (inputs, width + 1), the first row of each, and how many rows it stands for."""
+        """Return the distinct points, (inputs, width + 1), the first row of each, and its number of rows."""
         values = sketches.stacked(rows)
         with np.errstate(all="ignore"):
             values /= self.spread * np.sqrt(max(values.shape[1], 1))
@@ -201,7 +201,7 @@ class Sketches:
         return cls(rows.tolist(), marks, list(_folded(flat)))
 
     def by_width(self, rows: Array) -> dict[int, Array]:
-        """Return rows of samples grouped by how many numbers stand for them."""
+        """Return rows of samples grouped by how many numbers represent them."""
         widths = np.array([len(numbers) for numbers in self.numbers], dtype=np.int64)[rows]
         return {int(width): rows[widths == width] for width in np.unique(widths)}
 

@@ -106,7 +106,7 @@ def unit_numbers(samples: TensorSamples) -> Array | int:
 
 
 def shared_rows(first: TensorSamples, second: TensorSamples, at_most: int) -> set[str]:
-    """Return the digests of rows that both hold, of at most so many rows."""
+    """Return the digests of rows in both, of at most so many rows."""
     hashes = [_hashes(samples) for samples in (first, second)]
     common = np.intersect1d(hashes[0], hashes[1])
     found = [np.flatnonzero(np.isin(one, common))[:at_most] for one in hashes] if len(common) else []

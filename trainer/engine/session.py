@@ -208,7 +208,7 @@ class Session:
     built_state: Kinds
     """Kinds of the values that are not plain and that the user's build put into context.state."""
     infinite_buffers: frozenset[str]
-    """Buffers that hold infinities by design, such as the mask of an attention: they did when the model was built."""
+    """Buffers that had infinities when the model was built, such as the mask of an attention."""
     step_bound: int | None
     """Stop after this many optimizer steps: the smaller of the configuration's and the specification's."""
     progress: Progress = field(default_factory=Progress)
@@ -224,7 +224,7 @@ class Session:
     """All state that the next step depends on, by name, in the order in which a resumed run loads it."""
 
     def __post_init__(self) -> None:
-        """Register the components. A checkpoint holds these, and a resumed run has nothing else from it."""
+        """Register the components. A checkpoint stores these and nothing else."""
         self.gathers = self.work.gathers
         self.components = {
             "objective": self.auxiliary,
@@ -300,7 +300,7 @@ class Session:
 
     def weights(self) -> dict[str, Any]:
         """Return the state of the model, with full tensors. Several processes must call it together."""
-        return self.strategy.whole(self.model.state_dict())  # type: ignore[no-any-return]
+        return self.strategy.full(self.model.state_dict())  # type: ignore[no-any-return]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
         """Return the model's tensors, the rest of the state as JSON types, and the tensors that it refers to.
@@ -325,7 +325,7 @@ class Session:
         return model, packed, tensors
 
     def _packed(self, names: Iterable[str], tensors: dict[str, Tensor]) -> dict[str, Any]:
-        full = {name: self.strategy.whole(self.components[name].state_dict()) for name in names}
+        full = {name: self.strategy.full(self.components[name].state_dict()) for name in names}
         return {name: pack(value, name, tensors) for name, value in full.items()}
 
     def require_resumable(self) -> None:

@@ -53,13 +53,13 @@ class Strategy:
     def clip(self, parameters: list[nn.Parameter], training: TrainingSection) -> tuple[Tensor, dict[str, Tensor]]:
         """Clip the gradients as configured; return their norm (a scalar), and the clipped one as a step's value."""
         gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        norm: Tensor = self.whole(total_norm(gradients))
+        norm: Tensor = self.full(total_norm(gradients))
         if training.clip_norm is not None:
             clip_to(parameters, gradients, training.clip_norm, norm)
             return norm, {"applied_gradient_norm": norm.clamp(max=training.clip_norm)}
         if training.clip_value is not None:
             torch.nn.utils.clip_grad_value_(parameters, training.clip_value)
-            return norm, {"applied_gradient_norm": self.whole(total_norm(gradients))}
+            return norm, {"applied_gradient_norm": self.full(total_norm(gradients))}
         return norm, {}
 
     def samples(self, own: int) -> int:
@@ -85,7 +85,7 @@ class Strategy:
         """Return the totals of all processes; outputs and targets in the samples' order, in the first process only."""
         return totals
 
-    def whole(self, value: Any) -> Any:
+    def full(self, value: Any) -> Any:
         """Return a nested value with full tensors in place of divided ones; all processes call it together."""
         return value
 

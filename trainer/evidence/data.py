@@ -71,7 +71,7 @@ def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str,
 
 
 def _in_both(splits: Splits, one: str, other: str) -> set[str]:
-    """Return the digests of samples that two splits share, where their records hold a part and all lie in memory.
+    """Return the digests of samples that two splits share, where their records cover a part and all are in memory.
 
     Splits that were divided here share none.
     """

@@ -1,4 +1,4 @@
-"""Probes that show, in this very process, that seeds and deterministic settings hold (REPRO-1, REPRO-2)."""
+"""Probes that show, in this process, that seeds and deterministic settings work (REPRO-1, REPRO-2)."""
 
 from __future__ import annotations
 

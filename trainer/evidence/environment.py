@@ -32,7 +32,7 @@ LOCK_FILES = (
 )
 MOST_UNTRACKED = 1000
 MOST_UNTRACKED_BYTES = 64 * 2**20
-"""Of so many untracked files the content is digested, as long as they hold no more than this together."""
+"""Limit on the number of untracked files whose content is digested, and on their bytes together."""
 
 
 def environment_evidence(code_root: Path, *, device: str, precision: str, world_size: int = 1) -> Environment:

@@ -109,7 +109,7 @@ def _parameter_groups(session: Session) -> list[dict[str, Any]]:
 
 
 def _arguments_of(model: type, config: TrainingConfig) -> list[str] | None:
-    """Return the names that `model.args` may hold; None where a function, and not the class itself, is the entry."""
+    """Return the names that `model.args` may have; None where a function, and not the class itself, is the entry."""
     entry = config.model
     if entry is None or (":" in entry.use and entry.use.rpartition(":")[2] != model.__qualname__):
         return None

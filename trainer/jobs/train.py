@@ -141,7 +141,7 @@ def prove(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbe
 def open_session(
     run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest
 ) -> Session:
-    """Import and build the user's code under its time limit, record data and code, and hold them to the plan."""
+    """Import and build the user's code under its time limit, record data and code, and compare them with the plan."""
     heartbeat.set(stage="importing")
     heartbeat.begin_user_code()
     session = assemble(specification, run, stop)

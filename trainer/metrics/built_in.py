@@ -95,7 +95,7 @@ def f1(outputs: Tensor, targets: Tensor) -> float:
 
 
 def matthews_correlation(outputs: Tensor, targets: Tensor) -> float:
-    """Correlation of predicted and wanted classes, in [-1, 1] (Gorodkin 2004); 0 where either is of one class only."""
+    """Correlation with the targets' classes, (samples, ...), in [-1, 1] (Gorodkin 2004); 0 if either has one class."""
     import torch
 
     labels = by_label(outputs, targets)

@@ -200,7 +200,7 @@ def soft_loss(output: Tensor, taught: Tensor, target: Any, temperature: float, t
 
 
 def _two_sides(logit: Tensor) -> Tensor:
-    """Return the logits (N, 2) of yes and no that a single one stands for."""
+    """Return the logits (N, 2) of yes and no for single ones."""
     return torch.stack([logit, torch.zeros_like(logit)], dim=-1).reshape(-1, 2)
 
 

@@ -142,7 +142,7 @@ def describe(value: Any) -> str:
 
 
 MOST_SAMPLES = 20_000
-"""Read of a train split that does not lie in memory, evenly spaced."""
+"""Samples read of a train split that is not in memory, evenly spaced."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Parameters by group: their rates and decays, and those that are held until an epoch."""
+"""Parameters by group: their rates and decays, and those that are frozen until an epoch."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class UnfreezeSection(Section):
 
 
 class FreezingSection(Section):
-    """Parameters that are held as they are, for good or until an epoch."""
+    """Parameters that are frozen, always or until an epoch."""
 
     patterns: Patterns
     unfreeze: list[UnfreezeSection] = Field(default_factory=list)

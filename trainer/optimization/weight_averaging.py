@@ -205,7 +205,7 @@ class SwaSection(Section):
     learning_rate_factor: PositiveFloat = 0.5
     """Constant rate from then on, as a share of the peak."""
     anneal_epochs: NonNegativeInt = 1
-    """Epochs in which the rate goes over to it."""
+    """Epochs in which the rate changes to it."""
 
     def start(self, epochs: int) -> int:
         """Return the epochs that are over when averaging begins; the last one is always averaged."""

@@ -3,7 +3,7 @@
 run.json        the specification, written once by the launcher
 limits.json     limits of the present attempt, written by the launcher of a resumed run; before, as in run.json
 status.json     the latest RunStatus, replaced atomically by the worker
-run.lock        an flock held by the worker: the truth on whether it lives
+run.lock        an flock held by the worker: whether it is alive
 metrics.sqlite  see metrics.py
 events.jsonl    see events.py
 end.json        digests of an orderly end, signed with the run's key: see ending.py

@@ -198,7 +198,7 @@ class Resolved(Part, file="resolved"):
     model_class: str | None = None
     model_files: dict[str, str] = {}
     model_arguments: list[str] | None = None
-    """Names that `model.args` may hold; None: not known."""
+    """Names that `model.args` may have; None: not known."""
     device: str | None = None
     precision: str | None = None
     steps_per_epoch: int | None = None

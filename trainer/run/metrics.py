@@ -42,7 +42,7 @@ WITH RECURSIVE found(key) AS (
 MANY = 50_000
 """Rows that are read at once."""
 WIDE = 20_000
-"""Steps from which on buckets are read one by one, in the order that they lie in, and not sorted into groups."""
+"""Steps from which on buckets are read one by one, in their stored order, and not sorted into groups."""
 _ENCODED = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 

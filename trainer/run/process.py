@@ -1,4 +1,4 @@
-"""Identity of the process that a record speaks of. A bare process id lies: ids are reused and zombies keep theirs."""
+"""Identity of the process of a record. A bare process id misleads: ids are reused and zombies keep theirs."""
 
 from __future__ import annotations
 

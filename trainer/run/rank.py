@@ -27,7 +27,7 @@ class Placement:
     """One process among those of a run.
 
     Attributes:
-        store: file that the group meets at; None under an outer launcher, whose MASTER_ADDR and MASTER_PORT hold.
+        store: file that the group meets at; None under an outer launcher, whose MASTER_ADDR and MASTER_PORT apply.
     """
 
     rank: int
@@ -104,7 +104,7 @@ def take_launch_environment(module: str, run: RunDirectory) -> None:
 
 
 LOST_PEER = 75
-"""Exit code of a process that could not go on without another one: the cause lies there."""
+"""Exit code of a process that could not continue without another one, where the cause is."""
 WORD_SECONDS = 5.0
 _TYPES = {"DistBackendError", "DistNetworkError", "DistStoreError"}
 _WORDS = re.compile(r"gloo/transport|Connection (closed|reset) by peer|NCCL (error|communicator)|ncclRemoteError")

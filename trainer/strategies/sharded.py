@@ -54,9 +54,9 @@ class Fsdp2(Shared):
         super().__init__(session, group)
         require_sharded(session.parameters)
 
-    def whole(self, value: Any) -> Any:
+    def full(self, value: Any) -> Any:
         """Return a nested value with full tensors in place of divided ones; all processes call it together."""
-        return whole(value)
+        return full_tensors(value)
 
     def part(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the state as this process holds it: of weights and tensors of their shape, its parts."""
@@ -78,14 +78,14 @@ def require_sharded(parameters: list[nn.Parameter]) -> None:
         )
 
 
-def whole(value: Any) -> Any:
+def full_tensors(value: Any) -> Any:
     """Return a nested value with full tensors in place of divided ones. All processes must call it together."""
     if isinstance(value, DTensor):
         return value.full_tensor()
     if type(value) in {dict, OrderedDict}:
-        return {key: whole(item) for key, item in value.items()}
+        return {key: full_tensors(item) for key, item in value.items()}
     if type(value) in {list, tuple}:  # no subclass, such as a named tuple: those hold no parts of ours
-        return type(value)(whole(item) for item in value)
+        return type(value)(full_tensors(item) for item in value)
     return value
 
 

@@ -1,4 +1,4 @@
-"""Heartbeat of a worker, its limits, and the bytes held back for a full disk."""
+"""Heartbeat of a worker, its limits, and the bytes reserved for a full disk."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def require_recorded(code_root: Path) -> None:
 
 
 def is_users(path: str, code_root: Path) -> bool:
-    """Return whether a file holds the user's code: under the root, or imported in this run from elsewhere."""
+    """Return whether a file is user code: under the root, or imported in this run from elsewhere."""
     return path in _compiled or own_name(path, code_root) is not None
 
 

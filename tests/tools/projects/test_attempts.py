@@ -10,7 +10,7 @@ from tests.worlds.flowers import NAME, train
 
 from trainwright.tools import projects
 from trainwright.tools.documents.rendering import render
-from trainwright.tools.gates.attempts import attempts, configurations, told
+from trainwright.tools.gates.attempts import attempts, configurations, describe_attempts
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.reports.model_card import _tried
 from trainwright.tools.verification import verify_workspace
@@ -59,4 +59,4 @@ def test_the_only_attempt_needs_no_telling(at: At) -> None:
     workspace = at("tuned")
     with workspace.session() as session:
         evidence = Evidence(session, workspace, NAME)
-        assert (len(attempts(evidence)), configurations(evidence), told(evidence)) == (1, 1, "")
+        assert (len(attempts(evidence)), configurations(evidence), describe_attempts(evidence)) == (1, 1, "")

@@ -122,8 +122,8 @@ def test_values_that_say_the_same_are_accepted(iris: Any) -> None:
         ({"zero_optimization": {"stage": "2"}}, "stage must be 1 or 2"),
         ({"zero_optimization": {"overlap_comm": True}}, "stage must be 1 or 2"),
         ({"zero_optimization": {"stage": 1, "reduce_bucket_size": "5e8"}}, "is no number of entries: set it to auto"),
-        ({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "nvme"}}}, "holds offloaded state"),
-        ({"zero_optimization": {"stage": 2, "cpu_offload": True}}, "holds offloaded state"),
+        ({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "nvme"}}}, "stores offloaded state"),
+        ({"zero_optimization": {"stage": 2, "cpu_offload": True}}, "stores offloaded state"),
         ({"zero_optimization": {"stage": 2, "zero_quantized_gradients": True}}, "quantized_gradients True"),
     ],
 )

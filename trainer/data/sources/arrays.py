@@ -71,7 +71,7 @@ class Npz(Source):
 def _read(archive: Any, name: str, whole: str) -> Any:
     """Return an array as int64 where its kind is in `whole`, other numbers as float32; anything else unchanged.
 
-    Read some numbers at a time: float64 is never held beside the float32 that becomes of it.
+    Read some numbers at a time: float64 is never in memory beside its float32 copy.
     """
     import numpy as np
 

@@ -33,7 +33,7 @@ class _Folder(Table):
         return folder
 
     def batches(self, path: Path) -> Batches:
-        """Return the rows as they lie in the folder's files, in the order of its list of them."""
+        """Return the rows of the folder's files, in the order of its list of them."""
         from pyarrow import ipc
 
         state = json.loads((path / "state.json").read_text(encoding="utf-8"))

@@ -56,7 +56,7 @@ class Cells:
             )
 
     def where(self, row: int) -> str:
-        """Return where a row stands: `churn.csv line 3`."""
+        """Return a row's place: `churn.csv line 3`."""
         return f"{self.path.name} {self.unit} {self.places[row]}"
 
     def column(self, name: str) -> list[Any]:

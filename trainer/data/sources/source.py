@@ -51,7 +51,7 @@ class Source(Section):
 
     @classmethod
     def form_of(cls, args: dict[str, Any]) -> type[Source]:  # noqa: ARG003 - for sources of several forms
-        """Return the options that these arguments are held to: other ones where a source reads in several ways."""
+        """Return the section that checks these arguments: a source that reads in several ways has several."""
         return cls
 
     @abstractmethod

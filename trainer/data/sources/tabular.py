@@ -86,7 +86,7 @@ def read_targets(cells: Cells, target: str, task: str | None) -> Targets:
 
 
 def _decided(names: list[str], codes: Array, target: str, task: str | None) -> Targets:
-    """Return a target of these different cells, (rows,) of whose numbers stand in `codes`, as classes or numbers.
+    """Return a target of these different cells, (rows,) whose numbers are in `codes`, as classes or numbers.
 
     Raises:
         UnusualError: it is to be predicted as a number, and a cell is none.
@@ -233,7 +233,7 @@ class _Targets:
 
 
 def _parsed(column: pa.Array) -> Array:
-    """Return the finite numbers, (rows,) of float64, that a column holds or that its texts say."""
+    """Return the finite numbers, (rows,) of float64, of a column, or of its texts."""
     import pyarrow as pa
     from pyarrow import compute
 

@@ -140,7 +140,7 @@ class Checkpointing(Observer):
 def require_finite(session: Session, model: dict[str, Tensor], infinite_buffers: frozenset[str] = frozenset()) -> None:
     """Raise DivergenceError rather than save weights that are not finite.
 
-    Floating-point buffers count too; those that held infinities when training began may hold them on.
+    Floating-point buffers count too; those that had infinities when training began may keep them.
     """
     for name, value in model.items():
         bad = torch.isnan(value) if name in infinite_buffers else ~torch.isfinite(value)

@@ -118,12 +118,12 @@ def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path
     model: Any = session.model
     if not any(kind.__module__ == "transformers.modeling_utils" for kind in type(model).__mro__):
         return None
-    whole = model
+    plain = model
     if session.config.adapter is not None:
         from trainwright.trainer.models.adapter import merged
 
-        whole = merged(model)
-    whole.save_pretrained(str(folder))
+        plain = merged(model)
+    plain.save_pretrained(str(folder))
     _write_tokenizer(session, folder)
     again = type(model).from_pretrained(str(folder), local_files_only=True, use_safetensors=True).eval()
     inputs = {name: value[:8] for name, value in rows.items()}

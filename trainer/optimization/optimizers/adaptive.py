@@ -43,7 +43,7 @@ class AdamW(OptimizerSection):
 
 
 class Adam8bit(OptimizerSection):
-    """AdamW whose moments are held in 8 bits (needs the package bitsandbytes)."""
+    """AdamW whose moments are stored in 8 bits (needs the package bitsandbytes)."""
 
     made_by = "bitsandbytes.optim.AdamW8bit"
 
@@ -86,7 +86,7 @@ class Lamb(OptimizerSection):
 
 
 class Adafactor(OptimizerSection):
-    """Second moments held as rows and columns; the rate is relative to the size of the weights."""
+    """Second moments stored as rows and columns; the rate is relative to the size of the weights."""
 
     made_by = "torch.optim.Adafactor"
     name: Literal["adafactor"] = "adafactor"

@@ -66,7 +66,7 @@ class Schedule:
         return self.section.momentum_at(self, step)
 
     def progress(self, step: int) -> float:
-        """Return the share of the steps after the warmup that lies behind: 0 at its end, 1 at the last step."""
+        """Return the done share of the steps after the warmup: 0 at its end, 1 at the last step."""
         span = max(self.total_steps - 1 - self.warmup_steps, 1)
         return min((step - self.warmup_steps) / span, 1.0)
 
@@ -93,7 +93,7 @@ def half_cosine(progress: float) -> float:
 
 @dataclass
 class SwaRate(Schedule):
-    """A schedule that goes over to a constant rate, along half a cosine as torch's SWALR does."""
+    """A schedule that changes to a constant rate, along half a cosine as torch's SWALR does."""
 
     before: Schedule
     start_step: int
