@@ -11,8 +11,7 @@ from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import SplitAccess, accesses_by_others, project_accesses
 from trainwright.tools.reports.model_card import model_card
-from trainwright.tools.reports.planning import manifest_of
-from trainwright.tools.reports.requirements import requirements_file
+from trainwright.tools.reports.phase_reports import manifest_of, requirements_file
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.run.results import Export, TestSetAccess
 

@@ -54,3 +54,17 @@ def granted(session: Session, workspace: Workspace, project: str) -> list[tuple[
     """Return the owner's grants as (what, its meaning, when in UTC), lapsed ones included."""
     found = [each for each in requests_of(session, workspace, project) if each.state in {"granted", "lapsed"}]
     return [(str(each), meaning(each.grant), (each.decided_at or "")[:19]) for each in found]
+
+
+def reference_line(evidence: Evidence, value: float | None) -> str:
+    """Return how a validation value of the goal's metric compares with the release before; empty for the first one."""
+    release = evidence.reference
+    if release is None:
+        return ""
+    runs = release.decision["rested_on"].get("runs", [])
+    final = evidence.run(runs[0]) if runs else None
+    before = final.best_value(evidence.goal_metric) if final is not None else None
+    if value is None or before is None:
+        return f"Before it: {release}, whose value of {evidence.goal_metric} cannot be compared."
+    against = f"validation {evidence.goal_metric} {before:.6g} ({value - before:+.6g} since)"
+    return f"Before it: {release} with {against}."

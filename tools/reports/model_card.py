@@ -12,8 +12,7 @@ from trainwright.tools.gates.attempts import attempts, configurations
 from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.reports.markdown import metric_label, shared_values
-from trainwright.tools.reports.reference import reference_line
+from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
 from trainwright.trainer.config import flatten
 from trainwright.trainer.run import RunKind
 

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING
 from trainwright.tools.gates.artifacts import digests_of, new_drafts
 from trainwright.tools.gates.checks.diagnostics import diagnosis
 from trainwright.tools.gates.phases import Phase
-from trainwright.tools.reports.baseline import baseline_results
 from trainwright.tools.reports.final_model import assemble_final_model
-from trainwright.tools.reports.planning import reproducibility_manifest, training_config
-from trainwright.tools.reports.tuning import final_config, tuning_results
+from trainwright.tools.reports.phase_reports import (
+    baseline_results,
+    final_config,
+    reproducibility_manifest,
+    training_config,
+    tuning_results,
+)
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright.tools.reports.requirements import requirement_lines
+from trainwright.tools.reports.phase_reports import requirement_lines
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.run.evidence import Environment
 
