@@ -63,7 +63,10 @@ class ByNumber:
         if not self.may_begin(launch):
             return False
         write_atomically(run.stop_reason, reason.encode())
-        os.killpg(int(launch.job or ""), number)
+        job = int(launch.job or "")
+        while os.getpgid(job) != job:  # setsid has not made its session yet
+            time.sleep(0.001)
+        os.killpg(job, number)
         return True
 
 
