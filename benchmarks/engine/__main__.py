@@ -64,6 +64,7 @@ def main() -> None:
     )
     figures: dict[str, float | str] = {
         "mlp_overhead_ms": round(small["trainwright"][1], 3),
+        "mlp_overhead_clipping_ms": round(small["bare loop, clipping"][1], 3),
         "mlp_overhead_huggingface_ms": round(small["Hugging Face Trainer"][1], 3),
         "mlp_overhead_lightning_ms": round(small["Lightning"][1], 3),
         "large_step_overhead_percent": round(100 * large["trainwright"][1] / large["bare loop"][0], 2),
