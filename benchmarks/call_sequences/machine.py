@@ -44,7 +44,7 @@ WRONG: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("configure", "ConfigurationError", {"optimizer.learning_rat": 1}),
     ("configure", "ConfigurationError", {"optimizer.learning_rate": "fast"}),
     ("configure", "ConfigurationError", {"code_root": "/no/such/folder"}),
-    ("configure", "ConfigurationError", {"selection.direction": "up"}),
+    ("configure", "ConfigurationError", {"selection.direction": "sideways"}),
 )
 KINDS = st.sampled_from(STARTED)
 

@@ -64,7 +64,8 @@ SEARCH: dict[str, Any] = {
 def write_user_files(folder: Path, code: str, data: str) -> None:
     """Write the user's model and data, in one of two states each."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "flower_model.py").write_text(MODEL + ("" if code == "a" else "\nSTATE = 'another'  # a comment alone would change nothing\n"))
+    other = "\nSTATE = 'another'\n"  # a comment alone would change nothing
+    (folder / "flower_model.py").write_text(MODEL + ("" if code == "a" else other))
     rows, target = load_iris(return_X_y=True)
     lines = dict.fromkeys(
         ",".join(map(str, (*map(float, row), int(label)))) for row, label in zip(rows, target, strict=True)
