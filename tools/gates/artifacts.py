@@ -6,13 +6,15 @@ committed: by the deciding server, or by the next that reads the project. Drafts
 
 from __future__ import annotations
 
-import secrets
 import shutil
 from typing import TYPE_CHECKING
+
+from sqlalchemy import func, select
 
 from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
 from trainwright.tools.workspace.kept import OPENED_BY
+from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.base.paths import files_among
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 DRAFTS = ".drafts"
+OF_ENTRY = "entry-"
+"""Beginning of a folder of drafts, before the number of the ledger entry that names them."""
 REPLACED = "replaced"
 WHOLE = ("final_model",)
 """Folders that belong to one decision: they are replaced, not added to."""
@@ -33,14 +37,16 @@ NAMING = ("gate", "diagnosis", "attestation")
 """Kinds of ledger entries that name artifacts."""
 
 
-def new_drafts(folder: Path) -> Path:
-    """Make a folder for the drafts of one decision on the project; they carry their names in the project folder.
+def new_drafts(session: Session, folder: Path) -> Path:
+    """Make a folder for the drafts of the decision that is recorded next; they carry their names in the project folder.
 
-    Only within a session: the next holder of the workspace's lock takes drafts without a record for abandoned ones.
+    It is named after the ledger entry that will name them: drafts that a killed server left, complete or not, may have
+    the very content of an earlier release. Only within a session, whose holder writes no entry before the decision's.
     Raises StorageError.
     """
-    path = folder / DRAFTS / secrets.token_hex(4)
+    path = folder / DRAFTS / f"{OF_ENTRY}{1 + (session.scalar(select(func.max(LedgerEntry.sequence))) or 0):08d}"
     try:
+        shutil.rmtree(path, ignore_errors=True)  # of a decision that was never recorded: its number is free
         path.mkdir(parents=True)
     except OSError as error:
         raise StorageError(
@@ -65,8 +71,8 @@ def publish(session: Session, project: str, folder: Path) -> None:
     workspace = session.info.get(OPENED_BY)
     if not (folder / DRAFTS).is_dir() or (workspace is not None and workspace.is_archived):
         return
-    bodies = sorted((entry for kind in NAMING for entry in entries(session, project, kind)), key=lambda entry: entry[0])
-    recorded = {name: digest for _, body in bodies for name, digest in body["artifacts"].items()}
+    bodies = [entry for kind in NAMING for entry in entries(session, project, kind)]
+    recorded = {f"{OF_ENTRY}{sequence:08d}": body["artifacts"] for sequence, body in bodies}
     earlier = len(entries(session, project, BEGUN))
     try:
         _settle(folder, recorded, folder_of(folder, earlier) if earlier else None)
@@ -77,12 +83,12 @@ def publish(session: Session, project: str, folder: Path) -> None:
         ) from error
 
 
-def _settle(folder: Path, recorded: Mapping[str, str], kept: Path | None) -> None:
+def _settle(folder: Path, recorded: Mapping[str, Mapping[str, str]], kept: Path | None) -> None:
     drafted = folder / DRAFTS
     shutil.rmtree(drafted / REPLACED, ignore_errors=True)
     for drafts in sorted(drafted.iterdir()):
         found = digests_of(drafts)
-        if found and found.items() <= recorded.items():
+        if found and found.items() <= recorded.get(drafts.name, {}).items():
             if kept is not None and any((drafts / name).is_dir() for name in WHOLE):
                 _keep(folder, kept)
             _move(drafts, folder, drafted / REPLACED)

@@ -153,7 +153,7 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
         )  # fmt: skip
         _refuse_edited(run)  # after all reading: `verify` detects files restored only now by deriving it again
         with workspace.session() as session:
-            shutil.copytree(drawn, new_drafts(folder), dirs_exist_ok=True)
+            shutil.copytree(drawn, new_drafts(session, folder), dirs_exist_ok=True)
             record(session, project, diagnosed)
     with workspace.session() as session:
         publish(session, project, folder)

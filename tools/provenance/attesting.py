@@ -85,7 +85,7 @@ def _write(workspace: Workspace, project: str, finalization: int, artifacts: dic
             raise _unfinished(project, "finalization, which was decided anew")
         head = session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence.desc()).limit(1)).one()
         document = statement(evidence, final, subjects, head)
-        drafts = new_drafts(folder)
+        drafts = new_drafts(session, folder)
         write_atomically(drafts / FILE, sealed(document, workspace.signer))
         write_atomically(drafts / CRATE, as_json(crate(document, FILE)))
         key = workspace.signer.public.id if workspace.signer else None

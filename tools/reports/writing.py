@@ -30,7 +30,7 @@ def draft_artifacts(evidence: Evidence, report: GateReport) -> dict[str, str]:
     """
     if report.phase is Phase.DIAGNOSTICS:  # written by diagnose_run, and checked to be unchanged
         return dict((diagnosis(evidence) or {}).get("artifacts", {}))
-    drafts = new_drafts(evidence.folder)
+    drafts = new_drafts(evidence.session, evidence.folder)
     if report.phase is Phase.FINALIZATION:
         assemble_final_model(evidence, report, drafts)
         return digests_of(drafts)

@@ -181,7 +181,7 @@ def test_drafts_of_an_abandoned_decision_are_not_taken_for_those_of_an_older_one
     with workspace.session() as session:
         artifacts = {name: digest_file(folder / name) for name in newer}
         append(session, NAME, "diagnosis", {"run_id": "another", "artifacts": artifacts})
-        drafts = gate_artifacts.new_drafts(folder)
+        drafts = gate_artifacts.new_drafts(session, folder)
         for name, content in older.items():
             (drafts / name).write_bytes(content)
     with workspace.session() as session:
@@ -190,12 +190,33 @@ def test_drafts_of_an_abandoned_decision_are_not_taken_for_those_of_an_older_one
     assert not (folder / gate_artifacts.DRAFTS).exists()
 
 
+@pytest.mark.requirement("GATE-3", "PHASE-11")
+@pytest.mark.parametrize("left", [2, 99], ids=["half of them", "all of them"])
+def test_drafts_of_an_abandoned_release_leave_the_former_one_alone_though_they_equal_it(at: At, left: int) -> None:
+    """A release of the same configuration has the same weights, byte for byte: 60 kills of gates found it."""
+    workspace = at("finished")
+    folder = workspace.project_folder(NAME)
+    configuration = {"optimizer.learning_rate": 0.0123}
+    projects.configure(workspace, NAME, changes=configuration, begin_release=True)
+    released = {path.name: path.read_bytes() for path in (folder / "final_model").iterdir()}
+    with workspace.session() as session:
+        drafts = gate_artifacts.new_drafts(session, folder) / "final_model"
+        drafts.mkdir()
+        for name in sorted(released, reverse=True)[:left]:
+            (drafts / name).write_bytes(released[name])
+    assert projects.project_status(workspace, NAME).phase == "planning"  # type: ignore[union-attr]
+    assert {path.name: path.read_bytes() for path in (folder / "final_model").iterdir()} == released
+    assert not (folder / "releases").exists()
+    assert verify_workspace(workspace.path).problems == []
+
+
 @pytest.mark.requirement("GATE-1")
 def test_drafts_that_no_decision_names_are_never_published(at: At) -> None:
     workspace = at("planned")
     folder = workspace.project_folder(NAME)
     before = (folder / "training_config.yaml").read_bytes()
-    drafts = gate_artifacts.new_drafts(folder)
+    with workspace.session() as session:
+        drafts = gate_artifacts.new_drafts(session, folder)
     (drafts / "training_config.yaml").write_text("forged: true\n")
     (drafts / "baseline_results.md").write_text("accuracy 1.0\n")
     assert projects.project_status(workspace, NAME).phase == "baseline"  # type: ignore[union-attr]

@@ -293,7 +293,7 @@ def test_a_report_on_another_run_replaces_the_one_that_the_gate_named(at: At) ->
     workspace = at("diagnosed")
     folder = workspace.project_folder(NAME)
     with workspace.session() as session:
-        drafts = new_drafts(folder)
+        drafts = new_drafts(session, folder)
         (drafts / "diagnostic_report.md").write_text("of another run")
         append(session, NAME, "diagnosis", {"run_id": "another", "artifacts": digests_of(drafts)})
     found = verify_workspace(workspace.path).findings  # and publishes it
