@@ -71,8 +71,11 @@ def publish(session: Session, project: str, folder: Path) -> None:
     workspace = session.info.get(OPENED_BY)
     if not (folder / DRAFTS).is_dir() or (workspace is not None and workspace.is_archived):
         return
-    bodies = [entry for kind in NAMING for entry in entries(session, project, kind)]
-    recorded = {f"{OF_ENTRY}{sequence:08d}": body["artifacts"] for sequence, body in bodies}
+    bodies = sorted((entry for kind in NAMING for entry in entries(session, project, kind)), key=lambda entry: entry[0])
+    newest = {name: digest for _, body in bodies for name, digest in body["artifacts"].items()}
+    recorded = {  # without those that a later entry names again: an older decision's are never put back
+        f"{OF_ENTRY}{sequence:08d}": dict(body["artifacts"].items() & newest.items()) for sequence, body in bodies
+    }
     earlier = len(entries(session, project, BEGUN))
     try:
         _settle(folder, recorded, folder_of(folder, earlier) if earlier else None)

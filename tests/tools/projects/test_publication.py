@@ -170,7 +170,8 @@ def test_a_former_final_model_gives_way_to_the_new_one_whole(at: At) -> None:
 
 
 @pytest.mark.requirement("GATE-3")
-def test_drafts_of_an_abandoned_decision_are_not_taken_for_those_of_an_older_one(at: At) -> None:
+@pytest.mark.parametrize("as_older", [False, True], ids=["under a new entry", "under the older entry's number"])
+def test_drafts_of_an_abandoned_decision_are_not_taken_for_those_of_an_older_one(at: At, as_older: bool) -> None:
     """A report on the same run has the same bytes, whoever was killed while writing it."""
     workspace = at("diagnosed")
     folder = workspace.project_folder(NAME)
@@ -180,8 +181,12 @@ def test_drafts_of_an_abandoned_decision_are_not_taken_for_those_of_an_older_one
         (folder / name).write_bytes(content)
     with workspace.session() as session:
         artifacts = {name: digest_file(folder / name) for name in newer}
+        [*_, (older_entry, _)] = entries(session, NAME, "diagnosis")
         append(session, NAME, "diagnosis", {"run_id": "another", "artifacts": artifacts})
         drafts = gate_artifacts.new_drafts(session, folder)
+        if as_older:
+            drafts = drafts.rename(drafts.with_name(f"{gate_artifacts.OF_ENTRY}{older_entry:08d}"))
+            older.pop("training_config.yaml")  # which another decision named
         for name, content in older.items():
             (drafts / name).write_bytes(content)
     with workspace.session() as session:
