@@ -102,11 +102,6 @@ class LossScaler(Scaling):
         """Updates left out so far. Waits for the device."""
         return int(self._skipped.item())
 
-    @property
-    def scale_now(self) -> float:
-        """The present scale. Waits for the device."""
-        return float(self._scaler.get_scale())
-
     def scaled(self, loss: Tensor) -> Tensor:
         """Return the loss (a scalar) to call `backward` on."""
         scaled: Tensor = self._scaler.scale(loss)

@@ -68,14 +68,6 @@ class Layout:
         """Return the keys of the section at `path`, those of every form included."""
         return sorted({name for model in self.models_at(path) for name in model.model_fields})
 
-    def default_at(self, path: list[str]) -> Any:
-        """Return the default of a key as a plain value; None where it has none, or forms differ."""
-        found = self._fields_at(path)
-        if len(found) != 1 or found[0].is_required():
-            return None
-        default = found[0].get_default(call_default_factory=True)
-        return default if isinstance(default, bool | int | float | str) else None
-
     def is_mapping(self, path: list[str]) -> bool:
         """Return whether the key takes free names, with a section under each."""
         return any(get_origin(about.annotation) is dict for about in self._fields_at(path)) and path[-1] != "args"
