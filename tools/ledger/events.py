@@ -119,6 +119,31 @@ class RunSealed(Event):
     used: Values = {}
 
 
+class RunEvaluated(Event):
+    """A clean process evaluated the program that a run exported, on the rows that planning fixed."""
+
+    name = "run_evaluated"
+    run_id: str
+    rows_run: str = ""
+    """The run that fixed the rows."""
+    rows: str = ""
+    """Digest of their record."""
+    program: str = ""
+    """SHA-256 of the program's file."""
+    evaluator: str = ""
+    """Digest of the clean room's code, and the versions of its libraries."""
+    splits: dict[str, Values] = {}
+    """By split: size, rows, metrics {name: value}, intervals {name: [low, high]} of a sample, not_computed."""
+    reported: dict[str, Values] = {}
+    """By split: the same metrics as the training process reported them."""
+    differences: list[str] = []
+    """Metrics that differ beyond the tolerance, one sentence each."""
+    problem: str = ""
+    """Why it was not evaluated."""
+    remedy: str = ""
+    seconds: float = 0.0
+
+
 class TrialEnded(BaseModel):
     """A trial of a study that has ended."""
 

@@ -13,6 +13,7 @@ from trainwright.tools.ledger.events import (
     ConfigurationKept,
     Event,
     Pruned,
+    RunEvaluated,
     RunResumed,
     RunSealed,
     RunStarted,
@@ -48,6 +49,8 @@ class ProjectFacts:
         """By run id, in order."""
         self.seals: dict[str, RunSealed] = {}
         """By run id; a resumed run has none until it has ended again."""
+        self.evaluations: dict[str, RunEvaluated] = {}
+        """By run id: the independent evaluation of what the run exported, of its latest attempt."""
         self.run_keys: dict[str, list[str | None]] = defaultdict(list)
         """Run id to the public key of each of its attempts; None where another launcher started the worker."""
         self.resumed: dict[str, RunResumed] = {}
@@ -86,6 +89,7 @@ class ProjectFacts:
                 self.run_keys[event.run_id].append(event.run_key)
             case RunResumed():
                 self.seals.pop(event.run_id, None)
+                self.evaluations.pop(event.run_id, None)
                 self.pruned.pop(event.run_id, None)  # what it writes from now on is not what was deleted
                 self.run_keys[event.run_id].append(event.run_key)
                 self.resumed[event.run_id] = event
@@ -93,6 +97,8 @@ class ProjectFacts:
                 self.resealed.append(event.run_id)
             case RunSealed():
                 self.seals[event.run_id] = event
+            case RunEvaluated():
+                self.evaluations.setdefault(event.run_id, event)
             case Pruned():
                 for gone in event.checkpoints:
                     self.pruned[gone["run_id"]][gone["name"]] = Tombstone(gone["digest"], sequence)

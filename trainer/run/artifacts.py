@@ -1,0 +1,90 @@
+"""Evidence for an independent evaluation: the rows fixed at planning, and the program that a run exported.
+
+A clean process (clean_room) evaluates the program on the rows: neither of them needs the user's code. Digests here are
+SHA-256, which it can compute with Python's own library. Free of torch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from trainwright.trainer.run.evidence import Part, Recorded
+
+ROWS = "rows"
+"""Folder of the arrays, in the artifacts of the run that fixed them."""
+
+
+class Array(Recorded):
+    """One array of fixed rows, first dimension rows, as a .npy file.
+
+    Rows of different shapes are flattened one behind the other; `shapes` is then the array of their shapes,
+    (rows, dimensions).
+    """
+
+    path: str
+    """Below `artifacts/`."""
+    digest: str
+    dtype: str
+    shape: list[int]
+    shapes: Array | None = None
+
+
+class FixedSplit(Recorded):
+    """The rows of one split, as they come from the data, before any collation."""
+
+    size: int = 0
+    """Of the split."""
+    rows: int = 0
+    """Kept: all, or a sample drawn by a seed that no code of the user's knew beforehand."""
+    chosen: Array | None = None
+    """Indices of the rows kept; None: all of them."""
+    inputs: dict[str, Array] = {}
+    """By the name of the model's input, in the order of the call: `input`, or `input_0`, `input_1` …, or keywords."""
+    by_keyword: bool = False
+    target: Array | None = None
+
+
+class FixedRows(Part, file="fixed_rows"):
+    """Validation and test rows that planning fixed; `problem` says why there are none."""
+
+    splits: dict[str, FixedSplit] = {}
+    problem: str | None = None
+    remedy: str | None = None
+    target_scaling: dict[str, Any] | None = None
+    """Mean and scale of the train split's targets, where the loss is computed in deviations from the mean."""
+    bytes_per_target: float = 1.0
+    signature: str | None = None
+    """By a key that the worker forgot before it imported user code."""
+
+
+class Parity(Recorded):
+    """An exported program, compared with the trained model."""
+
+    rows_compared: int = 0
+    random_compared: int = 0
+    extreme_compared: int = 0
+    batch_sizes: list[int] = []
+    max_abs_difference: float = float("nan")
+    largest_output: float | None = None
+    tolerance: float | None = None
+    passed: bool = False
+
+
+class Program(Part, file="program"):
+    """The program that a run exported of its best checkpoint; `problem` says why there is none."""
+
+    form: str | None = None
+    """onnx or torch_export."""
+    path: str | None = None
+    """Below `artifacts/`."""
+    digest: str | None = None
+    bytes: int = 0
+    inputs: list[str] = []
+    outputs: list[str] = []
+    checkpoint: str | None = None
+    checkpoint_digest: str | None = None
+    parity: Parity = Parity()
+    seconds: float = 0.0
+    """What making it cost the run."""
+    problem: str | None = None
+    remedy: str | None = None
