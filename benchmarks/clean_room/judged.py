@@ -13,11 +13,14 @@ from honest import honest
 from walk import Walk
 
 from trainwright.tools.ledger import ProjectFacts
-from trainwright.tools.projects import advance, create_project
+from trainwright.tools.projects import Advance, advance, configure, create_project
 from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run.artifacts import FixedRows, Program
 
 LONGEST_SECONDS = 600.0
+GOING_ON = frozenset({"wait", "alert"})
+"""Ends of `advance` after which it goes on when it is asked again."""
 
 
 @dataclass
@@ -60,6 +63,8 @@ def play(name: str) -> Found:
             walk.prepare(SimpleNamespace(code=code))  # type: ignore[arg-type]
         try:
             return _played(workspace, walk, code)
+        except TrainwrightError as error:  # it would not survive the way back from this process
+            return Found(name, reasons=[f"{error.message} {error.remedy}"])
         finally:
             workspace.close()
 
@@ -70,13 +75,29 @@ def _played(workspace: Workspace, walk: Walk, code: Path) -> Found:
     create_project(workspace, walk.name, intent="an honest project", goal=walk.goal, config={**root, **walk.config})
     while time.monotonic() - began < LONGEST_SECONDS:
         answer = advance(workspace, walk.name)
-        if answer.ended != "wait":
+        call = answer.next
+        if (
+            call is not None
+            and call.tool == "configure"
+            and call.arguments.get("changes")
+            and answer.ended != "finished"
+        ):
+            configure(workspace, walk.name, changes=call.arguments["changes"], reason="as it was proposed")
+        elif answer.ended not in GOING_ON or not answer.steps:
             found.end = answer.ended
-            found.reasons += [answer.reason or ""] if answer.ended in {"refusal", "failure"} else []
+            if answer.ended != "finished":
+                found.reasons.append(answer.reason or (answer.failure.message if answer.failure else f"{answer.next}"))
             break
     found.seconds = time.monotonic() - began
     _compare(workspace, found)
     return found
+
+
+def _proposed(answer: Advance) -> dict[str, Any]:
+    """Return the changes of configuration that the answer proposes for a project that has not ended."""
+    call = answer.next
+    is_one = call is not None and call.tool == "configure" and answer.ended != "finished"
+    return dict(call.arguments.get("changes") or {}) if call is not None and is_one else {}
 
 
 def _compare(workspace: Workspace, found: Found) -> None:

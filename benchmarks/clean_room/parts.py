@@ -167,7 +167,7 @@ def build(config, context):
     y = (x[:, 0] > 0.5).long()
     cuts = {"train": slice(0, 200), "validation": slice(200, 250), "test": slice(250, 300)}
     model = nn.Sequential(nn.Conv2d(1, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 2, 1))
-    return {"model": model, "loss": {"use": "dice_cross_entropy"}, "metrics": ["mean_iou", "accuracy"],
+    return {"model": model, "loss": "dice_cross_entropy", "metrics": ["mean_iou", "accuracy"],
             **{name: (x[cut], y[cut]) for name, cut in cuts.items()}}
 """
 
