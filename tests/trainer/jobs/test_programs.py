@@ -128,7 +128,10 @@ def of_the_program(run: RunDirectory, rows: list[dict[str, Any]]) -> list[np.nda
     assert record is not None
     assert record.get("problem") is None, record
     assert record["form"] == "onnx"
-    session = onnxruntime.InferenceSession(str(run.artifacts / record["path"]), providers=["CPUExecutionProvider"])
+    alone = onnxruntime.SessionOptions()
+    alone.intra_op_num_threads = 1  # a pool of threads would not survive the next fork
+    path = str(run.artifacts / record["path"])
+    session = onnxruntime.InferenceSession(path, alone, providers=["CPUExecutionProvider"])
     assert [item.name for item in session.get_outputs()] == record["outputs"]
     given = [session.run(None, {name: np.asarray(value)[None] for name, value in row.items()}) for row in rows]
     return [np.concatenate(column) for column in zip(*given, strict=True)]

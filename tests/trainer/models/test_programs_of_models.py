@@ -38,7 +38,10 @@ def test_a_language_model_leaves_a_program_that_gives_its_outputs(
     record = run.evidence("program")
     assert record.get("problem") is None, record
     assert record["form"] == "onnx"
-    program = onnxruntime.InferenceSession(str(run.artifacts / record["path"]), providers=["CPUExecutionProvider"])
+    alone = onnxruntime.SessionOptions()
+    alone.intra_op_num_threads = 1  # a pool of threads would not survive the next fork
+    path = str(run.artifacts / record["path"])
+    program = onnxruntime.InferenceSession(path, alone, providers=["CPUExecutionProvider"])
     session = request.getfixturevalue("open_session")(values, "again")
     session.load_components(store_of(run).open(best_checkpoint(run)), DEPLOYED)
     session.model.eval()
