@@ -2,8 +2,8 @@
 
 No other process of the user can read it. Whatever one is started with can be read by others: arguments, environment,
 a pipe, and memory through a handle that was opened early. So a worker first forbids that (Linux: PR_SET_DUMPABLE),
-continues in a fork, whose memory and files nobody can have opened, requests the key's seed, and only then imports what it
-works with. The answer goes into a channel that the request brings along, and to a process of the worker alone.
+continues in a fork, whose memory and files nobody can have opened, requests the key's seed, and only then imports what
+it works with. The answer goes into a channel that the request brings along, and to a process of the worker alone.
 """
 
 from __future__ import annotations
