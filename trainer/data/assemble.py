@@ -50,7 +50,7 @@ def from_loaded(
         args: the source's arguments.
         looks: a FirstLook, with an earlier run's findings in the same large file.
     """
-    samples = loaded.samples
+    samples, raw_type = loaded.samples, loaded.samples.base[0].dtype
     look, found = _first_look(loaded, section, {"source": source, "args": dict(args or {})}, looks)
     if found is None:
         _require_finite(rows.non_finite(samples, MAX_NAMED))
@@ -76,6 +76,7 @@ def from_loaded(
         raw_test,
         section.model_dump(mode="json"),
         look=look,
+        raw_type=raw_type,
     )
 
 

@@ -85,6 +85,11 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         require_evaluated_model(session)
     run.write_evidence(Imported(packages=imported_packages()))
     run.write_evidence(summary_evidence(session, reason, sampler))
+    if ordered.exports_program and session.progress.stop_reason is not None and session.strategy.is_first:
+        from trainwright.trainer.jobs.export.program import export_program
+
+        heartbeat.stage("exporting the program")
+        run.write_evidence(export_program(session))
     if ordered.kind is RunKind.REPLAY:
         from trainwright.trainer.jobs.replay import compare, compare_beginning
 
