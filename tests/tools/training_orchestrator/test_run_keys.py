@@ -154,6 +154,50 @@ def test_evidence_and_order_count_as_they_were_written_not_as_they_are_found(
     assert [what.split()[2] for what in changed] == ["artifacts/environment.json", "run.json"]
 
 
+FORGES = """
+import gc, hashlib, json, subprocess, sys
+from blake3 import blake3
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+        run = next(one for one in gc.get_objects() if type(one).__name__ == "RunDirectory")
+        place = run.artifacts / "fixed_rows.json"
+        record = json.loads(place.read_text())
+        record["splits"]["test"]["size"] += 1
+        text = json.dumps(record)
+        subprocess.run([sys.executable, "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", place, text])
+        run.written["artifacts/fixed_rows.json"] = "blake3:" + blake3(text.encode()).hexdigest()
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+@pytest.mark.requirement("GATE-6", "GATE-3")
+def test_rows_that_user_code_changes_in_the_run_that_fixed_them_are_no_evidence(
+    workspace: Workspace, entries_of: Entries
+) -> None:
+    (workspace.path.parent / "net.py").write_text(FORGES)
+    honest, forged = (
+        start_run(workspace, "digits", RunKind.SMOKE, max_steps=2, changes=changes).run_id
+        for changes in ({}, {"model": {"use": "net.py:Net", "args": {}}})
+    )
+    for run_id in (honest, forged):
+        view = until_ended(workspace, run_id)
+        assert view.state is RunState.COMPLETED, view.failure
+    (_, started), *_, (_, sealed) = entries_of(honest)
+    assert len(started["rows_key"]) == 64
+    assert "artifacts/rows/test/target.npy" in sealed["digests"]
+    assert told_of(workspace, honest) == []
+    sealed = entries_of(forged)[-1][1]
+    assert sealed["digests"] == {}
+    assert "do not bear its rows key's signature" in sealed["problem"]
+    assert f"run {forged}: {sealed['problem']}" in told_of(workspace, forged)
+
+
 @pytest.mark.requirement("GATE-3")
 @pytest.mark.parametrize("signature", [None, 7, "", "not base64!", "AAAA"])
 @pytest.mark.parametrize("public", ["", "zz", "00" * 32, "ff" * 31])
