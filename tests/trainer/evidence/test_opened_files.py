@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from trainwright.trainer.base.canonical import digest_bytes, digest_file
-from trainwright.trainer.evidence.opened_files import list_files
+from trainwright.trainer.evidence import opened_files
 from trainwright.trainer.run.evidence import Code
 from trainwright.trainer.run.looked_at import Listing, Opened
 
@@ -150,10 +150,10 @@ def test_a_smoke_run_lists_what_is_there_but_for_tools_and_links(tmp_path: Path,
 def test_a_listing_beyond_its_bound_says_which_folders_it_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainwright.trainer.evidence.opened_files.MOST_LISTED", 2)
+    monkeypatch.setattr(opened_files, "MOST_LISTED", 2)
     for name in ("a.txt", "b.txt", "c.txt", "first/d.txt", "second/e.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("")
-    listing = list_files(tmp_path, ())
+    listing = opened_files.list_files(tmp_path, ())
     assert sorted(listing.files) == ["a.txt", "b.txt", "c.txt"]
     assert listing.unlisted == ["first", "second"]
