@@ -15,6 +15,8 @@ from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.sections import SplitSection
 
 if TYPE_CHECKING:
+    import torch
+
     from trainwright.trainer.data.text.language import TextRecord
 
 
@@ -146,5 +148,9 @@ class Splits:
     """The split section when the engine split the data itself."""
     text: TextRecord | None = None
     """How text became tokens, where it did."""
+    shared_with_test: set[str] = field(default_factory=set)
+    """Digests of samples that test shared with the others, found before its rows were withheld."""
     look: Look | None = None
     """First look at a large file, by this run or an earlier one."""
+    raw_type: torch.dtype | None = None
+    """Type of the standardised inputs before that."""

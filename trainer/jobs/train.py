@@ -85,6 +85,11 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         require_evaluated_model(session)
     run.write_evidence(Imported(packages=imported_packages()))
     run.write_evidence(summary_evidence(session, reason, sampler))
+    if ordered.exports_program and session.progress.stop_reason is not None and session.strategy.is_first:
+        from trainwright.trainer.jobs.export.program import export_program
+
+        heartbeat.stage("exporting the program")
+        run.write_evidence(export_program(session))
     if ordered.kind is RunKind.REPLAY:
         from trainwright.trainer.jobs.replay import compare, compare_beginning
 
@@ -160,6 +165,7 @@ def open_session(
     if specification.kind is RunKind.SMOKE:
         seed, is_batched = session.context.data_seed, session.work.batch_size is None
         run.write_evidence(looked_at_evidence(session.work.splits, seed, is_batched=is_batched))
+        session.work.splits.samples.pop("test", None)  # of later runs only an export holds it at all
     import_record.record(code.files)
     run.write_evidence(resolved_evidence(session))
     found: dict[str, list[str | None]] = {
@@ -173,8 +179,6 @@ def open_session(
         "environment": environment.fingerprint_basis,
     }
     check_expected(specification, found, details)
-    if specification.kind is not RunKind.EXPORT:
-        session.work.splits.samples.pop("test", None)  # training and tuning never see it
     return session
 
 
