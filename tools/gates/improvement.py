@@ -140,7 +140,9 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
         return {}, [*problems, "it names another number of runs than of seeds"]
     runs: dict[str, list[RunEvidence]] = {}
     for side, (parameters, key) in sides.items():
-        found = [_repetition(evidence, parameters, seed, run) for seed, run in zip(seeds, confirmation[key], strict=True)]
+        found = [
+            _repetition(evidence, parameters, seed, run) for seed, run in zip(seeds, confirmation[key], strict=True)
+        ]
         runs[side] = [run for run, _ in found if run is not None]
         problems += [problem for _, problem in found if problem]
     problems += [] if problems else _without_effect(evidence, confirmation["baseline_runs"])
@@ -157,9 +159,7 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
     return {**measured, **values, **({"certified": True} if is_certified else {}), "seeds": seeds}, []
 
 
-def repeated_values(
-    runs: dict[str, list[RunEvidence]], metric: str
-) -> tuple[dict[str, list[float]], bool, list[str]]:
+def repeated_values(runs: dict[str, list[RunEvidence]], metric: str) -> tuple[dict[str, list[float]], bool, list[str]]:
     """Return a metric of each side's repetitions, whether it is certified, and the problems.
 
     Certified values of all repetitions are compared, or reported ones of all: of a mixture nothing could be said.
