@@ -162,25 +162,27 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
 def repeated_values(runs: dict[str, list[RunEvidence]], metric: str) -> tuple[dict[str, list[float]], bool, list[str]]:
     """Return a metric of each side's repetitions, whether it is certified, and the problems.
 
-    Certified values of all repetitions are compared, or reported ones of all: of a mixture nothing could be said.
+    Certified values of all repetitions are compared, or reported ones of all, where one cannot be evaluated apart.
     """
     every = [run for side in runs.values() for run in side]
-    problems = [f"run {run.id}: {run.evaluation.differences[0]}" for run in every if differs(run) and run.evaluation]
-    lacking = [run for run in every if metric not in run.certified()]
-    is_certified = not lacking
-    if lacking and len(lacking) < len(every):
-        why = lacking[0].evaluation.problem if lacking[0].evaluation else "it exported no program"
-        problems.append(f"run {lacking[0].id} was not evaluated apart, and others were: {why}")
-    found = {side: [(run.id, run.best_value(metric)) for run in own] for side, own in runs.items()}
+    problems = [
+        f"run {run.id}: {run.evaluation.differences[0]}" for run in every if run.evaluation and run.evaluation.differs
+    ]
+    is_certified = all(metric in run.certified() for run in every)
+    without = [run.id for run in every if run.evaluation is None]
+    if without and len(without) < len(every):
+        problems.append(f"run {without[0]} exported no program, and others did: their values cannot be compared")
+    found = {
+        side: [(run.id, run.best_value(metric) if is_certified else run.reported_value(metric)) for run in own]
+        for side, own in runs.items()
+    }
     odd = [run_id for side in found.values() for run_id, value in side if value is None or not math.isfinite(value)]
     problems += [f"run {run_id} recorded no finite validation {metric}" for run_id in odd]
-    values = {side: [value for _, value in own if value is not None] for side, own in found.items()}
-    return values, is_certified, problems
-
-
-def differs(run: RunEvidence) -> bool:
-    """Return whether what the run reported differs from what its exported program alone gives."""
-    return run.evaluation is not None and not run.evaluation.problem and bool(run.evaluation.differences)
+    return (
+        {side: [value for _, value in own if value is not None] for side, own in found.items()},
+        is_certified,
+        problems,
+    )
 
 
 def confirmed_value(evidence: Evidence) -> tuple[str, float]:

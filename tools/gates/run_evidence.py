@@ -91,8 +91,7 @@ class RunEvidence:
 
     def certified(self, split: str = "validation") -> dict[str, float]:
         """Return the metrics of a split that the clean room computed; empty where the run was not evaluated apart."""
-        found = self.evaluation
-        return {} if found is None or found.problem else dict(found.splits.get(split, {}).get("metrics", {}))
+        return self.evaluation.certified(split) if self.evaluation is not None else {}
 
     def best_value(self, metric: str) -> float | None:
         """Return a validation metric of the best epoch: certified, else as the training process reported it."""
