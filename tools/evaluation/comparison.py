@@ -22,7 +22,8 @@ def tolerance(metric: str, reported: float, certified: float, rows: int, precisi
     Shares of rows: two rows, or half a percent. Anything else: a percent, and three under half precision.
     """
     largest = max(abs(reported), abs(certified))
-    if metric in BUILT_IN and BUILT_IN[metric].bounds == SHARE:
+    name = next((name for name in BUILT_IN if metric == name or metric.endswith(f"_{name}")), "")  # of a task, too
+    if name and BUILT_IN[name].bounds == SHARE:
         return max(2.0 / max(rows, 1), 0.005 * largest)
     return (0.03 if precision in HALF_PRECISION else 0.01) * max(largest, 1e-6) + 1e-6
 
@@ -37,11 +38,11 @@ def differences_between(
         splits: by split what the clean room answered.
     """
     return [
-        what
+        f"{split} {what}"
         for split, found in splits.items()
-        for metric, certified in found.get("metrics", {}).items()
+        for metric, certified in {**found.get("metrics", {}), **found.get("not_finite", {})}.items()
         if (before := reported.get(split, {}).get(metric)) is not None
-        and (what := _difference(metric, float(before), float(certified), {**found, "split": split}, precision))
+        and (what := _difference(metric, float(before), float(certified), found, precision))
     ]
 
 
@@ -55,7 +56,7 @@ def _difference(metric: str, reported: float, certified: float, found: Mapping[s
         is_same = str(reported) == str(certified)
     if is_same:
         return ""
-    what = f"{found['split']} {metric}: {reported:.6g} reported by the training process"
+    what = f"{metric}: {reported:.6g} reported by the training process"
     return f"{what}, {certified:.6g} by the exported program alone on {rows} rows (allowed difference {allowed:.2g})"
 
 

@@ -13,6 +13,7 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.section import Entry
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.objectives.sections import MultiTaskSection
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows, Program
 from trainwright.trainer.run.evidence import Resolved, Summary
@@ -78,10 +79,11 @@ def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program
             **program.model_dump(include={"form", "digest", "inputs", "outputs"}),
         },
         "rows": {"folder": str(rows.directory.artifacts), "record": record.as_dict()},
-        "splits": [name for name in _splits(specification.kind) if name in record.splits],
+        "splits": _splits(specification.kind, record),
         "metrics": sorted(names & BUILT_IN.keys()),
         "loss": loss,
         "task": task,
+        "tasks": _tasks_of(config),
         "target_scaling": record.target_scaling,
         "bytes_per_target": record.bytes_per_target,
         "threads": 1,
@@ -99,9 +101,9 @@ def reported_by(run: Sealed) -> dict[str, dict[str, float]]:
     return {"validation": dict(run.part(Summary).best_metrics)}
 
 
-def _splits(kind: RunKind) -> tuple[str, ...]:
+def _splits(kind: RunKind, record: FixedRows) -> list[str]:
     """Return the splits to evaluate: the test split of an export alone, which is a recorded test-set access."""
-    return ("validation", "test") if kind is RunKind.EXPORT else ("validation",)
+    return ["validation", *(["test"] if kind is RunKind.EXPORT and "test" in record.splits else [])]
 
 
 def _evaluated(run: Sealed, rows: Sealed | None, program: Program) -> dict[str, Any]:
@@ -113,7 +115,7 @@ def _evaluated(run: Sealed, rows: Sealed | None, program: Program) -> dict[str, 
     if why is not None or rows is None:
         return dict(zip(("problem", "remedy"), why or (), strict=False))
     order = order_of(specification, run, rows, program)
-    if not order["metrics"] and not order["loss"]:
+    if not (order["metrics"] or order["loss"] or order["tasks"]):
         remedy = "Add a built-in metric to `metrics`: it is evaluated apart."
         return {"problem": "loss and metrics are all computed by the user's code", "remedy": remedy}
     answer = run_clean_room(order)
@@ -125,8 +127,11 @@ def _evaluated(run: Sealed, rows: Sealed | None, program: Program) -> dict[str, 
 def _compared(run: Sealed, answer: dict[str, Any], precision: str) -> dict[str, Any]:
     """Return the clean room's figures beside the reported ones, and where they differ."""
     splits = answer["splits"]
+    if getattr(run.directory.specification().config.objective, "weighting", "fixed") != "fixed":
+        for split in splits.values():  # the weights of the tasks' losses were learned
+            split["metrics"].pop("loss", None)
     reported = {
-        name: {metric: value for metric, value in values.items() if metric in splits[name]["metrics"]}
+        name: {metric: value for metric, value in values.items() if _was_asked(splits[name], metric)}
         for name, values in reported_by(run).items()
         if name in splits
     }
@@ -134,7 +139,7 @@ def _compared(run: Sealed, answer: dict[str, Any], precision: str) -> dict[str, 
     versions = " ".join(f"{name} {version}" for name, version in sorted(answer.get("versions", {}).items()))
     found = {
         "evaluator": f"{code_digest()} {versions}".strip(),
-        "splits": {name: _recordable(split) for name, split in splits.items()},
+        "splits": splits,
         "reported": {name: dict(filter(_is_finite, values.items())) for name, values in reported.items()},
         "differences": differences,
     }
@@ -152,16 +157,20 @@ def own_outputs(run: Sealed) -> str:
     return f"the user's {judged_by}" if judged_by else ""
 
 
-def _recordable(split: dict[str, Any]) -> dict[str, Any]:
-    """Return a split's figures; what is no finite number is among those that were not computed."""
-    metrics = dict(filter(_is_finite, split["metrics"].items()))
-    odd = {metric: str(value) for metric, value in split["metrics"].items() if metric not in metrics}
-    intervals = {metric: ends for metric, ends in split.get("intervals", {}).items() if metric in metrics}
-    return {**split, "metrics": metrics, "intervals": intervals, "not_computed": split.get("not_computed", {}) | odd}
+def _was_asked(split: dict[str, Any], metric: str) -> bool:
+    return metric in split["metrics"] or metric in split.get("not_finite", {})
 
 
 def _is_finite(figure: tuple[str, float]) -> bool:
     return math.isfinite(figure[1])
+
+
+def _tasks_of(config: TrainingConfig) -> dict[str, Any] | None:
+    """Return the tasks of a model with several targets, as the configuration has them."""
+    objective = config.objective
+    if not isinstance(objective, MultiTaskSection):
+        return None
+    return {name: task.model_dump(mode="json") for name, task in objective.tasks.items()}
 
 
 def _record_digest(rows: Sealed | None) -> str:
@@ -170,7 +179,7 @@ def _record_digest(rows: Sealed | None) -> str:
 
 def _not_to_evaluate(config: TrainingConfig, rows: Sealed | None) -> tuple[str, str] | None:
     """Return why the program cannot be evaluated, with the remedy."""
-    if type(config.objective).replaces:
+    if type(config.objective).replaces and _tasks_of(config) is None:
         what = f"the objective {config.objective.name} has other outputs than predictions of one target"
         return what, "Its measures are those of the training process alone."
     if rows is None:
@@ -185,7 +194,7 @@ def _not_to_evaluate(config: TrainingConfig, rows: Sealed | None) -> tuple[str, 
 def _loss_of(config: TrainingConfig, resolved: Resolved) -> tuple[dict[str, Any] | None, str | None]:
     """Return the built-in loss that validation reports, as {name, args}, and the kind of its targets.
 
-    None where the user's code computes it; weights that were measured on the train split leave the kind alone.
+    None where the user's code computes it.
     """
     entry = Entry(use=config.loss) if isinstance(config.loss, str) else config.loss
     form = LOSSES.get(entry.use)
@@ -195,5 +204,4 @@ def _loss_of(config: TrainingConfig, resolved: Resolved) -> tuple[dict[str, Any]
     if config.task is not None and entry.args:  # the task may have named the loss without them
         return None, form.task
     arguments = form.model_validate(entry.args)
-    is_measured = bool(form.weighs) and getattr(arguments, form.weighs) == "balanced"
-    return None if is_measured else {"name": form.name, "args": arguments.model_dump(mode="json")}, form.task
+    return {"name": form.name, "args": arguments.model_dump(mode="json")}, form.task
