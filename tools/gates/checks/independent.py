@@ -33,8 +33,10 @@ def rows_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
         remedy = run.next_call() if run is not None else evidence.start(RunKind.SMOKE)
         return failed("no completed smoke run", line.text, remedy)
     record = run.part(FixedRows)
-    if not (fixes_rows(evidence) and record):
+    if not fixes_rows(evidence):
         return not_applicable("an earlier version, or another launcher's worker, fixed no rows", line.text)
+    if not record:
+        return failed("the smoke run ended without fixing them", line.text, evidence.start(RunKind.SMOKE))
     if record.problem:
         return not_applicable(f"not fixed: {record.problem} {record.remedy or ''}".strip(), line.text)
     digest = (run.sealed or {}).get(f"artifacts/{FixedRows.file}.json", "")
@@ -61,11 +63,18 @@ def fixes_rows(evidence: Evidence) -> bool:
     return start is not None and start.rows_key is not None
 
 
+def _was_to_export(run: RunEvidence) -> bool:
+    """Return whether the run was to end with a program, by its plan in the ledger."""
+    return run.directory.specification().exports_program
+
+
 def _evaluated(evidence: Evidence, line: CheckLine, run: RunEvidence | None, start: NextCall) -> Outcome:
     if run is None or not run.is_complete:
         state = f"{run.id} is {run.status.state.value}" if run is not None else "no run"
         return failed(state, line.text, run.next_call() if run is not None else start)
     found, metric = run.evaluation, evidence.goal_metric
+    if found is None and _was_to_export(run):
+        return failed("it exported no program: its process ended past the engine's end", line.text, start)
     if found is None:
         return not_applicable(f"{NOT_EVALUATED}: an earlier version exported no program", line.text)
     if found.differs:
