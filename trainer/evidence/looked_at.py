@@ -7,27 +7,34 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import torch
 
 from trainwright.trainer.base.seeding import SPLITS
+from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.data.drawn_rows import Drawn, draw
 from trainwright.trainer.data.fingerprint import EMPTY, MAX_CLASSES_COUNTED
 from trainwright.trainer.data.near_rows import MOST_HELD_OUT, MOST_TRAIN, nearest_train_row, probe, transformations_of
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.metrics.built_in import mae, r2
 from trainwright.trainer.run.looked_at import LookedAt, NearRows, SplitLook
 
 Array = np.ndarray[Any, Any]
 
 NO_NUMBERS = "inputs are not numbers alone"
+BATCHES = "items are batches, which loader.batch_size would make of single samples"
 NO_TARGETS = "targets are neither one class nor some numbers a row"
 
 
-def looked_at_evidence(splits: Splits, seed: int) -> LookedAt:
+def looked_at_evidence(splits: Splits, seed: int, *, is_batched: bool = False) -> LookedAt:
     """Return class counts, plain predictors' scores and near rows, of rows drawn from each split.
 
     Samples of a form that cannot be compared fail no run: the reason is reported.
+
+    Args:
+        splits: the run's samples and records.
+        seed: of the run's data.
+        is_batched: each item is a batch already.
     """
+    if is_batched:
+        return LookedAt(splits=_described(splits, {}, None), not_compared=BATCHES, not_scored=BATCHES)
     try:
         return _looked_at(splits, seed)
     except Exception as error:  # noqa: BLE001 - samples may be any objects
@@ -85,8 +92,7 @@ def _accuracy(predicted: Array, rows: Drawn) -> dict[str, float]:
 
 
 def _of_numbers(predicted: Array, rows: Drawn) -> dict[str, float]:
-    outputs, targets = torch.tensor(predicted), torch.tensor(rows.targets)
-    values = {"r2": r2(outputs, targets), "mae": mae(outputs, targets)}
+    values = {name: metrics.compute(name, predicted, np.asarray(rows.targets)) for name in ("r2", "mae")}
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trainwright.trainer.clean_room.rows import open_split
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit
 from trainwright.trainer.run.key import has_signed, rows_statement
@@ -32,9 +33,8 @@ def smoke(ended: Any, own_configuration: dict[str, Any]) -> Smoke:
     """`smoke(code, values)` works on a smoke run of the user's code and returns its directory."""
 
     def run_it(code: str, values: dict[str, Any] | None = None, **fields: Any) -> RunDirectory:
-        run: RunDirectory = ended(
-            NET + code, own_configuration | (values or {}), kind=RunKind.SMOKE, max_steps=2, **fields
-        )
+        fields = {"kind": RunKind.SMOKE, "max_steps": 2, **fields}
+        run: RunDirectory = ended(NET + code, own_configuration | (values or {}), **fields)
         return run
 
     return run_it
@@ -94,6 +94,8 @@ def test_rows_of_a_users_data_set_are_kept_by_the_names_of_the_models_inputs(
     fixed = validation_of(run)
     assert sorted(fixed.inputs) == names
     assert fixed.by_keyword == sample.startswith("{")
+    opened = open_split(run.artifacts, run.evidence("fixed_rows") or {}, "validation")
+    assert [*opened.inputs] == fixed.order == ([*names] if "{" not in sample else ["x", "more"])
     assert values_of(run, fixed.inputs[names[-1]])[:, 0].tolist()[0] in {100.0, 200.0}
     assert values_of(run, fixed.target).tolist() == [row % 2 for row in range(100, 107)]
     assert run.part(FixedRows).splits["test"].rows == 5
@@ -129,6 +131,12 @@ def build(config, context):
     fixed = validation_of(run).inputs["input"]
     assert fixed.shape == [sum(range(1, 8)) * 4]
     assert values_of(run, fixed.shapes).tolist() == [[length, 4] for length in range(1, 8)]
+    split = open_split(run.artifacts, run.evidence("fixed_rows") or {}, "validation")
+    for index in range(7):
+        _, inputs, target = split.batch(index, 1)
+        assert np.array_equal(inputs["input"], np.full((1, index + 1, 4), 100.0 + index))
+        assert target is not None
+        assert target.tolist() == [index % 2]
 
 
 def test_a_stream_and_items_that_are_batches_are_read_row_by_row(smoke: Smoke) -> None:
@@ -246,5 +254,57 @@ def test_the_rows_are_signed_by_a_key_that_the_worker_then_forgets(
             getattr(run.key, forgotten)
 
 
+def test_of_several_processes_the_first_fixes_the_rows(smoke: Smoke) -> None:
+    run = smoke(SEVERAL.replace("SAMPLE", "(x, row % 2)"), {"distributed": {"processes": 2}})
+    assert validation_of(run).rows == 7
+
+
+def test_a_resumed_smoke_run_keeps_its_rows(tmp_path: Path, make_run: Any, work: Any, digits: dict[str, Any]) -> None:
+    run = make_run(tmp_path / "run", digits, kind=RunKind.SMOKE, max_steps=2)
+    assert work(run) == 0
+    before = (run.artifacts / "fixed_rows.json").stat().st_mtime_ns
+    run.write_status(run.last_status().model_copy(update={"state": RunState.RUNNING}))
+    assert work(run) == 0
+    assert run.last_status().attempt == 2
+    assert (run.artifacts / "fixed_rows.json").stat().st_mtime_ns == before
+
+
 def test_only_smoke_runs_fix_rows(ended: Any, digits: dict[str, Any]) -> None:
     assert not ended("", digits | {"training": {"epochs": 1}}).part(FixedRows)
+
+
+FINDS = """
+import gc
+class Finds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        found = [value for value in gc.get_objects() if type(value) is torch.Tensor and value.shape[1:] == (4,)]
+        print("found", [sorted(int(row) for row in value[:, 0]) for value in found if len(value) > 4], flush=True)
+        self.layer = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.layer(x)
+def data():
+    def rows(start):
+        return torch.arange(start, start + 6.0)[:, None].repeat(1, 4), torch.tensor([0, 1] * 3)
+    return {"train": rows(100), "validation": rows(200), "test": rows(300)}
+"""
+
+
+@pytest.mark.requirement("PHASE-6")
+def test_no_test_rows_of_a_built_in_source_are_in_a_worker_that_trains(smoke: Smoke, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    inputs = np.repeat(np.arange(1.0, 61.0, dtype="f4")[:, None], 4, axis=1)
+    np.savez(tmp_path / "project" / "rows.npz", x=inputs, y=np.arange(60) % 2)
+    data = {"use": "npz", "args": {"path": "rows.npz"}, "split": {"validation": 0.1, "test": 0.2}}
+    run = smoke(FINDS, {"model": {"use": "mine:Finds"}, "data": data}, kind=RunKind.BASELINE)
+    log = run.log.read_text()
+    assert f"found [[{', '.join(['0'] * 12)}, " in log, log
+    assert log.count("found [[") == 1
+
+
+@pytest.mark.requirement("PHASE-6")
+def test_test_rows_that_user_code_returns_are_gone_before_the_model_is_built(smoke: Smoke) -> None:
+    log = smoke(FINDS, {"model": {"use": "mine:Finds"}}, kind=RunKind.BASELINE).log.read_text()
+    assert "[100, " in log
+    assert "[200, " in log
+    assert "[300, " not in log
