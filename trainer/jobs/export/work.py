@@ -33,6 +33,7 @@ from trainwright.trainer.jobs.export.program import (
     require_comparable,
     write_program,
 )
+from trainwright.trainer.jobs.export.reasons import no_forward
 from trainwright.trainer.jobs.export.serving import Serving
 from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically
 from trainwright.trainer.run.artifacts import Program
@@ -130,6 +131,9 @@ def _write(
         evidence["library"] = write_library_folder(session, rows, folder / "transformers")
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
+    else:
+        error = no_forward(session.model)
+        session.run.write_evidence(Program(problem=error.message, remedy=error.remedy))
     described = {
         **session.run.part(Resolved).as_dict(),
         "class_names": splits.class_names,
