@@ -129,7 +129,8 @@ def _work(
         ballast.hold()
         store_of(run).recover()  # before any other process of the run reads them
         opened_files.install(run.path, Path(specification.code_root))
-        heartbeat.stage("fixing rows")
+        if specification.kind is RunKind.SMOKE:
+            heartbeat.stage("fixing rows")
         _fix_rows(run, specification, attempt, stop)
         _prepare(run, specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
