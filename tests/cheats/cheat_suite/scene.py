@@ -51,6 +51,11 @@ class Scene:
             self._agent = self._agents.open(self.world.workspace, self._environment)
         return self._agent
 
+    def agent_with(self, **environment: str) -> None:
+        """Have the scene's agent start its server, and so its workers, in another environment from now on."""
+        self._environment |= environment
+        self._agent = None
+
     def another_agent(self, **environment: str) -> Agent:
         """An agent with a server of its own on the same workspace."""
         return self._agents.open(self.world.workspace, self._environment | environment)
