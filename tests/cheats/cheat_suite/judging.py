@@ -15,7 +15,6 @@ from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
 
-
 SHOWN = 5e-3
 """Numbers that are closer are not shown beside each other."""
 

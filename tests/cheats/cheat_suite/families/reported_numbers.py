@@ -11,11 +11,11 @@ from functools import partial
 from tests.function_text import body_of
 from tests.worlds.flowers import CONFIG, MODEL, NAME
 
-from cheat_suite.case import Outcome, cheat
+from cheat_suite.case import cheat
 from cheat_suite.families.held_out import BUILD
 from cheat_suite.scene import Scene
 
-DIFFERS = r"baseline\.independently_evaluated: .*accuracy"
+DIFFERS = r"baseline\.independently_evaluated: .*(accuracy|loss)"
 """Both numbers are in the sentence; the suite's table shows them."""
 NO_LEARNING = {"optimizer": {"learning_rate": 1e-9}}
 lied = partial(cheat, by="code", at="empty", expected="refused", shows=("GATE-6", "GATE-1"), slow=True)
@@ -95,9 +95,27 @@ in_model(
 )
 
 
-def at_import(identifier: str, title: str, code: str, *, expected: Outcome = "refused") -> None:
+def at_import(identifier: str, title: str, code: str) -> None:
     """Declare a cheat that is played when the model's file is imported."""
-    lied(identifier, title, rule=DIFFERS, expected=expected)(lambda scene: _play(scene, code + MODEL))
+    lied(identifier, title, rule=DIFFERS)(lambda scene: _play(scene, code + MODEL))
+
+
+def better_evaluation() -> None:
+    from trainwright.trainer.engine import loop
+
+    honest = loop.evaluate_split
+
+    def better(session, loader):  # as text it has no names to annotate with
+        return honest(session, loader) | {"accuracy": 1.0}
+
+    loop.evaluate_split = better
+
+
+def better_loss() -> None:
+    import torch
+
+    honest = torch.nn.functional.cross_entropy
+    torch.nn.functional.cross_entropy = lambda *a, **k: honest(*a, **k) * 1e-3
 
 
 def swapped_code() -> None:
@@ -130,6 +148,7 @@ def in_the_instance() -> None:
 
 def changed_default() -> None:
     import torch
+
     from trainwright.trainer.engine.session import EpochTotals
 
     class Outputs(list):
@@ -147,6 +166,8 @@ def changed_default() -> None:
     EpochTotals.__init__.__defaults__ = tuple(defaults)
 
 
+at_import("patched-evaluation", "Replace the engine's evaluation", body_of(better_evaluation))
+at_import("patched-loss", "Replace the library's loss by a smaller one", body_of(better_loss))
 at_import(
     "code-swapped",
     "Replace the engine's accuracy by swapping its code object for one compiled under the engine's file name",
@@ -250,11 +271,11 @@ class Shown(torch.Tensor):
         self.shown = shown
         return self
 
-    def numpy(self):
-        return self.shown.numpy()
+    def numpy(self, **how):
+        return self.detach().numpy(**how)
 
     def detach(self):
-        return self.shown
+        return getattr(self, "shown", super().detach())
 
     cpu = contiguous = clone = detach
 
@@ -283,3 +304,33 @@ other_values(
     "Have the data answer with a tensor of a class whose methods show other values than it holds",
     "answer.as_subclass(Shown).of(row), label",
 )
+
+
+def _with_step(scene: Scene, output: str, target: str) -> None:
+    step = (
+        "def step(model, batch, context):\n"
+        "    scores = model(batch[0])\n"
+        "    loss = torch.nn.functional.cross_entropy(scores, batch[1])\n"
+        f"    return {{'loss': loss, 'output': {output}, 'target': {target}}}\n"
+    )
+    _play_task(scene, step, BUILD.replace('"returns": "output"', '"step": step'))
+
+
+HEAD = r"not independently evaluated: .*step"
+stepped = partial(lied, expected="detected", rule=HEAD)
+
+
+@stepped(
+    "targets-of-ones-own",
+    "Return the predictions as the targets that the built-in accuracy compares (reports say: from the user's step)",
+)
+def targets_of_ones_own(scene: Scene) -> None:
+    _with_step(scene, output="scores", target="scores.argmax(1)")
+
+
+@stepped(
+    "outputs-of-ones-own",
+    "Mix the labels into the outputs that the built-in accuracy compares (reports say: from the user's step)",
+)
+def outputs_of_ones_own(scene: Scene) -> None:
+    _with_step(scene, output="scores + 100 * torch.nn.functional.one_hot(batch[1], 3)", target="batch[1]")
