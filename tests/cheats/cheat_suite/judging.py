@@ -34,12 +34,12 @@ class Verdict:
 
 def judge(case: Case, scene: Scene) -> Verdict:
     """Refused: every attempt was answered by an error that names the rule, and nothing was gained. Detected: what
-    was done is named by `verify`, by a stale gate, by a failed check, or as a remark on a finished project. Anything
-    else was missed."""
+    was done is named by `verify`, by a stale gate, by a failed check, at the head of the model card, or as a remark on
+    a finished project. Anything else was missed."""
     gained = scene.gains_before is not None and scene.gains() > scene.gains_before + scene.rightful
     if scene.replies and not gained and all(_refuses(reply, case.rule) for reply in scene.replies):
         return Verdict("refused", "answer", scene.replies[0].text, numbers(scene))
-    findings = _verification(scene) + _standing(scene)
+    findings = _verification(scene) + _standing(scene) + _head(scene)
     for by, told in findings:
         if re.search(case.rule, told, re.DOTALL):
             return Verdict("detected", by, told, numbers(scene))
@@ -68,6 +68,13 @@ def _verification(scene: Scene) -> list[tuple[str, str]]:
         return [("verify", problem) for problem in report.problems]
     except TrainwrightError as error:
         return [("verify", error.message)]
+
+
+def _head(scene: Scene) -> list[tuple[str, str]]:
+    """What the model card says before its first section."""
+    card = scene.project_folder / "final_model" / "README.md"
+    text = card.read_text(encoding="utf-8") if card.is_file() else ""
+    return [("card", line) for line in text.partition("\n## ")[0].splitlines() if line]
 
 
 def _standing(scene: Scene) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.worlds.flowers import CONFIG, GOAL, NAME, World, finish
+from tests.worlds.flowers import CONFIG, GOAL, NAME, STAGES, World, advance, finish
 
 from cheat_suite.agent import Agent, Agents, Reply
 from trainwright.tools import projects
@@ -140,6 +140,12 @@ class Scene:
         with self.workspace() as workspace:
             view: RunView = finish(workspace, start_run(workspace, NAME, kind).run_id)
         return view
+
+    def advance_to(self, stage: str, *, after: str = "created") -> None:
+        """Take the project on to a stage by honest runs and gates, from the stage that it has reached."""
+        with self.workspace() as workspace:
+            for step in STAGES[STAGES.index(after) + 1 : STAGES.index(stage) + 1]:
+                advance(workspace, step)
 
     def ended(self, run_id: str) -> dict[str, Any]:
         """Wait for a run's end."""

@@ -44,12 +44,11 @@ def _play(scene: Scene, text: str) -> None:
     to_the_baseline(scene)
 
 
-def _play_task(scene: Scene, before: str, build: str, leak: str = "pass") -> None:
-    """Play a task of the user's own on the same table, with code before it."""
-    scene.write_code("task.py", MODEL + before + build.replace("LEAK", leak))
+def plan_task(scene: Scene, before: str, build: str = BUILD, model: str = MODEL) -> None:
+    """Make a project of a task on the same table, with code before it."""
+    scene.write_code("task.py", model + before + build.replace("LEAK", "pass"))
     learning = {key: CONFIG[key] for key in ("code_root", "optimizer", "training")}
     scene.only_project({**learning, "task": {"use": "task.py:build"}})
-    to_the_baseline(scene)
 
 
 WALK = '''
@@ -238,7 +237,8 @@ def collate(items):
 
 @lied("label-in-the-input", "Have `collate` write the label into the input", rule=DIFFERS)
 def label_in_the_input(scene: Scene) -> None:
-    _play_task(scene, COLLATE, BUILD.replace('"batch_size": 32', '"batch_size": 32, "collate": collate'))
+    plan_task(scene, COLLATE, BUILD.replace('"batch_size": 32', '"batch_size": 32, "collate": collate'))
+    to_the_baseline(scene)
 
 
 OTHER_VALUES = """
@@ -286,7 +286,11 @@ def other_values(identifier: str, title: str, answer: str) -> None:
     """Declare a cheat whose data set has the label in the input whenever it is not being recorded."""
     build = BUILD.replace("TensorDataset(part[:, :4], part[:, 4].long())", "Two(part)")
     before = OTHER_VALUES.replace("ANSWER", answer)
-    lied(identifier, title, rule=DIFFERS)(lambda scene: _play_task(scene, before, build))
+
+    @lied(identifier, title, rule=DIFFERS)
+    def play(scene: Scene) -> None:
+        plan_task(scene, before, build)
+        to_the_baseline(scene)
 
 
 other_values(
@@ -313,10 +317,11 @@ def _with_step(scene: Scene, output: str, target: str) -> None:
         "    loss = torch.nn.functional.cross_entropy(scores, batch[1])\n"
         f"    return {{'loss': loss, 'output': {output}, 'target': {target}}}\n"
     )
-    _play_task(scene, step, BUILD.replace('"returns": "output"', '"step": step'))
+    plan_task(scene, step, BUILD.replace('"returns": "output"', '"step": step'))
+    scene.advance_to("finished")
 
 
-HEAD = r"not independently evaluated: .*step"
+HEAD = r"(?i)not independently evaluated.*the user's step"
 stepped = partial(lied, expected="detected", rule=HEAD)
 
 
