@@ -17,7 +17,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats walks model-test bench-gate-kills pictures decisions format clean
+.PHONY: help install demo test quick check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -84,6 +84,9 @@ cheats: install  ## Play every cheat on a real server, and write what came of it
 
 walks: install  ## Honest projects of all kinds, played by `next` and remedies alone, from text and from data (QUICK=1, ONLY=name)
 	$(BIN)/python benchmarks/walks $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+clean-room: install  ## Honest projects evaluated apart: their numbers are the training process's, and the cost (QUICK=1, ONLY=name)
+	$(BIN)/python benchmarks/clean_room $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions: never half of one (QUICK=1)
 	$(BIN)/python benchmarks/gate_kills.py $(if $(QUICK),--kills 10)

@@ -14,6 +14,7 @@ import typer
 import trainwright
 from trainwright.server.workspace_path import workspace_path
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.text import visible_lines
 
 app = typer.Typer(
     help="Train real models with agents, under gates enforced from measured evidence.",
@@ -43,7 +44,7 @@ def main() -> None:
 
 
 def _fail(message: str, remedy: str) -> None:
-    sys.stderr.write(f"Error: {message}\nRemedy: {remedy}\n")
+    sys.stderr.write(visible_lines(f"Error: {message}\nRemedy: {remedy}\n"))
     raise SystemExit(1)
 
 

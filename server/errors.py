@@ -20,6 +20,7 @@ from trainwright.server.argument_repair import with_names
 from trainwright.server.facts import offered
 from trainwright.server.format import call_text
 from trainwright.trainer.base.errors import ConfigurationError, StorageError, TrainwrightError, near
+from trainwright.trainer.base.text import visible_lines
 
 logger = logging.getLogger("trainwright")
 
@@ -40,7 +41,7 @@ def explain(error: TrainwrightError) -> str:
     lines.append(f"Remedy: {_remedy(error, call)}")
     if error.document:
         lines.append(f"Document: read_document(path='{error.document}')")
-    return "\n".join(lines)
+    return visible_lines("\n".join(lines))
 
 
 def _remedy(error: TrainwrightError, call: Mapping[str, Any] | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from trainwright.server.facts import is_call
 from trainwright.server.format import call_text
+from trainwright.trainer.base.text import visible_lines
 
 LONGEST_INLINE = 160
 
@@ -29,7 +30,7 @@ def markdown(facts: Mapping[str, Any], headline: str = "", omit: frozenset[str] 
     lines = [headline, line, *(row for key, value in shown.items() if key not in scalars for row in _block(key, value))]
     if isinstance(following := facts.get("next"), Mapping):
         lines.append(f"Next: {_call(following)}")
-    return "\n".join(part for part in lines if part)
+    return visible_lines("\n".join(part for part in lines if part))
 
 
 def _block(key: str, value: Any, indent: str = "") -> list[str]:

@@ -90,6 +90,8 @@ def _follow(run: RunDirectory, specification: RunSpecification, placement: Place
     failures.clear(placement.rank)
     stop = StopRequest(run.stop_reason)
     stop.listen()
+    if run.key is not None:
+        run.key.forget_rows()  # the first process fixes them
     try:
         _prepare(run, specification)
         _dispatch(SilentRun(run), specification, cast("Heartbeat", SilentHeartbeat()), stop, placement)
@@ -121,6 +123,8 @@ def _work(
         run.append_event("started", attempt=attempt, pid=heartbeat.pid)
         ballast.hold()
         store_of(run).recover()  # before any other process of the run reads them
+        if run.key is not None:
+            run.key.forget_rows()  # before any user code is imported
         _prepare(run, specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
     except Abandoned:

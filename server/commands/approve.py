@@ -10,6 +10,7 @@ from trainwright.server.commands.terminal import Terminal
 from trainwright.tools.owner import Grantor, Request, decide, meaning, requests_of
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConflictError
+from trainwright.trainer.base.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,8 @@ def _show(terminal: Terminal, request: Request) -> None:
     terminal.line()
     terminal.line(f"{request.id}  project {request.project}: {request.grant}", "bold")
     terminal.line(f"  {meaning(request.grant)}")
-    terminal.line(f"  Requested {request.asked_at[:19]} UTC. The agent's reason: {_plain(request.reason) or 'none'}")
+    reason = one_line(request.reason, MOST_REASON_CHARACTERS) or "none"
+    terminal.line(f"  Requested {request.asked_at[:19]} UTC. The agent's reason: {reason}")
 
 
 def _answer(workspace: Workspace, terminal: Terminal, request: Request) -> None:
@@ -64,8 +66,3 @@ def _answer(workspace: Workspace, terminal: Terminal, request: Request) -> None:
     if answer in {"y", "yes", "n", "no"}:
         by = Grantor.here("terminal", asked=True)
         terminal.line(f"{decide(workspace, request.id, granted=answer[0] == 'y', by=by)}.")
-
-
-def _plain(text: str) -> str:
-    """Return an agent's words in one line without control characters, which could repaint the terminal."""
-    return "".join(sign if sign.isprintable() else " " for sign in text)[:MOST_REASON_CHARACTERS]

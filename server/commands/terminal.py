@@ -6,6 +6,8 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from trainwright.trainer.base.text import one_line, visible_lines
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -28,7 +30,8 @@ class Terminal:
             self._console = Console(highlight=False, soft_wrap=True)
 
     def line(self, text: str = "", style: str = "") -> None:
-        """Write one line."""
+        """Write one line; codes in it, which could repaint the terminal, are left out."""
+        text = visible_lines(text)
         if self._console is not None:
             self._console.print(text, style=style or None, markup=False)
         else:
@@ -40,7 +43,7 @@ class Terminal:
         if not sys.stderr.isatty() or (done and time.monotonic() - self._shown_at < BETWEEN_SECONDS):
             return
         self._shown_at = time.monotonic()
-        sys.stderr.write(f"\r{bar(done, total)} {what}\033[K" if total else "\r\033[K")
+        sys.stderr.write(f"\r{bar(done, total)} {one_line(what)}\033[K" if total else "\r\033[K")
         sys.stderr.flush()
 
     def marked(self, mark: str, text: str) -> None:
@@ -48,7 +51,7 @@ class Terminal:
         if self._console is not None:
             from rich.text import Text
 
-            self._console.print(Text.assemble((f"{mark:4}", COLOURS[mark]), f"  {text}"))
+            self._console.print(Text.assemble((f"{mark:4}", COLOURS[mark]), f"  {visible_lines(text)}"))
         else:
             self.line(f"{mark:4}  {text}")
 

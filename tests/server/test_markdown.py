@@ -56,3 +56,10 @@ def test_measured_numbers_have_six_digits_and_what_someone_set_stays_as_it_is():
     exact = 0.12345678901
     answer = {"best": {"value": exact}, "changed": {"a.b": [1e-6, exact]}, "next": {"arguments": {"x": exact}}, "n": 3}
     assert rounded(answer) == {**answer, "best": {"value": 0.123457}}
+
+
+@pytest.mark.requirement("GATE-6")
+def test_terminal_codes_and_turning_characters_reach_no_reader():
+    answer = {"label": "a\x1b[2Jb\u202ec", "failure": {"message": "one\x07\ntwo\u2028three\u200b"}, "next": None}
+    text = markdown(answer, "Project \x1b]0;title\x07digits.")
+    assert text == "Project ]0;titledigits.\nlabel: a[2Jbc\nfailure:\n  message:\n    one\n    two\n    three"

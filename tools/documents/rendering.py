@@ -1,4 +1,9 @@
-"""Rendering of Markdown reports: each is a Jinja template (`*.md.j2`) beside the module that gathers its values."""
+"""Rendering of Markdown reports: each is a Jinja template (`*.md.j2`) beside the module that gathers its values.
+
+A template's own text is Markdown; every value in it is text, and shown as such: cut, without control characters, what
+Markdown or HTML would read in it escaped. Only numbers and values of the type `Markdown` pass as they are, and any
+operation on such a value returns a plain text again.
+"""
 
 from __future__ import annotations
 
@@ -7,47 +12,108 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.trainer.base.text import one_line, several_lines
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from jinja2 import Environment
 
 ROOM = Path(__file__).resolve().parents[1]
 """The folder of the tools, below which the templates stand."""
+LONGEST_CODE = 4000
+"""Characters of a code span: a call that is cut is none."""
+MOST_LISTED = 300
+"""Values of a list that are shown."""
+SPECIAL = re.compile(r"[\\`*\[\]|~]")
+UNDERLINE = re.compile(r"(?<![^\W_])_|_(?![^\W_])")
+"""Not between letters or digits, where it has no meaning: `train_loss` stays readable."""
+ADDRESS = re.compile(r"(?<=[A-Za-z]):(?=//)|(?<=www)\.", re.IGNORECASE)
+"""What GitHub's Markdown makes a link of without any brackets."""
+ENTITY = re.compile(r"&(?=#?\w+;)")
+BEGINNING = re.compile(r"^(\d{1,9}(?=[.)](?:\s|$))|(?=[#=>]|[-+](?:[-\s]|$)|:-))")
+"""What begins a heading, a list, a quotation or a table where a value stands at the beginning of a line."""
+END = re.compile(r"(?<=.)#$")
+"""What a heading would leave out."""
+FENCES = re.compile(r"`+")
 
 
-def render(template: str, **values: Any) -> str:
-    """Return the report that a template makes of the values; one that is missing leaves its place empty.
+class Markdown(str):
+    """Text that is Markdown of our own making: a template shows it as it is."""
 
-    No value opens a section, a row or a cell of its own: each goes through `cell`, unless the template says
-    `| safe` of what was rendered before, or `| quoted`.
+    __slots__ = ()
+
+
+def render(template: str, **values: Any) -> Markdown:
+    """Markdown that a template makes of the values; one that is missing leaves its place empty.
 
     Args:
         template: its path below `tools/`: `reports/model_card.md.j2`.
     """
     text = _environment().get_template(template).render(values)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    return Markdown(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
 
 
-def cell(value: Any) -> str:
-    """Return a value as one line without bars: floats with six significant digits, nothing for None."""
-    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
-    return " ".join(text.replace("|", "\\|").split())
+def as_text(value: Any) -> Markdown:
+    """Markdown of any value, in one line: floats with six significant digits, nothing for None, text escaped."""
+    if isinstance(value, Markdown):
+        return value
+    return Markdown("" if value is None else f"{value:.6g}" if isinstance(value, float) else escaped(one_line(value)))
+
+
+def escaped(line: str) -> str:
+    """Markdown that shows a line exactly: none of it begins a heading, a row, a link, a code span or a tag."""
+    line = SPECIAL.sub(r"\\\g<0>", line)
+    line = UNDERLINE.sub(r"\\_", line)
+    line = ADDRESS.sub(r"\\\g<0>", ENTITY.sub("&amp;", line).replace("<", "&lt;"))
+    return BEGINNING.sub(r"\1\\", END.sub(r"\\#", line))
+
+
+def quoted(value: Any) -> Markdown:
+    """Quotation of a text of several lines."""
+    return Markdown("\n".join(f"> {escaped(line.strip())}".rstrip() for line in several_lines(value)))
+
+
+def listed(values: Iterable[Any]) -> Markdown:
+    """Values with commas between them, each shown as text."""
+    shown = [as_text(value) for value in values]
+    left_out = [f"and {len(shown) - MOST_LISTED} more"] if len(shown) > MOST_LISTED else []
+    return Markdown(", ".join(shown[:MOST_LISTED] + left_out))
+
+
+def code(value: Any) -> Markdown:
+    """Code span of a value, in a fence that nothing in the value closes; also within a row of a table."""
+    line = one_line(value, longest=LONGEST_CODE).replace("|", "\\|")
+    if not line:
+        return Markdown()
+    fence = _fence(line, 1)
+    pad = " " if line[0] == "`" or line[-1] == "`" else ""
+    return Markdown(f"{fence}{pad}{line}{pad}{fence}")
+
+
+def fenced(value: Any, language: str = "text") -> Markdown:
+    """Code block of a text, in a fence that nothing in it closes."""
+    text = "\n".join(several_lines(value, longest=1_000_000))
+    fence = _fence(text, 3)
+    return Markdown(f"{fence}{language}\n{text}\n{fence}")
+
+
+def _fence(text: str, shortest: int) -> str:
+    return "`" * max(shortest, *(len(run) + 1 for run in FENCES.findall(text)), 0)
 
 
 @cache
 def _environment() -> Environment:
     from jinja2 import ChainableUndefined, Environment, FileSystemLoader
-    from markupsafe import Markup
-
-    def quoted(text: str) -> Markup:
-        return Markup("\n".join(f"> {line}".rstrip() for line in text.splitlines()))  # noqa: S704 - quoted by line
 
     environment = Environment(
         loader=FileSystemLoader(ROOM),
         undefined=ChainableUndefined,
-        autoescape=True,  # marks what templates themselves make, so that `finalize` sees the values alone
-        finalize=lambda value: value if isinstance(value, Markup) else Markup(cell(value)),  # noqa: S704 - by `cell`
+        autoescape=False,  # noqa: S701 - `finalize` escapes every value for Markdown, HTML's tags and entities included
+        finalize=as_text,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["quoted"] = quoted
+    del environment.filters["safe"]
+    environment.filters.update(quoted=quoted, listed=listed, code=code, fenced=fenced)
     return environment

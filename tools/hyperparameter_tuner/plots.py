@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord
+from trainwright.tools.training_monitor.plots import plain
 from trainwright.trainer.config.schema import Choices
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def history_plot(trials: list[TrialRecord], objective: dict[str, Any], path: Pat
         if best is not None:
             line.append((trial.number, best))
     axes.step([x for x, _ in line], [y for _, y in line], where="post", color="#d62728", label="best so far")
-    axes.set(xlabel="trial", ylabel=f"validation {objective['metric']}", title="Objective by trial")
+    axes.set(xlabel="trial", ylabel=plain(f"validation {objective['metric']}"), title="Objective by trial")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
     axes.grid(alpha=0.3)
@@ -60,15 +61,15 @@ def slice_plot(trials: list[TrialRecord], search: SearchSection, objective: dict
             places = [range_.choices.index(x) if isinstance(range_, Choices) else x for x, _ in shown]
             axes.scatter(places, [y for _, y in shown], color=COLORS[state], label=state if shown else None)
         if isinstance(range_, Choices):
-            axes.set_xticks(range(len(range_.choices)), [str(choice) for choice in range_.choices])
+            axes.set_xticks(range(len(range_.choices)), [plain(str(choice)) for choice in range_.choices])
         elif range_.log:
             axes.set_xscale("log")
             ticks = [range_.low, math.sqrt(range_.low * range_.high), range_.high]
             axes.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
             axes.set_xticks([], minor=True)  # their labels overlap within a decade
-        axes.set_xlabel(key)
+        axes.set_xlabel(plain(key))
         axes.grid(alpha=0.3)
-    panels[0].set_ylabel(f"validation {objective['metric']}")
+    panels[0].set_ylabel(plain(f"validation {objective['metric']}"))
     panels[-1].legend()
     figure.savefig(path, dpi=DOTS_PER_INCH)
 

@@ -4,7 +4,7 @@ from trainwright.tools.ledger.chain import append, broken_links, entries
 from trainwright.tools.ledger.jsonl_mirror import copy_all_forward, cut_off
 from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.rows import record
-from trainwright.tools.ledger.run_keys import digests_to_seal
+from trainwright.tools.ledger.run_keys import digests_to_seal, rows_problem
 from trainwright.tools.ledger.seals import Inspection, Look, seal_differences
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "digests_to_seal",
     "entries",
     "record",
+    "rows_problem",
     "seal_differences",
 ]

@@ -83,6 +83,8 @@ class RunStarted(Event):
     """Digest of run.json."""
     run_key: str | None = None
     """The public key of the attempt; None where another launcher started the worker."""
+    rows_key: str | None = None
+    """The public key for the rows that a smoke run fixes before it imports user code."""
     permit: Values = Field(default_factory=dict)
     overlay: Values = Field(default_factory=dict)
 

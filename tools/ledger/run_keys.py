@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.trainer.checkpoints.index import checkpoint_folders, read_manifest
+from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.digests import run_digests
-from trainwright.trainer.run.key import END, SIGNED, has_signed, signed_digests
+from trainwright.trainer.run.key import END, SIGNED, has_signed, rows_statement, signed_digests
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,21 @@ def end_differences(run: RunDirectory, key: str | None, state: str, sealed: dict
     same = {name: digest for name, digest in signed.items() if name != "run.json"}
     was = {name: digest for name, digest in sealed.items() if name != "run.json"}
     return [] if same == was else [f"run {run.run_id}: it was sealed otherwise than its worker signed"]
+
+
+def rows_problem(run: RunDirectory, key: str | None) -> str | None:
+    """Return what is wrong with the record of the rows that a run fixed; None where it is signed, or there is none.
+
+    Args:
+        key: the public rows key, as the ledger recorded it at the run's start.
+
+    Raises:
+        IntegrityError: the record cannot be read.
+    """
+    record = None if key is None else run.evidence(FixedRows.file)
+    if key is None or record is None or has_signed(key, rows_statement(run.run_id, record), record.get("signature")):
+        return None
+    return f"the rows that it fixed (artifacts/{FixedRows.file}.json) do not bear its rows key's signature"
 
 
 def unsigned_checkpoints(run: RunDirectory, keys: Sequence[str | None]) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
+from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
 from trainwright.trainer.run import RunKind
 
@@ -64,6 +65,7 @@ def model_card(
         tried=_tried(evidence),
         files=files,
         onnx=found.onnx,
+        usage=_usage(list(found.onnx.inputs)) if found.onnx else "",
         served=json.loads(served.read_text(encoding="utf-8")),
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
@@ -84,8 +86,8 @@ def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
             dataset_name=name,
             dataset_split=split,
             dataset_args={"fingerprint": evaluated.fingerprint},
-            metric_type=metric,
-            metric_name=labels[metric],
+            metric_type=one_line(metric),
+            metric_name=one_line(labels[metric]),
             metric_value=value,
         )
         for split, evaluated in (("test", found.test), ("validation", found.validation))
@@ -100,6 +102,13 @@ def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
         eval_results=results or None,
     )
     return str(card.to_yaml())
+
+
+def _usage(inputs: list[str]) -> str:
+    """Return the lines of Python that run model.onnx."""
+    given = ", ".join(f"{name!r}: {name if name.isidentifier() else 'value'}" for name in inputs)
+    session = 'session = onnxruntime.InferenceSession("model.onnx")'
+    return f"import onnxruntime\n\n{session}\noutput = session.run(None, {{{given}}})[0]"
 
 
 def _replayed(evidence: Evidence, report: GateReport) -> str:

@@ -10,6 +10,7 @@ from trainwright.tools.gates.decide import final_values
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values, written_at
+from trainwright.trainer.base.text import one_line
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, dump_yaml, parse_config
 
@@ -111,12 +112,12 @@ def requirement_lines(environment: Environment, imported: Collection[str] = ()) 
     unreleased = {OWN, *environment.unreleased}
     named = (set(imported) or environment.packages.keys()) - unreleased
     released = {name: version for name, version in environment.packages.items() if name in named}
-    return [f"{name}=={version.partition('+')[0]}" for name, version in sorted(released.items())]
+    return [one_line(f"{name}=={version.partition('+')[0]}") for name, version in sorted(released.items())]
 
 
 def requirements_file(environment: Environment, imported: Collection[str]) -> str:
     """Return the file for the packages that a run imported; comments name those that it does not install."""
-    left_out = sorted({OWN, *environment.unreleased})
+    left_out = [one_line(name) for name in sorted({OWN, *environment.unreleased})]
     head = [
         f"# The packages with which the model was trained, on Python {environment.python or '3'}.",
         "# Install them with: pip install -r requirements.txt",

@@ -17,6 +17,7 @@ from trainwright.tools.training_monitor.record import (
     RunRecord,
 )
 from trainwright.trainer.base.errors import NotFoundError
+from trainwright.trainer.base.text import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +40,7 @@ PAPER = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"
 NORM_SIGNALS = ("gradient_norm", "applied_gradient_norm")
 LARGEST = 1e100
 """Values beyond it (a run on its way to infinity) would leave the rest of the curve a flat line at zero."""
+LONGEST_LABEL = 80
 LOG_RATIO = 30.0
 """A positive quantity whose values span more than this factor is drawn on a logarithmic axis."""
 
@@ -125,6 +127,11 @@ def _single_metric(records: Sequence[RunRecord], key: str, path: Path) -> Path:
     return _save(figure, _title(key, records), path)
 
 
+def plain(label: str) -> str:
+    """Text of a label that is drawn as it is: matplotlib would read a formula between two dollar signs."""
+    return one_line(label, LONGEST_LABEL).replace("$", r"\$")
+
+
 def _figure(rows: int, columns: int) -> tuple[Figure, Any]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -135,7 +142,7 @@ def _figure(rows: int, columns: int) -> tuple[Figure, Any]:
 
 
 def _save(figure: Figure, title: str, path: Path) -> Path:
-    figure.suptitle(title, fontsize=13, fontweight="bold")
+    figure.suptitle(plain(title), fontsize=13, fontweight="bold")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, format="png")
     return path
@@ -204,7 +211,7 @@ def _draw_epochs(axes: Axes, record: RunRecord, key: str, label: str, colour: st
         samples = samples[:: math.ceil(len(samples) / BUCKETS)]
     if samples:
         dots = "o" if len(samples) == 1 or (style == "--" and len(samples) <= 60) else None
-        axes.plot([s.epoch or 0 for s in samples], [s.value for s in samples], color=colour, label=label,
+        axes.plot([s.epoch or 0 for s in samples], [s.value for s in samples], color=colour, label=plain(label),
                   linestyle=style, linewidth=1.8, marker=dots, markersize=3.5)  # fmt: skip
 
 
@@ -214,7 +221,7 @@ def _draw_steps(axes: Axes, record: RunRecord, key: str, label: str, colour: str
     if not buckets:
         return
     steps, means, lows, highs = (list(column) for column in zip(*buckets, strict=True))
-    axes.plot(steps, means, color=colour, linewidth=1.4, label=label.strip(), marker="o" if len(steps) == 1 else None)
+    axes.plot(steps, means, color=colour, linewidth=1.4, label=plain(label), marker="o" if len(steps) == 1 else None)
     if any(high > low for low, high in zip(lows, highs, strict=True)):
         axes.fill_between(steps, lows, highs, color=colour, alpha=0.2, linewidth=0)
 
@@ -239,9 +246,9 @@ def _gradient_limits() -> list[tuple[float, str]]:
 
 
 def _label(axes: Axes, title: str, x: str, y: str, *, log: bool = False) -> None:
-    axes.set_title(title, fontsize=11, loc="left")
+    axes.set_title(plain(title), fontsize=11, loc="left")
     axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    axes.set_ylabel(plain(y))
     axes.grid(visible=True, alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     values = _drawn_values(axes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.training_monitor.assessment import Goal, assess
@@ -69,7 +70,7 @@ def _title(plot: Path) -> str:
 
 
 def _link(plot: Path, folder: Path | None) -> str:
-    return Path(os.path.relpath(plot, folder or plot.parent.parent)).as_posix()
+    return quote(Path(os.path.relpath(plot, folder or plot.parent.parent)).as_posix())
 
 
 def _text(value: float | None, form: str, unit: str = "") -> str:

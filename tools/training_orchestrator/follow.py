@@ -99,13 +99,15 @@ def _record(workspace: Workspace, run: Run, seen: Observation, directory: RunDir
     """
     with workspace.session() as session:
         facts = ledger.ProjectFacts(session, run.project)
-    ordered = {"run.json": facts.started[run.id].specification} if run.id in facts.started else {}
+    started = facts.started.get(run.id)
+    ordered = {"run.json": started.specification} if started else {}
     keys = facts.run_keys[run.id]
     try:
         digests, problem = ledger.digests_to_seal(directory, keys[-1] if keys else None, seen.state)
+        problem = problem or ledger.rows_problem(directory, started.rows_key if started else None)
     except (TrainwrightError, OSError) as error:
         digests, problem = {}, f"its files could not be read ({error})"
-    return {"digests": digests | ordered if digests else {}} | ({"problem": problem} if problem else {})
+    return {"digests": digests | ordered if digests and not problem else {}} | ({"problem": problem} if problem else {})
 
 
 def _file(workspace: Workspace, run: Run, seen: Observation, record: dict[str, Any] | None) -> None:

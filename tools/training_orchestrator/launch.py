@@ -81,7 +81,7 @@ def start_run(
     run_key, written = RunKey.new(), list[RunDirectory]()
     try:
         with workspace.session() as session:
-            decided = _decide(Evidence(session, workspace, project), request, run_key.public, written)
+            decided = _decide(Evidence(session, workspace, project), request, run_key, written)
     except BaseException:
         for directory in written:  # the row is rolled back, so its folder is removed too
             shutil.rmtree(directory.path, ignore_errors=True)
@@ -104,7 +104,7 @@ class _Decision(NamedTuple):
     is_complete: bool = False
 
 
-def _decide(evidence: Evidence, request: RunRequest, public: str, written: list[RunDirectory]) -> _Decision:
+def _decide(evidence: Evidence, request: RunRequest, key: RunKey, written: list[RunDirectory]) -> _Decision:
     """Permit, plan, reserve and record a run; the directory of a new one is put into `written`."""
     session, kind = evidence.session, request.kind
     earlier = _earlier(session, evidence.name, request.key)
@@ -124,7 +124,7 @@ def _decide(evidence: Evidence, request: RunRequest, public: str, written: list[
     share = limits.reserve(session, evidence.workspace, evidence.project, kind, plan.config)
     started = _started(evidence.name, request, plan)
     written.append(_write(evidence, started, plan=plan, permit=permit | {"reserved": share.model_dump()}))
-    run = _record(session, started, written[0], public if launcher.gives_key else None)
+    run = _record(session, started, written[0], key if launcher.gives_key else None)
     return _Decision(run, plan, launcher)
 
 
@@ -231,11 +231,13 @@ def _check_root(session: Session, workspace: Workspace, project: Project, root: 
         )
 
 
-def _record(session: Session, started: RunStarted, directory: RunDirectory, key: str | None) -> Run:
+def _record(session: Session, started: RunStarted, directory: RunDirectory, key: RunKey | None) -> Run:
     """Record the run plan with its run directory's values."""
     specification = directory.specification()
     recorded = {
-        "specification": digest_file(directory.path / "run.json"), "run_key": key, "permit": specification.permit,
+        "specification": digest_file(directory.path / "run.json"), "permit": specification.permit,
+        "run_key": None if key is None else key.public,
+        **({"rows_key": key.rows_public} if key is not None and specification.kind is RunKind.SMOKE else {}),
         **({"overlay": overlay} if (overlay := specification.overlay) else {}),
     }  # fmt: skip
     ledger.record(session, specification.project, started.model_copy(update=recorded))

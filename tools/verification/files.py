@@ -11,7 +11,7 @@ from trainwright.tools.gates.artifacts import NAMING
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.releases import KEPT
 from trainwright.tools.ledger.events import Pruned
-from trainwright.tools.ledger.run_keys import end_differences
+from trainwright.tools.ledger.run_keys import end_differences, rows_problem
 from trainwright.tools.ledger.seals import changed_files
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off
@@ -26,7 +26,7 @@ from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import LIMITS
 
 if TYPE_CHECKING:
-    from trainwright.tools.ledger.events import RunResumed, RunSealed
+    from trainwright.tools.ledger.events import RunResumed, RunSealed, RunStarted
     from trainwright.trainer.run import RunDirectory
 
 
@@ -45,6 +45,7 @@ def verify_runs(case: Case) -> Found:
             changed = changed_files(directory, seal.digests, case.inspection)
             findings += [Finding(where=_where(name), what=f"run {run_id}: {what}") for name, what in changed]
             findings += found("run record", _end_problems(directory, own.run_keys[run_id], seal))
+            findings += found("run record", _rows_problems(directory, own.started.get(run_id), seal))
             findings += found("ledger", [] if changed else _use_problems(directory, seal, own.permit(run_id)))
             if None in own.run_keys[run_id]:
                 what = f"run {run_id}: another launcher started its worker, and nothing signs what it recorded"
@@ -68,6 +69,15 @@ def _end_problems(run: RunDirectory, keys: list[str | None], seal: RunSealed) ->
     if seal.problem:
         return [f"run {run.run_id}: {seal.problem}"]
     return end_differences(run, keys[-1] if keys else None, seal.state, seal.digests)
+
+
+def _rows_problems(run: RunDirectory, start: RunStarted | None, seal: RunSealed) -> list[str]:
+    """Return whether the rows that the run fixed are signed, unless the seal's problem says it."""
+    try:
+        problem = None if seal.problem or start is None else rows_problem(run, start.rows_key)
+    except TrainwrightError:  # damaged: a changed file
+        return []
+    return [] if problem is None else [f"run {run.run_id}: {problem}"]
 
 
 def _use_problems(run: RunDirectory, seal: RunSealed, permit: dict[str, Any]) -> list[str]:

@@ -53,6 +53,8 @@ class FixedRows(Part, file="fixed_rows"):
     target_scaling: dict[str, Any] | None = None
     """Mean and scale of the train split's targets, where the loss is computed in deviations from the mean."""
     bytes_per_target: float = 1.0
+    seconds: float = 0.0
+    """What fixing them cost the run."""
     signature: str | None = None
     """By a key that the worker forgot before it imported user code."""
 

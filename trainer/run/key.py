@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.canonical import canonical_json, digest_bytes
 from trainwright.trainer.run.digests import run_digests
@@ -29,10 +30,15 @@ SEED_BYTES = 32
 
 
 class RunKey:
-    """The secret half."""
+    """The secret half, and until the worker forgets them the secrets of the rows that planning fixes.
 
-    def __init__(self, key: Ed25519PrivateKey) -> None:
-        self._key = key
+    All come from one seed: the run's key, the one-time key that signs fixed rows, and what draws a sample of them. A
+    worker forgets the seed before it imports user code, so that no code in it can sign other rows.
+    """
+
+    def __init__(self, seed: bytes | bytearray) -> None:
+        self._seed = bytearray(seed)
+        self._key = _pair(self._secret(b"run"))
 
     @classmethod
     def new(cls) -> RunKey:
@@ -41,10 +47,8 @@ class RunKey:
 
     @classmethod
     def of_seed(cls, seed: bytes) -> RunKey:
-        """Return the key pair of 32 bytes. Raises ValueError."""
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-        return cls(Ed25519PrivateKey.from_private_bytes(seed))
+        """Return the keys of 32 bytes. Raises ValueError."""
+        return cls(seed)
 
     @classmethod
     def of_standard_input(cls) -> RunKey:
@@ -59,8 +63,35 @@ class RunKey:
 
     @property
     def seed(self) -> bytes:
-        """The 32 bytes that the pair is derived from."""
-        return self._key.private_bytes_raw()
+        """The 32 bytes that all is derived from; for the launcher, before anything is forgotten. Raises ValueError."""
+        return bytes(self._known())
+
+    @property
+    def rows_public(self) -> str:
+        """The public half of the key for fixed rows, 64 hex digits. Raises ValueError once it is forgotten."""
+        return _pair(self._secret(b"rows")).public_key().public_bytes_raw().hex()
+
+    @property
+    def rows_draw(self) -> int:
+        """The seed by which a sample of rows is drawn. Raises ValueError once it is forgotten."""
+        return int.from_bytes(self._secret(b"sample")[:8], "little")
+
+    def sign_rows(self, text: str) -> str:
+        """Return the rows key's signature over a text, in base64. Raises ValueError once the key is forgotten."""
+        return base64.b64encode(_pair(self._secret(b"rows")).sign(text.encode())).decode()
+
+    def forget_rows(self) -> None:
+        """Overwrite what the rows' secrets come from; the run's key stays."""
+        self._seed[:] = bytes(len(self._seed))
+        del self._seed[:]
+
+    def _secret(self, purpose: bytes) -> bytes:
+        return hashlib.blake2b(self._known(), digest_size=SEED_BYTES, person=purpose).digest()
+
+    def _known(self) -> bytearray:
+        if len(self._seed) != SEED_BYTES:
+            raise ValueError(f"a run's keys come from {SEED_BYTES} bytes, and there are {len(self._seed)}")
+        return self._seed
 
     @property
     def public(self) -> str:
@@ -70,6 +101,12 @@ class RunKey:
     def sign(self, text: str) -> str:
         """Return the signature over a text, in base64."""
         return base64.b64encode(self._key.sign(text.encode())).decode()
+
+
+def _pair(secret: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    return Ed25519PrivateKey.from_private_bytes(secret)
 
 
 def has_signed(public: str, text: str, signature: object) -> bool:
@@ -111,6 +148,12 @@ def signed_digests(run: RunDirectory, public: str) -> dict[str, str] | None:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return digests if signed else None
+
+
+def rows_statement(run_id: str, record: dict[str, Any]) -> str:
+    """Return what the rows key signs: the record of fixed rows, without its signature."""
+    rows = {name: value for name, value in record.items() if name != "signature"}
+    return canonical_json({"purpose": "fixed rows", "run_id": run_id, "rows": rows})
 
 
 def _statement(run: RunDirectory, digests: dict[str, str]) -> str:

@@ -1,19 +1,109 @@
-"""Reports are made of templates, and no value of a user's reads as a part of the report."""
+"""Reports are made of templates, and whatever comes from outside is shown in them as text."""
 
 from __future__ import annotations
 
+import csv
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from tests.trainer.data.loading import load
 
-from trainwright.tools.documents.rendering import ROOM, cell, render
+from trainwright.tools.documents.rendering import ROOM, Markdown, _environment, as_text, code, fenced, quoted, render
+from trainwright.trainer.base.text import LONGEST, one_line, several_lines
 
 FORGED = "age\n\n## Checks\n\n| goal_reached | passed |"
+READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+"""Reads Markdown as the Hub and GitHub do."""
+PIECES = ["#", "## ", "\n", "\n\n", "|", "---", "- ", "* ", "1. ", "> ", "`", "```", "~~~", "[", "](", ")", "![", "]: ",
+          "<b>", "<!--", "&lt;", "&#35;", "\\", "_", "**", "~~", "=", "===", ":-", "https://x.y", "www.x.y", "\t",
+          "\x1b[31m", "\u202e", "\u200b", "\u2028", "\x00", "a", "é", "0.5", " "]  # fmt: skip
+OUTSIDE = st.one_of(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), st.text(max_size=60))
+AT_ANY_PLACE = """
+{{ value }}
+
+before {{ value }} after
+
+- {{ value }}
+
+# {{ value }}
+
+| a | b |
+| --- | --- |
+| {{ value }} | {{ value }} |
+
+text
+{{ value }}
+"""
+
+
+def read(text: str) -> list[tuple[str, str]]:
+    """Return what a reader of Markdown finds: types of the blocks and spans, and the contents of the texts."""
+    found = []
+    for token in READER.parse(text):
+        found += [(token.type, token.content if token.type == "fence" else "")]
+        found += [(child.type, child.content) for child in token.children or ()]
+    return joined(found)
+
+
+def joined(found: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Join texts beside each other: escapes and entities are texts of their own."""
+    texts: list[tuple[str, str]] = []
+    for kind, content in found:
+        is_text = kind in {"text", "text_special"}
+        if is_text and texts and texts[-1][0] == "text":
+            texts[-1] = ("text", texts[-1][1] + content)
+        elif content or not is_text:
+            texts.append(("text" if is_text else kind, content))
+    return texts
+
+
+@pytest.mark.requirement("PHASE-6", "GATE-6")
+@given(OUTSIDE)
+def test_a_text_is_shown_exactly_and_begins_nothing_wherever_it_stands(value: str) -> None:
+    shown = one_line(value) or "-"
+    template = _environment().from_string(AT_ANY_PLACE)
+    found, plain = read(template.render(value=shown)), read(template.render(value="PLAIN"))
+    assert found == [(kind, content.replace("PLAIN", shown)) for kind, content in plain]
+    assert template.render(value=value) == template.render(value=one_line(value))
+
+
+@pytest.mark.requirement("PHASE-6", "GATE-6")
+@given(OUTSIDE)
+def test_code_and_quotations_hold_what_they_are_given(value: str) -> None:
+    shown = one_line(value)
+    spans = [token for token in read(f"a {code(value)} b") if token[0] == "code_inline"]
+    assert spans == ([("code_inline", shown.replace("|", "\\|"))] if shown else [])
+    assert [kind for kind, _ in read(fenced(value))] == ["fence"]
+    blocks = {kind for kind, _ in read(quoted(value))} - {"inline", "text", "softbreak"}
+    assert blocks <= {"blockquote_open", "blockquote_close", "paragraph_open", "paragraph_close"}
+
+
+@pytest.mark.requirement("GATE-6")
+@given(st.text(max_size=3 * LONGEST))
+def test_no_control_invisible_or_turning_character_is_shown(text: str) -> None:
+    for line in (one_line(text), *several_lines(text), as_text(text), code(text)):
+        assert line.isprintable()
+    assert len(one_line(text)) <= LONGEST
+
+
+def test_a_long_text_is_cut_and_says_so() -> None:
+    assert one_line("x" * 10_000_000, 10) == "x" * 9 + "…"
+    assert one_line(" a\t\n b ", 10) == "a b"
+    assert several_lines("  a\nb\u202ec\r\n", 9) == ["  a", "bc"]
 
 
 @pytest.mark.requirement("PHASE-6", "GATE-1")
-def test_no_column_header_or_intent_forges_a_section_or_a_row_of_the_card() -> None:
+def test_no_column_header_class_or_intent_forges_a_section_or_a_row_of_the_card(tmp_path: Path) -> None:
+    with (tmp_path / "irises.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = [["sepal", FORGED, "kind"], *([number, 0.5, ("setosa", FORGED)[number % 2]] for number in range(8))]
+        csv.writer(file).writerows(rows)
+    data = load("csv", tmp_path / "irises.csv", target="kind")
+    assert (data.feature_names, data.class_names) == (["sepal", FORGED], [FORGED, "setosa"])
     card = render(
         "reports/model_card.md.j2",
         name="flowers",
@@ -21,29 +111,40 @@ def test_no_column_header_or_intent_forges_a_section_or_a_row_of_the_card() -> N
         test={"metrics": {FORGED: 0.5}},
         metrics={FORGED: FORGED},
         onnx={"inputs": {"input": "tensor(float)"}, "shapes": {"input": ["batch", 4]}},
-        served={"feature_names": ["sepal", FORGED], "class_names": ["setosa", FORGED]},
+        served={"feature_names": data.feature_names, "class_names": data.class_names},
         checks=[SimpleNamespace(id="goal_reached", status="failed", measured=FORGED, required=0.61234567)],
     )
     lines = card.splitlines()
-    assert [line for line in lines if "goal_reached | passed" in line and not line.startswith(">")] == []
+    assert [line for line in lines if "goal_reached | passed" in line] == []
     assert lines.count("## Checks") == 1
-    assert "> ## Checks" in lines
+    assert "> \\## Checks" in lines
     inert = r"age ## Checks \| goal_reached \| passed \|"
     assert f"| {inert} | 0.5 |  |" in lines
     assert f"Columns, in this order: sepal, {inert}." in lines
+    assert f"Outputs, one score a class: {inert}, setosa." in lines
     assert f"| goal_reached | failed | {inert} | 0.612346 |" in lines
 
 
-def test_a_value_that_is_missing_leaves_its_place_empty_and_html_stands_as_written() -> None:
-    assert (cell(None), cell(0.1234567), cell(True), cell("a <b> & 'c'")) == ("", "0.123457", "True", "a <b> & 'c'")
-    text = render("reports/tuning_results.md.j2", name="<flowers>", study="## Best\n\nTrial 1")
-    assert text.startswith("# Tuning results: <flowers>\n")
-    assert "\n## Best\n\nTrial 1\n" in text
+def test_numbers_and_markdown_of_our_own_pass_and_what_is_missing_leaves_its_place_empty() -> None:
+    assert [as_text(value) for value in (None, 0.1234567, True, -3, "+0.5")] == ["", "0.123457", "True", "-3", "+0.5"]
+    assert as_text("a <b> & 'train_loss'") == "a &lt;b> & 'train_loss'"
+    study = render("owner/grants.md.j2", granted=[("limit trials = 5", "a *bold* one", "now")])
+    text = render("reports/tuning_results.md.j2", name="<flowers>", study=study)
+    assert text.startswith("# Tuning results: &lt;flowers>\n")
+    assert "\n## Granted by the owner\n" in text
+    assert "| limit trials = 5 | a \\*bold\\* one | now |" in text
     assert "\n\n\n" not in text
 
 
+@pytest.mark.requirement("GATE-6")
+def test_whatever_is_done_to_markdown_of_our_own_makes_it_a_text_again() -> None:
+    ours, template = Markdown("**ours**"), _environment().from_string("{{ a ~ b }}{{ a + b }}{{ a | upper }}")
+    assert template.render(a=ours, b="") == r"\*\*ours\*\*" * 2 + r"\*\*OURS\*\*"
+
+
 @pytest.mark.parametrize("path", sorted(ROOM.rglob("*.j2")), ids=lambda path: path.name)
-def test_every_template_is_used_by_a_module_or_another_template(path: Path) -> None:
-    name = path.relative_to(ROOM).as_posix()
+def test_every_template_is_used_and_writes_no_fence_or_link_round_a_value(path: Path) -> None:
+    name, text = path.relative_to(ROOM).as_posix(), path.read_text(encoding="utf-8")
     others = [file for kind in ("*.py", "*.j2") for file in ROOM.rglob(kind) if file != path]
     assert any(name in file.read_text(encoding="utf-8") for file in others)
+    assert not re.findall(r"`\{\{|\]\(\{\{(?! link \}\})|<[^>]*\{\{|^```", text, re.MULTILINE)

@@ -58,6 +58,13 @@ def test_a_metric_that_no_run_recorded_is_named_with_those_that_are(healthy, tmp
     assert "validation/accuracy" in caught.value.remedy
 
 
+@pytest.mark.requirement("GATE-6")
+def test_a_metric_named_like_a_formula_is_drawn_as_text(make_run, tmp_path):
+    run = make_run().epochs(**{"validation_$\\frac{a$\x1b[2J": [0.5, 0.6]}).run
+    assert size_of(plots.learning_curves([run], tmp_path / "k.png"))
+    assert plots.plain("$\\frac{a$\u202e") == r"\$\frac{a\$"
+
+
 @pytest.mark.requirement("MON-4")
 def test_a_million_points_are_read_in_few_buckets_and_never_one_by_one(make_run, tmp_path, monkeypatch):
     recorder = make_run().epochs(train_loss=[1.0, 0.5], validation_loss=[1.1, 0.6], validation_accuracy=[0.8, 0.9])

@@ -1,0 +1,121 @@
+"""What the clean room computes of whole splits: any shape of rows, several tasks, samples with intervals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F  # noqa: N812 - torch's own name for it
+
+from trainwright.trainer.metrics import BUILT_IN
+
+pytestmark = pytest.mark.requirement("GATE-6")
+
+
+def test_rows_of_different_shapes_are_evaluated_one_shape_at_a_time(room: Any) -> None:
+    draws = np.random.default_rng(1)
+    lengths = draws.integers(1, 7, 40)
+    tokens = [draws.normal(size=(length, 4)).astype(np.float32) for length in lengths]
+    targets = [draws.integers(0, 3, length) for length in lengths]
+    targets[3][0] = -100
+    inputs = np.concatenate([row.reshape(-1) for row in tokens])
+    record = room.order["rows"]["record"]["splits"]["validation"]
+    record |= {"rows": 40, "size": 40, "target": room.array("target", np.concatenate(targets), lengths[:, None])}
+    record["inputs"] = {"input": room.array("input", inputs, np.stack([lengths, np.full(40, 4)], 1))}
+    weights = draws.normal(size=(4, 3)).astype(np.float32)
+    room.order["program"] = room.program(weights[None], "tokens.onnx")
+    room.order |= {"metrics": ["accuracy", "perplexity"], "task": "language_model", "loss": {"name": "next_token"}}
+    found = room.validation()["metrics"]
+    logits, wanted = torch.from_numpy(np.concatenate(tokens) @ weights), torch.from_numpy(np.concatenate(targets))
+    loss = F.cross_entropy(logits, wanted, ignore_index=-100)
+    counted = wanted != -100
+    assert found["loss"] == pytest.approx(float(loss), rel=1e-6)
+    assert found["perplexity"] == pytest.approx(float(loss.exp()), rel=1e-6)
+    assert found["accuracy"] == pytest.approx(float((logits.argmax(1) == wanted)[counted].float().mean()))
+
+
+def test_whole_numbers_become_what_the_program_takes(room: Any) -> None:
+    whole = np.random.default_rng(2).integers(0, 255, (90, 4)).astype(np.uint8)
+    room.fix(whole, room.targets)
+    byte = room.validation()
+    room.fix(whole.astype(np.float32), room.targets)
+    assert byte == room.validation()
+
+
+def test_a_samples_numbers_come_with_intervals_round_them(room: Any) -> None:
+    room.fix(room.inputs, room.targets, size=5000)
+    found = room.validation()
+    assert (found["size"], found["rows"]) == (5000, 90)
+    assert set(found["intervals"]) == {"accuracy", "f1", "loss"}
+    for name, (low, high) in found["intervals"].items():
+        assert low < found["metrics"][name] < high
+
+
+def test_what_is_not_built_in_is_named_with_its_reason(room: Any) -> None:
+    room.order |= {"metrics": ["accuracy", "mine", "auc"], "loss": {"name": "mine"}}
+    found = room.validation()
+    assert set(found["metrics"]) == {"accuracy"}
+    assert "none of the built-in" in found["not_computed"]["mine"]
+    assert "do not fit" in found["not_computed"]["auc"]
+    assert "mine" in found["not_computed"]["loss"]
+    room.order["loss"] = {"name": "class_balanced", "args": {"beta": 0.9}}
+    assert "measured on the train split" in room.validation()["not_computed"]["loss"]
+    room.order |= {"loss": None, "metrics": ["perplexity"]}
+    assert set(room.validation()["not_computed"]) == {"loss", "perplexity"}
+
+
+def test_a_number_that_is_not_finite_is_not_computed(room: Any) -> None:
+    room.fix(room.inputs[:, :4], np.zeros(90, dtype=np.int64))
+    room.order |= {"metrics": ["r2"], "loss": None}
+    room.order["program"] = room.program(np.zeros((4, 1), np.float32), "one.onnx")
+    assert "not a finite number" in room.validation()["not_computed"]["r2"]
+
+
+def test_soft_targets_count_as_the_likeliest_class(room: Any) -> None:
+    soft = np.random.default_rng(3).dirichlet([1, 1, 1], 90).astype(np.float32)
+    room.fix(room.inputs, soft)
+    found = room.validation()["metrics"]
+    assert found["accuracy"] == np.mean(room.logits.argmax(1) == soft.argmax(1))
+    loss = F.cross_entropy(torch.from_numpy(room.logits), torch.from_numpy(soft))
+    assert found["loss"] == pytest.approx(float(loss), rel=1e-6)
+
+
+def test_scaled_targets_are_measured_in_units_and_their_loss_in_deviations(room: Any) -> None:
+    prices = (room.logits[:, :1] * 3 + 50).astype(np.float32)
+    weights = np.ones((4, 1), np.float32)
+    room.fix(room.inputs, prices)
+    room.order["program"] = room.program(weights, "price.onnx")
+    room.order |= {"metrics": ["mae", "r2"], "loss": {"name": "mse"}, "task": "regression"}
+    room.order["rows"]["record"]["target_scaling"] = {"mean": [50.0], "scale": [3.0]}
+    found, guessed = room.validation()["metrics"], room.inputs @ weights
+    assert found["mae"] == pytest.approx(np.abs(guessed - prices).mean(), rel=1e-5)
+    assert found["loss"] == pytest.approx(np.square((guessed - prices) / 3.0).mean(), rel=1e-5)
+
+
+def test_several_tasks_are_compared_each_in_its_columns(room: Any) -> None:
+    from trainwright.trainer.objectives.multi_task import MultiTask, build_parts, metrics_of
+    from trainwright.trainer.objectives.sections import MultiTaskSection
+
+    tasks = {
+        "kind": {"loss": "cross_entropy", "outputs": 2, "metrics": ["accuracy", "f1"], "weight": 0.5},
+        "size": {"loss": {"use": "huber", "args": {"delta": 0.5}}, "outputs": 1, "metrics": ["mae", "r2"]},
+    }
+    kinds, sizes = room.targets % 2, room.inputs[:, 0]
+    targets = np.stack([kinds, sizes], axis=1)
+    room.fix(room.inputs, targets)
+    section = MultiTaskSection.model_validate({"name": "multi_task", "weighting": "fixed", "tasks": tasks})
+    room.order["tasks"] = section.model_dump(mode="json")["tasks"]
+    found = room.validation()["metrics"]
+    parts, outputs = build_parts(section), torch.from_numpy(room.logits)
+    wanted = torch.from_numpy(targets)
+    total = sum(part.weight * part.compute(outputs, wanted) for part in MultiTask(parts, None).parts)
+    values = {metric.name: float(metric.compute(outputs, wanted)) for metric in metrics_of(parts, section)}
+    assert found == pytest.approx({"loss": float(total), **values}, rel=1e-5)
+
+
+def test_a_metric_of_the_engine_is_the_clean_rooms(room: Any) -> None:
+    outputs, targets = torch.from_numpy(room.logits), torch.from_numpy(room.targets)
+    found = room.validation()["metrics"]
+    assert found["f1"] == pytest.approx(BUILT_IN["f1"].compute(outputs, targets), abs=1e-12)

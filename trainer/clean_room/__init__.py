@@ -1,0 +1,20 @@
+"""Clean room: a program evaluated on stored rows by a process that holds no user code and nothing else of Trainwright.
+
+`python -I -S -B clean_room/__main__.py` reads an order (JSON) from stdin and prints one JSON object. The files here
+import each other, Python's own library, numpy and onnxruntime (torch where a program is a torch.export archive), so the
+folder also works alone: a final model carries a copy of it.
+
+    metrics     the built-in metrics in numpy; the engine computes its own by the same code
+    losses      the built-in losses in numpy, as sums and counts of every row
+    rows        the rows that planning fixed: files checked by SHA-256, memory-mapped
+    programs    ONNX and torch.export programs: bytes checked by SHA-256, then run on the CPU
+    evaluation  a program over the rows of each split: metrics, loss, intervals where the rows are a sample
+    shipped     the same for a stranger who holds a final model's folder and perhaps its rows
+
+The order: `program` (path, form, digest, inputs, outputs), `rows` (folder, record), `splits`, `metrics`, `loss`
+(name, args, weights if measured), `task`, `target_scaling`, `output` (a name; else the first), `tasks` (of several
+tasks, as configured: loss, outputs, target, weight, metrics), `threads`, `libraries`, `batch_rows`.
+
+The answer: `splits` by name with `size`, `rows`, `metrics`, `intervals` (95 %) and `not_computed` (name: why);
+`versions`; `seconds`. Or `problem` and `remedy`, one sentence each.
+"""

@@ -1,0 +1,157 @@
+"""Comparison of a program's output with the targets over all rows: what is kept of each batch, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import losses, metrics
+from .intervals import bootstrap, wilson
+from .rows import Array, RefusalError
+
+
+class Kept:
+    """Arrays of all batches, one behind the other: (rows, ...), or flat where rows have different shapes."""
+
+    def __init__(self, batches: list[Array]) -> None:
+        self.ends: Array | None = None
+        if len({batch.shape[1:] for batch in batches}) == 1:
+            self.values = np.concatenate(batches)
+            return
+        self.values = np.concatenate([batch.reshape(-1) for batch in batches])
+        self.ends = np.cumsum([batch[0].size for batch in batches for _ in range(len(batch))])
+
+    def at(self, rows: Array) -> Array:
+        """Return the rows of these indices, (chosen,), as `values` has them."""
+        if self.ends is None:
+            return np.asarray(self.values[rows])
+        starts = np.concatenate([[0], self.ends[:-1]])
+        return np.concatenate([self.values[starts[row] : self.ends[row]] for row in rows])
+
+
+@dataclass
+class Comparison:
+    """The only comparison, or that of one of several tasks of a model; its numbers bear the task's name in front."""
+
+    name: str
+    metrics: list[str]
+    loss: Mapping[str, Any] | None
+    kind: str | None = None
+    """Of the loss: classification, regression, …"""
+    weight: float = 1.0
+    """Of its loss in the sum."""
+    output: str | int | slice | None = None
+    """Which output of the program, or which columns of the only one; None: the first."""
+    columns: slice | None = None
+    """Which columns of the targets; None: all."""
+    scaling: Mapping[str, Any] | None = None
+    """Mean and scale of targets: the loss is of deviations from the mean."""
+    without_loss: str | None = None
+    """Why there is no loss."""
+    kept: dict[Any, list[Array]] = field(default_factory=dict)
+    """What metrics keep of each batch, by the function that keeps it."""
+    unfit: dict[str, str] = field(default_factory=dict)
+    """Why metrics cannot be computed, by name."""
+    targets: list[Array] = field(default_factory=list)
+    sums: list[Array] = field(default_factory=list)
+    counts: list[Array] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Say why there is no loss where the order names none."""
+        if self.loss is None:
+            self.without_loss = "the loss is none of the built-in ones, or the model computes it itself"
+
+    def add(self, outputs: Mapping[str, Array], targets: Array) -> None:
+        """Keep what is needed of one batch, first dimension rows. Raises RefusalError when outputs are not by row."""
+        found = self._chosen(outputs)
+        if self.columns is not None:
+            targets = targets[:, self.columns]
+            targets = targets[:, 0].astype(np.int64) if self.kind == "classification" else targets
+        if found.ndim == 0 or len(found) != len(targets):
+            raise RefusalError(
+                f"The program gives an output {found.shape} for {len(targets)} rows; its first dimension must be rows.",
+                "Let the model return one prediction for each row.",
+            )
+        self._add_loss(found, targets)
+        soft = self.kind == "classification" and targets.shape == found.shape and targets.dtype.kind == "f"
+        targets = targets.argmax(1) if soft else targets
+        self.targets.append(targets)
+        for name in self.metrics:
+            if name in metrics.OF_OUTPUTS and name not in self.unfit:
+                self._keep(name, found, targets)
+
+    def _chosen(self, outputs: Mapping[str, Array]) -> Array:
+        if isinstance(self.output, str):
+            if self.output not in outputs:
+                raise RefusalError(
+                    f"The program has no output {self.output!r}; it has {', '.join(outputs)}.", "Name one of these."
+                )
+            return outputs[self.output]
+        listed = list(outputs.values())
+        if isinstance(self.output, slice):
+            return listed[0][:, self.output]
+        return listed[self.output or 0]
+
+    def _keep(self, name: str, outputs: Array, targets: Array) -> None:
+        keep, _ = metrics.OF_OUTPUTS[name]
+        batches = self.kept.setdefault(keep, [])
+        if len(batches) == len(self.targets):  # another metric keeps the same
+            return
+        try:
+            batches.append(keep(outputs, targets))
+        except (ValueError, IndexError) as error:
+            self.unfit[name] = f"outputs {outputs.shape} and targets {targets.shape} do not fit it ({error})"
+
+    def _add_loss(self, outputs: Array, targets: Array) -> None:
+        if self.loss is None or self.without_loss is not None:
+            return
+        if self.scaling is not None:
+            mean, scale = (np.asarray(self.scaling[name], dtype=float) for name in ("mean", "scale"))
+            outputs, targets = (outputs - mean) / scale, (targets - mean) / scale
+        try:
+            sums, counts = losses.terms(self.loss, outputs, targets)
+        except (losses.NotComputableError, ValueError, IndexError) as error:
+            self.without_loss = str(error)
+            return
+        self.sums.append(sums)
+        self.counts.append(counts)
+
+    def mean_loss(self, rows: Array) -> float:
+        """Return the mean of the loss's terms over the rows of these indices, (chosen,); NaN where none counts."""
+        if len(self.sums) > 1:
+            self.sums, self.counts = [np.concatenate(self.sums)], [np.concatenate(self.counts)]
+        count = float(self.counts[0][rows].sum())
+        return float(self.sums[0][rows].sum()) / count if count else float("nan")
+
+    def report(self, answer: dict[str, Any], *, is_sample: bool) -> None:
+        """Put the metrics of outputs into the answer, with intervals where the rows are a sample."""
+        targets = Kept(self.targets)
+        prefix = f"{self.name}_" if self.name else ""
+        for name in self.metrics:
+            if name in metrics.OF_OUTPUTS and name not in self.unfit:
+                self._report(name, targets, answer, prefix, is_sample=is_sample)
+            elif name not in metrics.OF_LOSS:
+                answer["not_computed"][prefix + name] = self.unfit.get(name, "it is none of the built-in metrics")
+        if self.name and self.without_loss is None:
+            answer["metrics"][f"{prefix}loss"] = self.mean_loss(np.arange(sum(map(len, self.targets))))
+
+    def _report(self, name: str, targets: Kept, answer: dict[str, Any], prefix: str, *, is_sample: bool) -> None:
+        keep, value = metrics.OF_OUTPUTS[name]
+        kept, rows = Kept(self.kept[keep]), sum(map(len, self.targets))
+        try:
+            found = float(value(kept.values, targets.values))
+        except (ValueError, IndexError) as error:
+            answer["not_computed"][prefix + name] = f"outputs and targets do not fit it ({error})"
+            return
+        answer["metrics"][prefix + name] = found
+        if not is_sample:
+            return
+        if name == "accuracy" and targets.values.size == rows and 0.0 <= found <= 1.0:
+            between: tuple[float, float] | None = wilson(found, rows)
+        else:
+            between = bootstrap(lambda at: float(value(kept.at(at), targets.at(at))), rows, kept.values.size)
+        if between is not None:
+            answer["intervals"][prefix + name] = list(between)

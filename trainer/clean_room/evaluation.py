@@ -1,0 +1,127 @@
+"""Evaluation of a program over splits of stored rows: metrics, loss, and intervals where the rows are a sample.
+
+Rows go through the program in batches, and of a batch only what the metrics need is kept (comparison.py).
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import losses, metrics
+from .comparison import Comparison
+from .intervals import bootstrap
+from .programs import Program, open_program
+from .rows import Array, Split, open_split
+
+OUTPUT_BYTES = 1 << 25
+"""Of outputs at a time, about: a language model's logits of many rows would fill the memory."""
+BATCH_ROWS = 256
+
+
+def evaluate(order: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to an order: the numbers of each split, versions, seconds. Raises RefusalError."""
+    started = time.perf_counter()
+    program = open_program(order["program"], int(order.get("threads") or 1))
+    splits = {name: _evaluate_split(order, program, name) for name in order["splits"]}
+    versions = {"python": platform.python_version(), "numpy": np.__version__, **program.versions}
+    return {"splits": splits, "versions": versions, "seconds": round(time.perf_counter() - started, 3)}
+
+
+def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> dict[str, Any]:
+    record = order["rows"]["record"]
+    split = open_split(Path(order["rows"]["folder"]), record, name)
+    compared = comparisons(order, record)
+    answer: dict[str, Any] = {"metrics": {}, "intervals": {}, "not_computed": {}}
+    if split.target is None:
+        answer["not_computed"] = dict.fromkeys([*(order.get("metrics") or []), "loss"], "the rows have no targets")
+    else:
+        _run(program, split, compared, int(order.get("batch_rows") or BATCH_ROWS))
+        for each in compared:
+            each.report(answer, is_sample=split.is_sample)
+        given = order.get("bytes_per_target") or record.get("bytes_per_target") or 1.0
+        _report_loss(compared, answer, split, float(given))
+    _leave_out_what_is_not_finite(answer)
+    return {"size": split.size, "rows": split.rows, **answer}
+
+
+def _run(program: Program, split: Split, compared: list[Comparison], batch_rows: int) -> None:
+    """Let all rows go through the program: two at first, then as many as their outputs' size allows."""
+    start, most = 0, program.batch or 2
+    while start < split.rows:
+        stop, inputs, targets = split.batch(start, most)
+        outputs = program(inputs)
+        for each in compared:
+            each.add(outputs, np.asarray(targets))
+        row_bytes = max(sum(value.nbytes for value in outputs.values()) // (stop - start), 1)
+        start, most = stop, program.batch or max(min(OUTPUT_BYTES // row_bytes, batch_rows), 1)
+
+
+def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Comparison]:
+    """Return what an order compares: one output with the targets, or the columns of several tasks, side by side."""
+    if order.get("tasks"):
+        return _of_tasks(order["tasks"], order["program"].get("outputs") or [])
+    scaling = order.get("target_scaling") or record.get("target_scaling")
+    names = list(order.get("metrics") or [])
+    return [Comparison("", names, order.get("loss"), order.get("task"), output=order.get("output"), scaling=scaling)]
+
+
+def _of_tasks(wanted: Mapping[str, Any], outputs: list[str]) -> list[Comparison]:
+    compared: list[Comparison] = []
+    output_at, target_at = 0, 0
+    for number, (name, task) in enumerate(wanted.items()):
+        given = {"use": task["loss"]} if isinstance(task["loss"], str) else task["loss"]
+        loss = {**given, "name": given.get("name") or given.get("use"), "args": given.get("args") or {}}
+        of_classes, size = loss["name"] in losses.OF_CLASSES, int(task.get("outputs") or 1)
+        width, source = 1 if of_classes else size, task.get("target")
+        first = source if isinstance(source, int) else target_at
+        output: str | int | slice = slice(output_at, output_at + size)
+        if len(outputs) == len(wanted) > 1:  # a tensor for each task
+            output = name if name in outputs else number
+        compared.append(
+            Comparison(
+                name, list(task.get("metrics") or []), loss, "classification" if of_classes else None,
+                weight=float(task.get("weight", 1.0)), output=output, columns=slice(first, first + width),
+            )
+        )  # fmt: skip
+        output_at, target_at = output_at + size, target_at + width
+    return compared
+
+
+def _report_loss(compared: list[Comparison], answer: dict[str, Any], split: Split, bytes_per_target: float) -> None:
+    """Put the loss into the answer, the weighted sum of several tasks' losses, and the metrics that follow from it."""
+    follows = [name for each in compared for name in each.metrics if name in metrics.OF_LOSS]
+    why = next((each.without_loss for each in compared if each.without_loss), None)
+    if why is not None:
+        answer["not_computed"] |= dict.fromkeys(["loss", *follows], why)
+        return
+    everything = np.arange(split.rows)
+
+    def mean(rows: Array) -> float:
+        return sum(each.weight * each.mean_loss(rows) for each in compared)
+
+    answer["metrics"]["loss"] = mean(everything)
+    between = bootstrap(mean, split.rows, split.rows * len(compared)) if split.is_sample else None
+    if between is not None:
+        answer["intervals"]["loss"] = list(between)
+    for name in follows:
+        answer["metrics"][name] = metrics.OF_LOSS[name](answer["metrics"]["loss"], bytes_per_target)
+        if between is not None:
+            answer["intervals"][name] = [metrics.OF_LOSS[name](end, bytes_per_target) for end in between]
+
+
+def _leave_out_what_is_not_finite(answer: dict[str, Any]) -> None:
+    """Take values out of the answer that JSON cannot hold, and say so."""
+    for name, value in list(answer["metrics"].items()):
+        if not math.isfinite(value):
+            answer["not_computed"][name] = f"it is not a finite number on these rows ({value})"
+            del answer["metrics"][name]
+    for name, ends in list(answer["intervals"].items()):
+        if name not in answer["metrics"] or not all(map(math.isfinite, ends)):
+            del answer["intervals"][name]

@@ -1,0 +1,222 @@
+"""Metrics in numpy, from all outputs and targets of a split: of classes, of ranks, of numbers, of language.
+
+As scikit-learn has them (Pedregosa et al. 2011); bits per byte: Gao et al. 2020, arXiv:2101.00027. Each is computed in
+two steps: what it keeps of a batch of outputs (the predicted classes, say, in place of a language model's logits), and
+its value from all that was kept and the targets.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+IGNORED = -100
+"""Targets of this value do not count (class numbers)."""
+
+
+def predicted_classes(outputs: Any, targets: Any) -> Any:
+    """Return class numbers: the largest of the classes' logits, or whether single logits are above 0.
+
+    Classes are the last dimension of (samples, tokens, classes) for targets (samples, tokens), else the second. Takes
+    numpy's arrays and torch's tensors.
+    """
+    by_token = outputs.ndim == 3 and outputs.shape[:2] == targets.shape and outputs.shape[2] > 1
+    if not by_token and (outputs.ndim == 1 or outputs.shape[1] == 1):
+        return outputs > 0
+    return outputs.argmax(-1 if by_token else 1)
+
+
+def has_labels(outputs: Array, targets: Array) -> bool:
+    """Return whether targets are (samples, labels, ...) like the outputs: several yes or no for each sample."""
+    return outputs.shape == targets.shape and outputs.ndim > 1 and outputs.shape[1] != 1
+
+
+def classes(outputs: Array, targets: Array) -> Array:
+    """Return the predicted classes, whole numbers; of labels, (samples, labels, ...), whether each is predicted."""
+    if has_labels(outputs, targets):
+        return outputs > 0
+    return np.asarray(predicted_classes(outputs, targets)).astype(np.int64, copy=False)
+
+
+def scores(outputs: Array, targets: Array) -> Array:
+    """Return what ranks samples: of two classes the difference of their logits, (samples,); else the outputs."""
+    if outputs.ndim == 2 and outputs.shape[1] == 2 and not has_labels(outputs, targets):
+        return np.asarray(outputs[:, 1] - outputs[:, 0])
+    return outputs
+
+
+def numbers(outputs: Array, targets: Array) -> Array:
+    """Return the outputs in the shape of the targets. Raises ValueError when they hold other counts."""
+    return outputs.reshape(targets.shape)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Targets of each class: rightly predicted, predicted, and there; each (classes,) of whole numbers."""
+
+    hits: Array
+    predicted: Array
+    wanted: Array
+
+    @classmethod
+    def of(cls, predicted: Array, targets: Array) -> Counts:
+        """Return the counts of classes predicted for targets, both (samples, ...), without those that are ignored."""
+        guessed, wanted = _counted(predicted, targets)
+        if guessed.size and _is_sparse(guessed, wanted):
+            guessed, wanted = np.unique(np.stack([guessed, wanted]), return_inverse=True)[1].reshape(2, -1)
+        size = int(max(guessed.max(), wanted.max())) + 1 if guessed.size else 0
+        one_each = (wanted[guessed == wanted], guessed, wanted)
+        return cls(*(np.bincount(numbers, minlength=size) for numbers in one_each))
+
+
+def accuracy(predicted: Array, targets: Array) -> float:
+    """Share of targets, (samples, ...), whose class is right: of samples, tokens not ignored, or all labels."""
+    guessed, wanted = _counted(predicted, targets)
+    return int(np.count_nonzero(guessed == wanted)) / wanted.size if wanted.size else math.nan
+
+
+def balanced_accuracy(predicted: Array, targets: Array) -> float:
+    """Mean over the classes in targets (samples, ...) of the share of each that is right; of labels, their mean."""
+    if _of_labels(predicted, targets):
+        return _mean(balanced_accuracy(*label) for label in _labels(predicted, targets))
+    counts = Counts.of(predicted, targets)
+    there = counts.wanted > 0
+    return float((counts.hits[there] / counts.wanted[there]).mean()) if there.any() else math.nan
+
+
+def mean_iou(predicted: Array, targets: Array) -> float:
+    """Mean over the classes, predicted or in targets (samples, ...), of |both| / |either|, over all pixels together."""
+    counts = Counts.of(predicted, targets)
+    return _mean_share(counts.hits, counts.predicted + counts.wanted - counts.hits)
+
+
+def f1(predicted: Array, targets: Array) -> float:
+    """Mean over classes or labels in outputs or targets (samples, ...) of the harmonic mean of precision and recall."""
+    if not _of_labels(predicted, targets):
+        counts = Counts.of(predicted, targets)
+        return _mean_share(2.0 * counts.hits, counts.predicted + counts.wanted)
+    pairs = [_counted(*label) for label in _labels(predicted, targets)]
+    hits = np.array([2.0 * np.count_nonzero((guessed == 1) & (wanted == 1)) for guessed, wanted in pairs])
+    sizes = np.array([np.count_nonzero(guessed == 1) + np.count_nonzero(wanted == 1) for guessed, wanted in pairs])
+    return _mean_share(hits, sizes)
+
+
+def matthews_correlation(predicted: Array, targets: Array) -> float:
+    """Correlation with the targets' classes, (samples, ...), in [-1, 1] (Gorodkin 2004); 0 if either has one class."""
+    if _of_labels(predicted, targets):
+        return _mean(matthews_correlation(*label) for label in _labels(predicted, targets))
+    counts = Counts.of(predicted, targets)
+    guessed, true = counts.predicted.astype(float), counts.wanted.astype(float)
+    count, right = float(guessed.sum()), float(counts.hits.sum())
+    scale = float((count**2 - np.square(guessed).sum()) * (count**2 - np.square(true).sum()))
+    return (right * count - float((guessed * true).sum())) / math.sqrt(scale) if scale > 0 else 0.0
+
+
+def auc(ranked: Array, targets: Array) -> float:
+    """Area under the ROC curve of scores for two classes, ties counted half; NaN when only one class occurs.
+
+    Equals the Mann-Whitney U statistic divided by the number of pairs; their mean for targets (samples, labels).
+    """
+    if has_labels(ranked, targets):
+        return _mean(auc(*label) for label in _labels(ranked, targets))
+    values, positive = ranked.reshape(-1).astype(float, copy=False), targets.reshape(-1) > 0
+    if len(values) != len(positive):
+        raise ValueError(f"{len(values)} scores for {len(positive)} targets")
+    positives = int(np.count_nonzero(positive))
+    pairs = positives * (len(positive) - positives)
+    if not pairs:
+        return math.nan
+    order = np.argsort(values)
+    ordered = values[order]
+    starts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
+    stops = np.append(starts[1:], len(ordered))
+    hits = np.add.reduceat(positive[order].astype(np.int64), starts)
+    ranks = float((hits * ((starts + 1 + stops) / 2.0)).sum())  # mean rank of equal scores, from 1
+    return (ranks - positives * (positives + 1) / 2) / pairs
+
+
+def mae(outputs: Array, targets: Array) -> float:
+    """Mean absolute difference from targets (samples, ...)."""
+    return float(np.abs(_difference(outputs, targets)).mean())
+
+
+def r2(outputs: Array, targets: Array) -> float:
+    """Share that is explained of the variance of targets (samples, ...); NaN when they do not vary."""
+    wanted = targets.astype(float, copy=False)
+    rest = float(np.square(_difference(outputs, targets)).sum())
+    total = float(np.square(wanted - wanted.mean()).sum())
+    return 1.0 - rest / total if total > 0 else math.nan
+
+
+def perplexity(mean_loss: float, bytes_per_target: float) -> float:  # noqa: ARG001 - the form of these metrics
+    """e to the mean loss: the number of equally likely tokens that leaves one as unsure; infinity beyond floats."""
+    return math.exp(mean_loss) if mean_loss < 700.0 else math.inf
+
+
+def bits_per_byte(mean_loss: float, bytes_per_target: float) -> float:
+    """Bits to code a byte of the text with the model: comparable between tokenizers."""
+    return mean_loss / math.log(2.0) / bytes_per_target
+
+
+Step = Callable[[Array, Array], Any]
+OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
+    "accuracy": (classes, accuracy),
+    "balanced_accuracy": (classes, balanced_accuracy),
+    "f1": (classes, f1),
+    "matthews_correlation": (classes, matthews_correlation),
+    "auc": (scores, auc),
+    "mean_iou": (classes, mean_iou),
+    "mae": (numbers, mae),
+    "r2": (numbers, r2),
+}
+"""What a metric keeps of outputs and targets, and its value from what was kept and the targets."""
+OF_LOSS: dict[str, Callable[[float, float], float]] = {"perplexity": perplexity, "bits_per_byte": bits_per_byte}
+"""Value from (mean loss in nats, bytes per target)."""
+
+
+def compute(name: str, outputs: Array, targets: Array) -> float:
+    """Return a metric of outputs and targets, first dimension samples. Raises ValueError where they do not fit it."""
+    kept, value = OF_OUTPUTS[name]
+    return float(value(kept(outputs, targets), targets))
+
+
+def _counted(predicted: Array, targets: Array) -> tuple[Array, Array]:
+    guessed, wanted = predicted.reshape(-1), targets.reshape(-1).astype(np.int64, copy=False)
+    if guessed.size != wanted.size:
+        raise ValueError(f"{guessed.size} predicted classes for {wanted.size} targets")
+    if wanted.size and wanted.min() <= IGNORED:
+        counted = wanted != IGNORED
+        guessed, wanted = guessed[counted], wanted[counted]
+    return guessed.astype(np.int64, copy=False), wanted
+
+
+def _is_sparse(guessed: Array, wanted: Array) -> bool:
+    """Return whether a table by class number would be far larger than the samples, or cannot be."""
+    return bool(min(guessed.min(), wanted.min()) < 0 or max(guessed.max(), wanted.max()) > 1024 + 4 * wanted.size)
+
+
+def _of_labels(predicted: Array, targets: Array) -> bool:
+    return predicted.dtype == np.bool_ and has_labels(predicted, targets)
+
+
+def _labels(outputs: Array, targets: Array) -> Iterator[tuple[Array, Array]]:
+    return ((outputs[:, label].reshape(-1), targets[:, label].reshape(-1)) for label in range(outputs.shape[1]))
+
+
+def _difference(outputs: Array, targets: Array) -> Array:
+    return outputs.astype(float, copy=False).reshape(targets.shape) - targets
+
+
+def _mean(values: Iterator[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else math.nan
+
+
+def _mean_share(parts: Array, wholes: Array) -> float:
+    there = wholes > 0
+    return _mean(iter((parts[there] / wholes[there]).tolist()))

@@ -1,0 +1,112 @@
+"""Programs: exported models, read from files whose SHA-256 is checked, and run on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from .rows import Array, RefusalError, confined, require_digest
+
+REPEATED = "Repeat the run: it exports its program at its end."
+TYPES = {
+    "tensor(float)": np.float32, "tensor(double)": np.float64, "tensor(float16)": np.float16, "tensor(bool)": np.bool_,
+    "tensor(int64)": np.int64, "tensor(int32)": np.int32, "tensor(int16)": np.int16, "tensor(int8)": np.int8,
+    "tensor(uint8)": np.uint8,
+}  # fmt: skip
+"""Types of ONNX inputs, as numpy has them."""
+
+
+class Program(Protocol):
+    """A model as a file: named arrays in, named arrays out.
+
+    Attributes:
+        batch: how many rows it takes at a time; None: any number.
+        versions: of the libraries that run it.
+    """
+
+    batch: int | None
+    versions: dict[str, str]
+
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name, each (rows, ...), for inputs (rows, ...)."""
+        ...
+
+
+def open_program(order: Mapping[str, Any], threads: int) -> Program:
+    """Return the program of an order. Raises RefusalError when its file is another, or cannot be run."""
+    path = Path(order["path"])
+    if not path.is_file():
+        raise RefusalError(f"There is no program {path.name}.", REPEATED)
+    require_digest(path, str(order["digest"]), path.name, REPEATED)
+    for name, digest in (order.get("files") or {}).items():  # weights beside a program above 2 GiB
+        require_digest(confined(path.parent, name), digest, name, REPEATED)
+    form = order.get("form")
+    if form == "onnx":
+        return OnnxProgram(path, order, threads)
+    raise RefusalError(f"A program of the form {form!r} cannot be run here.", "Export it as onnx or torch_export.")
+
+
+class OnnxProgram:
+    """A program that ONNX Runtime runs."""
+
+    def __init__(self, path: Path, order: Mapping[str, Any], threads: int) -> None:
+        import onnxruntime
+
+        onnxruntime.set_default_logger_severity(3)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = threads
+        weights_in = path.parent if order.get("files") else Path(__file__).parent  # where no program's weights lie
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights_in))
+        try:
+            session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+        except Exception as error:
+            raise RefusalError(f"ONNX Runtime cannot load {path.name}: {_first_line(error)}.", REPEATED) from error
+        self.session: Any = session
+        self.outputs = [output.name for output in session.get_outputs()]
+        self.inputs = {given.name: _type_of(given) for given in session.get_inputs()}
+        self.names = list(order.get("inputs") or [])
+        first = [given.shape[0] if given.shape else None for given in session.get_inputs()]
+        self.batch = next((size for size in first if isinstance(size, int)), None)
+        self.versions = {"onnxruntime": onnxruntime.__version__}
+
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name, each (rows, ...), for inputs (rows, ...) by name, or in the program's order."""
+        given = by_name(inputs, list(self.inputs), self.names)
+        feed = {name: np.ascontiguousarray(given[name], dtype=kind) for name, kind in self.inputs.items()}
+        try:
+            values = self.session.run(None, feed)
+        except Exception as error:
+            raise RefusalError(f"The program fails on the stored rows: {_first_line(error)}.", REPEATED) from error
+        return {name: np.asarray(value) for name, value in zip(self.outputs, values, strict=True)}
+
+
+def by_name(inputs: Mapping[str, Array], wanted: list[str], order: list[str]) -> Mapping[str, Array]:
+    """Return the inputs by the program's names: those of the rows, or as many in the order of the call.
+
+    Raises:
+        RefusalError: the rows lack one that the program wants (one that it does not use may be left out).
+    """
+    if all(name in inputs for name in wanted):
+        return inputs
+    names = order if len(order) == len(inputs) else wanted
+    if len(names) == len(inputs) and set(wanted) <= set(names):
+        return dict(zip(names, inputs.values(), strict=True))
+    raise RefusalError(
+        f"The program wants {', '.join(wanted)}; the rows have {', '.join(inputs)}.",
+        "Let the model take the inputs of the data's samples, by the same names.",
+    )
+
+
+def _type_of(given: Any) -> Any:
+    if given.type not in TYPES:
+        raise RefusalError(
+            f"The program's input {given.name} is of {given.type}, which stored rows cannot be.", REPEATED
+        )
+    return TYPES[given.type]
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:200].rstrip(".")

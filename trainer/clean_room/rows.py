@@ -1,0 +1,151 @@
+"""Rows that planning fixed, read from .npy files: each is checked by its SHA-256 first, then memory-mapped."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+PIECE_BYTES = 1 << 20
+
+
+class RefusalError(Exception):
+    """A reason why nothing can be evaluated, and what resolves it: one sentence each."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem)
+        self.problem, self.remedy = problem, remedy
+
+
+@dataclass(frozen=True)
+class Column:
+    """One input, or the target, of all rows: an array (rows, ...), or rows of their own shapes one behind the other."""
+
+    values: Array
+    shapes: Array | None = None
+    """(rows, dimensions), where shapes differ."""
+    ends: Array | None = None
+    """Where each row ends among the values, (rows,), where shapes differ."""
+
+    def __len__(self) -> int:
+        return len(self.values if self.shapes is None else self.shapes)
+
+    def alike(self, start: int, stop: int) -> int:
+        """Return where the rows from `start` cease to have one shape, `stop` at most."""
+        if self.shapes is None:
+            return stop
+        other = np.flatnonzero((self.shapes[start:stop] != self.shapes[start]).any(axis=1))
+        return start + int(other[0]) if len(other) else stop
+
+    def rows(self, start: int, stop: int) -> Array:
+        """Return the rows, (stop - start, ...), which have one shape."""
+        if self.shapes is None or self.ends is None:
+            return self.values[start:stop]
+        first = int(self.ends[start - 1]) if start else 0
+        shape = tuple(int(size) for size in self.shapes[start])
+        return self.values[first : int(self.ends[stop - 1])].reshape(stop - start, *shape)
+
+
+@dataclass(frozen=True)
+class Split:
+    """The rows of one split that were kept, and how many it has."""
+
+    size: int
+    rows: int
+    is_sample: bool
+    inputs: dict[str, Column]
+    """By the name of the model's input, in the order of the call."""
+    target: Column | None
+
+    def batch(self, start: int, most: int) -> tuple[int, dict[str, Array], Array | None]:
+        """Return the end of the rows from `start` that have one shape, `most` at most; their inputs and targets."""
+        stop = min(start + most, self.rows)
+        for column in (*self.inputs.values(), *([] if self.target is None else [self.target])):
+            stop = column.alike(start, stop)
+        inputs = {name: column.rows(start, stop) for name, column in self.inputs.items()}
+        return stop, inputs, None if self.target is None else self.target.rows(start, stop)
+
+
+def open_split(folder: Path, record: Mapping[str, Any], split: str) -> Split:
+    """Return the rows of a split by its record (FixedRows), below `folder`.
+
+    Raises:
+        RefusalError: there are none, a file lies elsewhere, is damaged, or is no plain array.
+    """
+    if record.get("problem"):
+        raise RefusalError(
+            str(record["problem"]), str(record.get("remedy") or "Fix the rows again: run planning's smoke run.")
+        )
+    found = record.get("splits", {}).get(split)
+    if not found or not found.get("rows"):
+        raise RefusalError(
+            f"No rows of the {split} split were fixed.", "Run planning's smoke run again on data that has this split."
+        )
+    inputs = {name: _column(folder, array) for name, array in found["inputs"].items()}
+    target = _column(folder, found["target"]) if found.get("target") else None
+    size, rows = int(found.get("size") or found["rows"]), int(found["rows"])
+    if any(len(column) != rows for column in (*inputs.values(), *([target] if target else []))):
+        raise RefusalError(f"The arrays of the {split} split do not have {rows} rows each.", RENEWED)
+    return Split(size, rows, found.get("chosen") is not None or rows < size, inputs, target)
+
+
+RENEWED = "Take the rows from a backup, or return to planning and run its smoke run again: it fixes them anew."
+
+
+def _column(folder: Path, record: Mapping[str, Any]) -> Column:
+    values = read_array(folder, record)
+    if not record.get("shapes"):
+        return Column(values)
+    shapes = np.asarray(read_array(folder, record["shapes"]), dtype=np.int64)
+    ends = np.cumsum(shapes.prod(axis=1, dtype=np.int64)) if shapes.ndim == 2 else np.zeros(0, dtype=np.int64)
+    if not len(ends) or values.ndim != 1 or (shapes < 0).any() or int(ends[-1]) != len(values):
+        raise RefusalError(f"The shapes of the rows in {record['path']} do not fit their values.", RENEWED)
+    return Column(values, shapes, ends)
+
+
+def read_array(folder: Path, record: Mapping[str, Any]) -> Array:
+    """Return one array of the record, memory-mapped.
+
+    Raises:
+        RefusalError: its file lies outside the folder, is not the recorded one, or holds anything but plain values.
+    """
+    path = confined(folder, str(record["path"]))
+    require_digest(path, str(record["digest"]), record["path"], RENEWED)
+    shape = [int(size) for size in record["shape"]]
+    try:
+        mapped = "r" if all(shape) else None  # an empty file cannot be mapped
+        values: Array = np.load(path, mmap_mode=mapped, allow_pickle=False)  # type: ignore[arg-type]
+    except (ValueError, OSError, EOFError) as error:
+        raise RefusalError(f"{record['path']} is no plain .npy array: {str(error)[:120]}.", RENEWED) from error
+    if list(values.shape) != shape or values.dtype.name != record["dtype"] or values.dtype.hasobject:
+        raise RefusalError(
+            f"{record['path']} holds {values.dtype} {list(values.shape)}; recorded is {record['dtype']} {shape}.",
+            RENEWED,
+        )
+    return values
+
+
+def confined(folder: Path, name: str) -> Path:
+    """Return a file below the folder, links followed. Raises RefusalError when it lies elsewhere or is missing."""
+    root = folder.resolve()
+    path = (root / name).resolve()
+    if not path.is_relative_to(root) or path == root:
+        raise RefusalError(f"{name!r} lies outside the folder that it belongs to.", "Name a file below that folder.")
+    if not path.is_file():
+        raise RefusalError(f"There is no file {name!r} in the folder.", RENEWED)
+    return path
+
+
+def require_digest(path: Path, digest: str, name: object, remedy: str) -> None:
+    """Raise RefusalError unless the file's SHA-256 is `digest` (hexadecimal)."""
+    found = hashlib.sha256()
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(PIECE_BYTES):
+            found.update(piece)
+    if found.hexdigest() != digest.removeprefix("sha256:"):
+        raise RefusalError(f"{name} is not the file that was recorded: its SHA-256 is {found.hexdigest()}.", remedy)
