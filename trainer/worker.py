@@ -123,8 +123,8 @@ def _work(
         run.append_event("started", attempt=attempt, pid=heartbeat.pid)
         ballast.hold()
         store_of(run).recover()  # before any other process of the run reads them
-        if run.key is not None:
-            run.key.forget_rows()  # before any user code is imported
+        heartbeat.stage("fixing rows")
+        _fix_rows(run, specification, attempt, stop)
         _prepare(run, specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
     except Abandoned:
@@ -149,6 +149,15 @@ def _work(
     finished = reason in {"completed", "early_stopping", "max_steps"}
     heartbeat.end(RunState.COMPLETED if finished else RunState.STOPPED, stop_reason=reason)
     return 0
+
+
+def _fix_rows(run: RunDirectory, specification: RunSpecification, attempt: int, stop: StopRequest) -> None:
+    """Fix validation and test rows before any user code is imported here (of a smoke run), and forget their key."""
+    from trainwright.trainer.jobs import train
+    from trainwright.trainer.jobs.data_worker import fix_rows
+
+    assert train  # noqa: S101 - the engine's imports, which the fork then need not make
+    fix_rows(run, specification, attempt, stop)
 
 
 def _prepare(run: RunDirectory, specification: RunSpecification) -> None:
@@ -185,6 +194,8 @@ def _fail(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbe
 
 
 def _failure_of(error: BaseException, code_root: Path) -> Failure:
+    if isinstance(reported := getattr(error, "failure", None), Failure):  # by the data worker
+        return reported
     known = classify(error, code_root)
     fields = {**known.as_dict(), "message": guard.cut(known.message)}
     return Failure(**fields, traceback=guard.user_traceback(error, code_root))

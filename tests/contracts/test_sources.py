@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -19,9 +20,14 @@ from trainwright.trainer.assembly.build import build_data
 from trainwright.trainer.base.errors import ConfigurationError, DataError, TrainwrightError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.data.first_look import first_sample
+from trainwright.trainer.data.plain_values import plain_sample
 from trainwright.trainer.data.sources import SOURCES
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.evidence.data import data_evidence
+from trainwright.trainer.jobs.data_worker import fix_rows
+from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
+from trainwright.trainer.run.artifacts import Array, FixedRows
+from trainwright.trainer.supervision.stop import StopRequest
 
 ROWS = 60
 
@@ -155,6 +161,47 @@ def test_the_seed_of_the_split_decides_what_is_in_each_and_nothing_else(example:
     assert one.files == other.files
     total = [sum(split.size for split in evidence.splits.values()) for evidence in (one, other)]
     assert total[0] == total[1] or one.text is not None
+
+
+@pytest.mark.requirement("GATE-6")
+def test_planning_fixes_its_rows_in_the_units_of_the_source(example: Example, tmp_path: Path) -> None:
+    """What training standardises is written as the file has it: an exported model takes such inputs."""
+    data = {"use": example.use, "args": example.values()}
+    config = parse_config({"model": {"use": "mlp"}, "data": data})
+    specification = RunSpecification(
+        run_id="smoke", project="p", kind=RunKind.SMOKE, config=config, config_digest="", code_root=str(tmp_path)
+    )
+    run = RunDirectory.create(tmp_path / "smoke", specification)
+    fix_rows(run, specification, 1, StopRequest(run.stop_reason))
+    record, splits = run.part(FixedRows), build_data(config, tmp_path)
+    assert record.problem is None
+    for name in ("validation", "test"):
+        fixed, samples = record.splits[name], splits.samples[name]
+        assert fixed.size == fixed.rows == len(samples)
+        inputs = {name: read(run, array) for name, array in fixed.inputs.items()}
+        targets = read(run, fixed.target) if fixed.target is not None else []
+        assert {len(rows) for rows in (*inputs.values(), targets)} == {fixed.rows}
+        for row in range(0, len(samples), 7):
+            expected = plain_sample(samples[row])
+            assert np.array_equal(targets[row], expected.target)
+            for key, value in expected.inputs.items():
+                if splits.preprocessing is None:
+                    assert np.array_equal(inputs[key][row], value)
+                else:
+                    mean, scale = (np.array(splits.preprocessing[measured]) for measured in ("mean", "scale"))
+                    assert np.allclose(inputs[key][row], value * scale + mean, rtol=1e-3, atol=1e-3)
+
+
+def read(run: RunDirectory, array: Array) -> Any:
+    """Return an array's rows, those of different shapes in a list."""
+    path = run.artifacts / array.path
+    assert hashlib.sha256(path.read_bytes()).hexdigest() == array.digest
+    rows = np.load(path, allow_pickle=False)
+    if array.shapes is None:
+        return rows
+    shapes = np.load(run.artifacts / array.shapes.path)
+    ends = np.cumsum(shapes.prod(axis=1))
+    return [part.reshape(shape) for part, shape in zip(np.split(rows, ends[:-1]), shapes, strict=True)]
 
 
 @of_files

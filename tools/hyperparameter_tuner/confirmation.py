@@ -12,6 +12,7 @@ from trainwright.tools.gates.study_check import best_value, epoch_values
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
 from trainwright.tools.ledger.events import StudyChanged
+from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
 from trainwright.tools.workspace.records import get_run, require_active, runs_of
 from trainwright.trainer.base.errors import ConflictError, UserCodeError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Study
 
-LABEL, CONFIRMING = "confirmation", "confirming"
+CONFIRMING = "confirming"
 
 
 def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
@@ -86,8 +87,8 @@ def _run_of(workspace: Workspace, study: Study, kind: RunKind, parameters: dict[
         changes=parameters,
         seed=seed,
         study_id=study.id,
-        label=LABEL,
-        idempotency_key=f"{study.id}/{LABEL}-{side}-{seed}",
+        label=CONFIRMATION,
+        idempotency_key=f"{study.id}/{CONFIRMATION}-{side}-{seed}",
     )
     seen = run_to_end(workspace, view.run_id, lambda _directory, _seen: None)
     if seen.state is not RunState.COMPLETED:

@@ -16,7 +16,13 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
-from trainwright.tools.training_orchestrator.run_plan import RunPlan, RunRequest, existing_run, plan_run
+from trainwright.tools.training_orchestrator.run_plan import (
+    RunPlan,
+    RunRequest,
+    existing_run,
+    exports_program,
+    plan_run,
+)
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.tools.workspace.tables import Run, now
@@ -206,6 +212,7 @@ def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[s
         first_looks=str(workspace.path / "cache" / "first_looks"),
         permit=permit,
         overlay=plan.overlay,
+        exports_program=exports_program(RunKind(run.kind), run.label),
     )
     path = workspace.run_directory(project.name, run.run_id).path
     try:

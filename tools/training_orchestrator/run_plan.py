@@ -31,6 +31,13 @@ KEPT = frozenset({RunKind.SMOKE, RunKind.BASELINE, RunKind.FINAL, RunKind.REPLAY
 SMOKE_STEPS = 10
 """Optimizer steps of a smoke run: enough to see a real batch, a loss and an update."""
 REPEATING = frozenset({RunKind.REPLAY, RunKind.EXPORT})
+CONFIRMATION = "confirmation"
+"""Label of the runs that repeat a study's best configuration and the baseline's."""
+
+
+def exports_program(kind: RunKind, label: str | None) -> bool:
+    """Return whether such a run leaves a program: gates compare its result with others."""
+    return kind in {RunKind.BASELINE, RunKind.FINAL} or label == CONFIRMATION
 
 
 @dataclass(frozen=True)

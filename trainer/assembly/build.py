@@ -142,13 +142,17 @@ def build_data(config: TrainingConfig, code_root: Path, looks: FirstLook | None 
 
 
 def _own_data(section: DataSection, code_root: Path) -> Splits:
+    data = call_data(section, code_root)
+    with user_code(f"Reading samples of data `{section.use}`", code_root):
+        return from_user(data, section.split, source=section.use, seed=section.split.seed)
+
+
+def call_data(section: DataSection, code_root: Path) -> Any:
+    """Return what the user's data callable returns. Raises ConfigurationError, UserCodeError."""
     function = resolve_entry(section.use, code_root, key="data.use")
-    what = f"data `{section.use}`"
     with seeding.preserved():  # its draws are part of the data, and the same for every run's seed
         seeding.seed_everything(section.split.seed)
-        data = call_entry(function, section.args, what, code_root)
-    with user_code(f"Reading samples of {what}", code_root):
-        return from_user(data, section.split, source=section.use, seed=section.split.seed)
+        return call_entry(function, section.args, f"data `{section.use}`", code_root)
 
 
 KEYS = (
@@ -158,21 +162,10 @@ KEYS = (
 
 
 def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: Loss, metrics: list[Metric]) -> Work:
-    """Call `build(config, context)` and check its result.
-
-    Raises:
-        ConfigurationError: an unknown key, a missing one, or a combination that means nothing.
-        UserCodeError: it raised.
-    """
+    """Call `build(config, context)` and return its result as work. Raises as `call_task`, and DataError."""
     assert config.task is not None, "called for tasks"  # noqa: S101
-    what = f"task `{config.task.use}`"
-    build = resolve_entry(config.task.use, code_root, key="task.use")
-    with user_code(what, code_root):
-        takes_context = len(inspect.signature(build).parameters) != 1
-        arguments = Arguments(copy.deepcopy(config.task.args))
-        given = build(arguments, context) if takes_context else build(arguments)
-    _check_keys(given, what)
-    with user_code(f"Reading samples of {what}", code_root):
+    given, arguments = call_task(config, code_root, context)
+    with user_code(f"Reading samples of task `{config.task.use}`", code_root):
         splits = from_user(given, None, source=config.task.use, seed=TASK_DATA_SEED)
     return Work(
         model=given["model"],
@@ -191,6 +184,24 @@ def build_task(config: TrainingConfig, code_root: Path, context: Context, loss: 
         example_input=given.get("example_input"),
         arguments=arguments,
     )
+
+
+def call_task(config: TrainingConfig, code_root: Path, context: Context) -> tuple[Mapping[str, Any], Arguments]:
+    """Return the checked result of `build(config, context)`, and the arguments that it was called with.
+
+    Raises:
+        ConfigurationError: an unknown key, a missing one, or a combination that means nothing.
+        UserCodeError: it raised.
+    """
+    assert config.task is not None, "called for tasks"  # noqa: S101
+    what = f"task `{config.task.use}`"
+    build = resolve_entry(config.task.use, code_root, key="task.use")
+    with user_code(what, code_root):
+        takes_context = len(inspect.signature(build).parameters) != 1
+        arguments = Arguments(copy.deepcopy(config.task.args))
+        given = build(arguments, context) if takes_context else build(arguments)
+    _check_keys(given, what)
+    return given, arguments
 
 
 def _check_keys(given: Any, what: str) -> None:

@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.first_look import first_sample
-from trainwright.trainer.objectives.supervised import TARGET_KEYS, describe, plain_output, split_batch
+from trainwright.trainer.data.plain_values import TARGET_KEYS
+from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
 
 if TYPE_CHECKING:
     from trainwright.trainer.data.splits import Splits

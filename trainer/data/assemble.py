@@ -50,11 +50,11 @@ def from_loaded(
         args: the source's arguments.
         looks: a FirstLook, with an earlier run's findings in the same large file.
     """
-    samples = loaded.samples
+    samples, raw_type = loaded.samples, loaded.samples.base[0].dtype
     look, found = _first_look(loaded, section, {"source": source, "args": dict(args or {})}, looks)
     if found is None:
         _require_finite(rows.non_finite(samples, MAX_NAMED))
-    parts = _divide(samples, section) if found is None else _chosen(samples, found.splits)
+    parts = divide(samples, section) if found is None else _chosen(samples, found.splits)
     preprocessing = raw_test = None
     if loaded.standardize:
         raw_test = drawn_digests(parts["test"]) if "test" in parts else None
@@ -76,6 +76,7 @@ def from_loaded(
         raw_test,
         section.model_dump(mode="json"),
         look=look,
+        raw_type=raw_type,
     )
 
 
@@ -107,17 +108,22 @@ def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int
     Raises:
         DataError: not a data set, empty, or with values that are not finite.
     """
-    given = dict(data) if isinstance(data, Mapping) else {"train": data}
-    parts = {name: _as_samples(given[name], name) for name in NAMES if given.get(name) is not None}
-    if "train" not in parts:
-        raise DataError(f"The data has no `train` ({', '.join(given) or 'nothing'} given).", remedy="Return `train`.")
-    divided = section is not None and set(parts) == {"train"} and not isinstance(parts["train"], IterableDataset)
-    if divided and section is not None:
-        parts = _divide(parts["train"], section)
+    parts, divided = user_parts(data, section)
     records = {name: record_split(part, seed, name) for name, part in parts.items()}
     for name, record in records.items():
         _require_finite(record.non_finite, name)
     return Splits(parts, records, source, split=section.model_dump(mode="json") if divided and section else None)
+
+
+def user_parts(data: Any, section: SplitSection | None) -> tuple[dict[str, Any], bool]:
+    """Return the samples of each split of user code's data, and whether they were divided here. Raises DataError."""
+    given = dict(data) if isinstance(data, Mapping) else {"train": data}
+    parts = {name: _as_samples(given[name], name) for name in NAMES if given.get(name) is not None}
+    if "train" not in parts:
+        raise DataError(f"The data has no `train` ({', '.join(given) or 'nothing'} given).", remedy="Return `train`.")
+    if section is None or set(parts) != {"train"} or isinstance(parts["train"], IterableDataset):
+        return parts, False
+    return divide(parts["train"], section), True
 
 
 def _as_samples(data: Any, name: str) -> Any:
@@ -137,8 +143,8 @@ def _as_samples(data: Any, name: str) -> Any:
     return samples
 
 
-def _divide(samples: Any, section: SplitSection) -> dict[str, Any]:
-    """Return the samples of each split, equal ones in the same; they are chosen, and not copied."""
+def divide(samples: Any, section: SplitSection) -> dict[str, Any]:
+    """Return the samples of each split, equal ones in the same; they are chosen, and not copied. Raises DataError."""
     size = len(samples)
     if isinstance(samples, TensorSamples):
         with clock.paused():

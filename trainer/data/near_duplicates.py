@@ -173,7 +173,7 @@ class Sketches:
         """Keep the sketch of a sample."""
         exact: list[bytes] = []
         floating: list[Array] = []
-        _collect(_inputs_of(sample), exact, floating)
+        _collect(inputs_of(sample), exact, floating)
         flat = floating[0] if len(floating) == 1 else np.concatenate([np.empty(0), *floating])
         self.indices.append(index)
         self.numbers.append(_folded(flat))
@@ -242,7 +242,8 @@ def _fold(size: int) -> tuple[Array, Numbers]:
     return places, signs.astype(np.float64)
 
 
-def _inputs_of(sample: Any) -> Any:
+def inputs_of(sample: Any) -> Any:
+    """Return a sample without its target."""
     if isinstance(sample, tuple | list) and len(sample) > 1:
         return sample[0] if len(sample) == 2 else sample[:-1]
     named = sample.to_dict() if hasattr(sample, "to_dict") else sample

@@ -15,6 +15,8 @@ from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.sections import SplitSection
 
 if TYPE_CHECKING:
+    import torch
+
     from trainwright.trainer.data.text.language import TextRecord
 
 
@@ -148,3 +150,5 @@ class Splits:
     """How text became tokens, where it did."""
     look: Look | None = None
     """First look at a large file, by this run or an earlier one."""
+    raw_type: torch.dtype | None = None
+    """Type of the standardised inputs before that."""

@@ -128,7 +128,7 @@ class Leader:
         code = 70
         try:
             self.ranks.clear()
-            _die_with(leader)
+            die_with(leader)
             os.environ.update(placement.as_environment())
             if placement.is_first:
                 os.register_at_fork(after_in_child=lambda: os.close(self.lock))
@@ -147,7 +147,7 @@ class Leader:
             os.kill(pid, number)
 
 
-def _die_with(leader: int) -> None:
+def die_with(leader: int) -> None:
     """End this process when its leader does, however that ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

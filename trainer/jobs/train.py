@@ -20,6 +20,7 @@ from trainwright.trainer.engine.trackers import trackers_of
 from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.determinism_probe import run_probes
 from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
+from trainwright.trainer.evidence.looked_at import looked_at_evidence
 from trainwright.trainer.evidence.run_evidence import (
     check_expected,
     expected_environment,
@@ -80,6 +81,11 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     require_honest(specification)
     run.write_evidence(Imported(packages=imported_packages()))
     run.write_evidence(summary_evidence(session, reason, sampler))
+    if ordered.exports_program and session.progress.stop_reason is not None and session.strategy.is_first:
+        from trainwright.trainer.jobs.export.program import export_program
+
+        heartbeat.stage("exporting the program")
+        run.write_evidence(export_program(session))
     if ordered.kind is RunKind.REPLAY:
         from trainwright.trainer.jobs.replay import compare, compare_beginning
 
@@ -149,6 +155,8 @@ def open_session(
         run.append_event("note", text="TensorFlow was imported by the user's code and has been seeded.")
     run.write_evidence(data)
     run.write_evidence(code)
+    if specification.kind is RunKind.SMOKE:
+        run.write_evidence(looked_at_evidence(session.work.splits, session.context.data_seed))
     import_record.record(code.files)
     run.write_evidence(resolved_evidence(session))
     found: dict[str, list[str | None]] = {

@@ -18,9 +18,10 @@ import torch.nn.functional as F  # noqa: N812 - the field's name for it
 from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.data.plain_values import TARGET_KEYS
 from trainwright.trainer.data.tensors import IGNORED
 from trainwright.trainer.objectives.objective import Objective, Outcome
-from trainwright.trainer.objectives.supervised import TARGET_KEYS, Supervised, split_batch
+from trainwright.trainer.objectives.supervised import Supervised, split_batch
 
 if TYPE_CHECKING:
     from trainwright.trainer.objectives.mixing_sections import MixingBase, ProgressiveResizingSection

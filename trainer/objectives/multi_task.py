@@ -118,7 +118,7 @@ class MultiTask:
         if isinstance(batch, Mapping):
             keys = {part.source for part in self.parts}
             named, target = {name: value for name, value in batch.items() if name not in keys}, batch
-        return self._outputs(plain_output(model(*args, **named))), self._targets(target)
+        return self.outputs(plain_output(model(*args, **named))), self._targets(target)
 
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return each task's mean loss, (tasks,), of (B, W) and (B, T)."""
@@ -128,7 +128,8 @@ class MultiTask:
         """Return the samples of the batch."""
         return batch_size(batch)
 
-    def _outputs(self, given: Any) -> Tensor:
+    def outputs(self, given: Any) -> Tensor:
+        """Return a model's result as (B, W). Raises ConfigurationError when it does not fit the tasks."""
         width = self.parts[-1].outputs.stop
         names = [part.name for part in self.parts]
         if isinstance(given, Mapping) and set(names) <= given.keys():

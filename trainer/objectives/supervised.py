@@ -13,6 +13,7 @@ from torch.utils.data import IterableDataset
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
+from trainwright.trainer.data.plain_values import TARGET_KEYS
 from trainwright.trainer.data.tensors import TensorSamples, batch_size
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.objectives.objective import Outcome
@@ -45,9 +46,6 @@ class CustomStep:
     def count(self, batch: Any) -> int:
         """Return the samples of the batch, as far as they are known."""
         return batch_size(batch)
-
-
-TARGET_KEYS = ("labels", "label", "targets", "target", "y")
 
 
 class Supervised:

@@ -39,9 +39,11 @@ class FixedSplit(Recorded):
     chosen: Array | None = None
     """Indices of the rows kept; None: all of them."""
     inputs: dict[str, Array] = {}
-    """By the name of the model's input, in the order of the call: `input`, or `input_0`, `input_1` …, or keywords."""
+    """By the name of the model's input: `input`, or `input_0`, `input_1` … in the order of the call, or keywords."""
     by_keyword: bool = False
     target: Array | None = None
+    bytes_per_target: float = 1.0
+    """Mean UTF-8 bytes behind a target, of text."""
 
 
 class FixedRows(Part, file="fixed_rows"):

@@ -49,6 +49,8 @@ class Onnx(Recorded):
     shapes: dict[str, list[Any]] = {}
     batch_sizes: list[int] = []
     rows_compared: int = 0
+    random_compared: int = 0
+    extreme_compared: int = 0
     max_abs_difference: float = float("nan")
     tolerance: float | None = None
     largest_output: float | None = None

@@ -80,6 +80,10 @@ class RunSpecification(BaseModel):
     """How the smoke run found the model's output to be read; None asks the worker to find out."""
     first_looks: str | None = None
     """Folder of the first looks at large files, by their content. It saves time and is no evidence."""
+    exports_program: bool = False
+    """Whether the run ends with the program of its best checkpoint (jobs/export/program.py), to be evaluated apart."""
+    evaluation_rows_bytes: int = Field(gt=0, default=1024**3)
+    """Most bytes of validation and test rows together that a smoke run keeps; of more, a sample."""
     overlay: dict[str, Any] = Field(default_factory=dict)
     """Changes of a final run to the configuration that the gates accepted, by dotted key; `config` includes them."""
     permit: dict[str, Any] = Field(default_factory=dict)

@@ -75,7 +75,6 @@ class Heartbeat:
         )
         self._lock = threading.Lock()
         self._done = threading.Event()
-        self._main = threading.main_thread().ident
         self._holds_user_code = False
         self._asked_at: float | None = None
         """When a limit was reached."""
@@ -154,15 +153,10 @@ class Heartbeat:
     def _enforce(self, now: float) -> None:
         self._time_steps(now)
         limits = self.limits
-        if self._holds_user_code and (overrun := clock.overrun(limits.user_code_seconds)) is not None:
-            self._kill(
-                UserCodeError(
-                    f"{overrun}{self._place()}: importing and building may take {limits.user_code_seconds:g} s.",
-                    remedy="Move training, downloads and other long work out of import and build; the traceback shows "
-                    "where it hangs. The owner's settings hold the limit.",
-                    details={"limit": "user_code_seconds", "limit_seconds": limits.user_code_seconds},
-                )
-            )
+        if self._holds_user_code:
+            overrun = overrun_of_user_code(limits.user_code_seconds, self.code_root)
+            if overrun is not None:
+                self._kill(overrun[0])
         self._hear_stop(now)
         reached = limits.reached(now - self._began, self.gpus)
         if reached is not None:
@@ -216,20 +210,11 @@ class Heartbeat:
             self._asked_at = now
             self.stop_request.ask(reason)
 
-    def _frames(self) -> list[traceback.FrameSummary]:
-        frame = sys._current_frames().get(self._main or 0)
-        return [] if frame is None else list(traceback.extract_stack(frame))
-
-    def _place(self) -> str:
-        """Return in which of the user's functions the main thread is: ` in load (data.py, line 12)`."""
-        frame = innermost_of_user(self._frames(), self.code_root)
-        return "" if frame is None else f", in {frame.name} ({Path(frame.filename).name}, line {frame.lineno})"
-
     def _kill(self, error: TrainwrightError) -> None:
         """Write the last record from this thread, with the main thread's position, and end the process."""
         if self._done.is_set():
             return
-        shown = user_frames(self._frames(), self.code_root)
+        shown = user_frames(_frames(), self.code_root)
         self._done.set()
         try:
             failure = Failure(**error.as_dict(), traceback=shown)
@@ -237,6 +222,32 @@ class Heartbeat:
             self.end(RunState.FAILED, failure=failure)
         finally:
             exit_now(1)
+
+
+def overrun_of_user_code(limit_seconds: float, code_root: Path) -> tuple[UserCodeError, str | None] | None:
+    """Return the error of user code that takes longer than it may, with its frames as text; None while it does not.
+
+    It names the user's function in which the main thread is: ` in load (data.py, line 12)`.
+    """
+    overrun = clock.overrun(limit_seconds)
+    if overrun is None:
+        return None
+    frames = _frames()
+    frame = innermost_of_user(frames, code_root)
+    place = "" if frame is None else f", in {frame.name} ({Path(frame.filename).name}, line {frame.lineno})"
+    error = UserCodeError(
+        f"{overrun}{place}: importing and building may take {limit_seconds:g} s.",
+        remedy="Move training, downloads and other long work out of import and build; the traceback shows "
+        "where it hangs. The owner's settings hold the limit.",
+        details={"limit": "user_code_seconds", "limit_seconds": limit_seconds},
+    )
+    return error, user_frames(frames, code_root)
+
+
+def _frames() -> list[traceback.FrameSummary]:
+    """Return where the main thread is."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    return [] if frame is None else list(traceback.extract_stack(frame))
 
 
 def folder_bytes(path: Path) -> int:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from trainwright.trainer.base.errors import IntegrityError
-from trainwright.trainer.jobs.export.formats import write_onnx
+from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST
+from trainwright.trainer.jobs.export.inputs import Example
+from trainwright.trainer.jobs.export.program import write_program
 
 pytestmark = pytest.mark.slow
 
 
 class Scaled(torch.nn.Module):
     """Gives outputs of about this size; `wrong` ones where it is exported."""
+
+    output_names = ("output",)
 
     def __init__(self, scale: float, *, wrong: float = 0.0) -> None:
         super().__init__()
@@ -23,18 +28,23 @@ class Scaled(torch.nn.Module):
 
     def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
         outputs = self.layer(inputs[0]) * self.scale
-        return outputs * (1.0 + self.wrong) if torch.compiler.is_exporting() else outputs
+        is_exported = torch.compiler.is_exporting() or torch.jit.is_tracing()
+        return outputs * (1.0 + self.wrong) if is_exported else outputs
 
 
-@pytest.mark.requirement("PHASE-6")
+@pytest.mark.requirement("PHASE-6", "GATE-6")
 def test_large_outputs_may_differ_by_as_much_as_their_rounding(tmp_path: Path) -> None:
     torch.manual_seed(0)
-    rows = {"input": torch.randn(16, 64)}
-    found = write_onnx(Scaled(1e6).eval(), rows, tmp_path / "model.onnx", 1e-4)  # type: ignore[arg-type]
+    rows = Example({"input": torch.randn(16, 64)})
+
+    def written(model: Any) -> Any:
+        return write_program(model.eval(), rows, tmp_path, (DYNAMO, FAST), 1e-4)
+
+    found = written(Scaled(1e6)).parity
     assert found.passed
     assert found.largest_output > 1e5
-    with pytest.raises(IntegrityError, match="The ONNX file differs from the model by") as met:
-        write_onnx(Scaled(1e6, wrong=1e-3).eval(), rows, tmp_path / "wrong.onnx", 1e-4)  # type: ignore[arg-type]
+    with pytest.raises(IntegrityError, match="differs from the model by") as met:
+        written(Scaled(1e6, wrong=1e-3))
     assert met.value.details["changes"] == {"deployment.formats": ["safetensors"]}
     with pytest.raises(IntegrityError, match=r"more than 0\.0001 of outputs up to 0\."):
-        write_onnx(Scaled(0.1, wrong=1e-2).eval(), rows, tmp_path / "small.onnx", 1e-4)  # type: ignore[arg-type]
+        written(Scaled(0.1, wrong=1e-2))

@@ -77,7 +77,7 @@ TASKS = {
 def test_an_export_is_compared_on_real_rows_where_they_are_what_the_model_takes(
     kind: str, tmp_path: Path, mine: str, open_session: Any
 ) -> None:
-    from trainwright.trainer.jobs.export.serving import example_rows
+    from trainwright.trainer.jobs.export.inputs import example_rows
 
     given, expected = TASKS[kind]
     name = f"rows_of_{list(TASKS).index(kind)}"
@@ -87,7 +87,7 @@ def test_an_export_is_compared_on_real_rows_where_they_are_what_the_model_takes(
     )
     (tmp_path / f"{name}.py").write_text(f"{mine}{build}")
     session = open_session({"task": {"use": f"{name}.py:build"}, **SHORT})
-    rows = list(example_rows(session).values())
+    rows = list(example_rows(session)[0].values())
     assert [len(row) for row in rows] == [expected] * len(rows)
     if expected == 20:
         assert torch.equal(rows[0], session.work.splits.samples["validation"].tensors[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
@@ -10,33 +11,42 @@ from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.engine.session import Session
-from trainwright.trainer.objectives.supervised import TargetScaling, plain_output, split_batch
+from trainwright.trainer.objectives.multi_task import MultiTask
+from trainwright.trainer.objectives.supervised import describe, plain_output
 
-ROWS = 64
-
-WITHOUT_ONNX: dict[str, Any] = {"changes": {"deployment.formats": ["safetensors"]}}
-"""Details of the error for a model that cannot be written as ONNX: the change that fixes it."""
+OUTPUT = "output"
+"""Name of a program's first output, which the metrics compare with the targets."""
+PREDICTIONS = (OUTPUT, "outputs", "logits", "prediction", "predictions")
+"""Names under which a model that returns several tensors is taken to give its prediction."""
 
 
 class Serving(nn.Module):
-    """The trained model behind its preprocessing, called with positional tensors, returning the prediction alone."""
+    """The trained model behind its preprocessing, called with positional tensors.
 
-    def __init__(
-        self,
-        model: nn.Module,
-        names: list[str] | None,
-        returns: str | None,
-        measured: Any | None,
-        scaling: TargetScaling | None = None,
-    ) -> None:
+    Args:
+        session: whose model, standardisation, scaling of targets and tasks it has.
+        names: keywords under which the model takes its inputs; None: by their order.
+        types: of the inputs as the engine's batches have them; None: as they come.
+
+    Attributes:
+        output_names: of the tensors that it returns, found by the first call; the first is `output`.
+        prediction: name or place of the prediction among several outputs, where it is known.
+    """
+
+    def __init__(self, session: Session, names: list[str] | None, types: list[torch.dtype] | None = None) -> None:
         super().__init__()
-        self.rescales = scaling is not None
+        work, objective = session.work, session.validation_objective
+        self.model, self.names, self.returns, self.types = session.model, names, work.returns, types
+        self.tasks = objective if isinstance(objective, MultiTask) else None
+        self.output_names: list[str] = []
+        self.prediction: str | None = None
+        self.rescales = work.target_scaling is not None
         self.target_mean: Tensor
         self.target_scale: Tensor
-        if scaling is not None:
-            self.register_buffer("target_mean", scaling.mean)
-            self.register_buffer("target_scale", scaling.scale)
-        self.model, self.names, self.returns = model, names, returns
+        if work.target_scaling is not None:
+            self.register_buffer("target_mean", work.target_scaling.mean)
+            self.register_buffer("target_scale", work.target_scaling.scale)
+        measured = work.splits.preprocessing
         self.standardizes = measured is not None
         self.mean: Tensor
         self.scale: Tensor
@@ -44,93 +54,81 @@ class Serving(nn.Module):
             self.register_buffer("mean", torch.tensor(measured["mean"], dtype=torch.float32))
             self.register_buffer("scale", torch.tensor(measured["scale"], dtype=torch.float32))
 
-    def forward(self, *inputs: Tensor) -> Tensor:
-        """Map raw inputs (batch, ...) to predictions (batch, ...)."""
+    def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
+        """Map raw inputs (batch, ...) to the prediction (batch, ...); to a tuple where the model gives several.
+
+        Raises:
+            ConfigurationError: the model gives no tensors for inputs alone.
+        """
+        named = self.outputs(*inputs)
+        self.output_names = list(named)
+        return next(iter(named.values())) if len(named) == 1 else tuple(named.values())
+
+    def outputs(self, *inputs: Tensor) -> dict[str, Tensor]:
+        """Return the outputs by name, the prediction first. Raises ConfigurationError as `forward` does."""
+        if self.types is not None:
+            inputs = tuple(value.to(wanted) for value, wanted in zip(inputs, self.types, strict=True))
         if self.standardizes:
             inputs = ((inputs[0] - self.mean) / self.scale, *inputs[1:])
         result = self.model(*inputs) if self.names is None else self.model(**dict(zip(self.names, inputs, strict=True)))
-        if self.returns == "loss,logits":
-            result = result[1]
-        output = plain_output(result[0] if isinstance(result, tuple | list) else result)
-        if not isinstance(output, Tensor):
+        if self.tasks is not None:
+            columns = self.tasks.outputs(plain_output(result))
+            return {OUTPUT: columns, **{_free(part.name): columns[:, part.outputs] for part in self.tasks.parts}}
+        if isinstance(result, tuple | list) and self.returns in {"loss,logits", "logits,loss"}:
+            result = result[1 if self.returns == "loss,logits" else 0]
+        named = _named(plain_output(result))
+        if not named:
             raise ConfigurationError(
-                f"The model gives a {type(output).__name__} for inputs alone; only a tensor can be exported.",
-                remedy='Leave "onnx" out of deployment.formats, or let the model return its prediction.',
+                f"The model gives {describe(result)} for inputs alone; only tensors can be exported.",
+                remedy="Return the prediction as a tensor, or a dict or tuple of tensors, when only inputs are given; "
+                'or leave "onnx" out of deployment.formats.',
             )
-        return output * self.target_scale + self.target_mean if self.rescales else output
+        first_name = self.prediction if self.prediction in named else _likely(named)
+        output = named.pop(first_name)
+        output = output * self.target_scale + self.target_mean if self.rescales else output
+        return {OUTPUT: output, **{_free(name): value for name, value in named.items()}}
 
-
-def serving_model(session: Session) -> Serving:
-    """Wrap the session's model."""
-    rows = _inputs(session, 2)
-    names = list(rows) if isinstance(_first_batch(session, 2), Mapping) else None
-    work = session.work
-    return Serving(session.model, names, work.returns, work.splits.preprocessing, work.target_scaling).eval()
-
-
-def example_rows(session: Session) -> dict[str, Tensor]:
-    """Return raw inputs of real samples (validation, else train) by name: at most ROWS of them."""
-    rows = _inputs(session, ROWS)
-    measured = session.work.splits.preprocessing
-    if measured is not None:  # back to the units that deployment will send
-        name = next(iter(rows))
-        rows[name] = rows[name] * torch.tensor(measured["scale"]).float() + torch.tensor(measured["mean"]).float()
-    return rows
-
-
-def _inputs(session: Session, count: int) -> dict[str, Tensor]:
-    """Return real samples wherever the batches hold the model's inputs; else the user's example unchanged."""
-    real, example = _real_inputs(session, count), _example(session)
-    if example is None and real is None:
-        raise ConfigurationError(
-            "The model's inputs are no plain tensors, so they cannot be exported by example.",
-            remedy="Return `example_input` (a tuple of tensors, batch first) from the task, or leave onnx out.",
-            details=WITHOUT_ONNX,
-        )
-    if example is None or real is None:
-        return real or example or {}
-    ordered = [real.get(name) for name in example] if real.keys() & example.keys() else list(real.values())
-    if len(ordered) != len(example) or not all(map(_alike, ordered, example.values())):
-        return example
-    return {name: value for name, value in zip(example, ordered, strict=True) if value is not None}
-
-
-def _alike(real: Tensor | None, example: Any) -> bool:
-    """Return whether both are batches of the same kind of sample."""
-    if real is None or not isinstance(example, Tensor):
+    def find_prediction(self, wanted: Tensor, *inputs: Tensor) -> bool:
+        """Take that of several outputs as the prediction which equals `wanted`; return whether one does."""
+        with torch.no_grad():
+            named = self.outputs(*inputs)
+        for name, value in named.items():
+            if is_close(value, wanted):
+                if name != OUTPUT:
+                    self.prediction = name
+                return True
         return False
-    return (real.dtype, real.shape[1:]) == (example.dtype, example.shape[1:])
 
 
-def _example(session: Session) -> dict[str, Any] | None:
-    """Return the user's `example_input` by name; None where there is none."""
-    example = session.work.example_input
-    if example is None or isinstance(example, Mapping):
-        return None if example is None else dict(example)
-    listed = [example] if isinstance(example, Tensor) else list(example)
-    return {_name(n, len(listed)): value for n, value in enumerate(listed)}
+def is_close(value: Tensor, wanted: Tensor) -> bool:
+    """Return whether two outputs agree but for rounding, after the scores of one column lose it."""
+    if value.numel() != wanted.numel() or len(value) != len(wanted):
+        return False
+    ours, theirs = (one.detach().double().reshape(len(one), -1).cpu() for one in (value, wanted))
+    return bool(torch.allclose(ours, theirs, rtol=1e-3, atol=1e-4, equal_nan=True))
 
 
-def _real_inputs(session: Session, count: int) -> dict[str, Tensor] | None:
-    """Return the inputs of one batch of samples by name; None where they are no plain tensors."""
-    args, named, _ = split_batch(_first_batch(session, count))
-    inputs = {**{_name(number, len(args)): value for number, value in enumerate(args)}, **named}
-    if not inputs or not all(isinstance(value, Tensor) for value in inputs.values()):
-        return None
-    return {name: value[:count].cpu() for name, value in inputs.items()}
+def _named(result: Any) -> dict[str, Tensor]:
+    """Return the tensors of a result by name or place; 0-dimensional ones, such as losses, are left out."""
+    if isinstance(result, Tensor):
+        return {OUTPUT: result}
+    if isinstance(result, Mapping):
+        pairs = [(str(name), value) for name, value in result.items()]
+    elif hasattr(result, "_fields"):
+        pairs = list(zip(result._fields, result, strict=True))
+    elif isinstance(result, tuple | list):
+        pairs = [(f"{OUTPUT}_{number}", value) for number, value in enumerate(result)]
+    elif is_dataclass(result):
+        pairs = [(one.name, getattr(result, one.name)) for one in fields(result)]
+    else:
+        pairs = []
+    return {name: value for name, value in pairs if isinstance(value, Tensor) and value.dim()}
 
 
-def _first_batch(session: Session, count: int) -> Any:
-    """Return one batch of samples, at least `count` where batches can be joined."""
-    from trainwright.trainer.assembly.loaders import make_loader
-
-    split = "validation" if "validation" in session.work.splits.samples else "train"
-    loader = make_loader(session.config, session.work, split)
-    loader.shuffle, loader.num_workers = False, 0
-    if loader.batch_size is not None:
-        loader.batch_size = count
-    return next(loader.batches(0))
+def _likely(named: dict[str, Tensor]) -> str:
+    return next((name for name in PREDICTIONS if name in named), next(iter(named)))
 
 
-def _name(number: int, count: int) -> str:
-    return "input" if count == 1 else f"input_{number}"
+def _free(name: str) -> str:
+    """Return a name for a further output that is not the prediction's."""
+    return f"{name}_" if name == OUTPUT else name

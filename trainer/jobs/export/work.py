@@ -6,6 +6,8 @@ import json
 import shutil
 import statistics
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +17,34 @@ from torch import Tensor, nn
 
 from trainwright.trainer.assembly.loaders import make_loader
 from trainwright.trainer.base.canonical import digest_file
-from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
-from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY
 from trainwright.trainer.engine.evaluation import evaluate_split
-from trainwright.trainer.engine.session import DEPLOYED, Session
-from trainwright.trainer.jobs.export.formats import write_library_folder, write_onnx
-from trainwright.trainer.jobs.export.serving import Serving, example_rows, serving_model
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
+from trainwright.trainer.jobs.export.inputs import Example, Rows, example_rows, rows_loader
+from trainwright.trainer.jobs.export.library import write_library_folder
+from trainwright.trainer.jobs.export.program import (
+    best_checkpoint,
+    load_deployed,
+    prepared,
+    require_comparable,
+    write_program,
+)
+from trainwright.trainer.jobs.export.serving import Serving
 from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically
+from trainwright.trainer.run.artifacts import Program
 from trainwright.trainer.run.evidence import Code, Data, Resolved
-from trainwright.trainer.run.results import Evaluated, Export, Safetensors, TestSetAccess
+from trainwright.trainer.run.results import Evaluated, Export, Onnx, Safetensors, TestSetAccess
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
+
+OTHER_INPUTS = ConfigurationError(
+    "`example_input` has other inputs than the samples, so no program can be sent the samples.",
+    remedy="Give samples that hold all inputs of the model, or defaults to the others, and leave example_input out.",
+)
 
 
 def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
@@ -50,11 +66,11 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     specification = specification.model_copy(
         update={"config": original.config, "returns": original.returns, "expected": expected}
     )
-    checkpoint = store_of(source).open(_best(source))
+    checkpoint = store_of(source).open(best_checkpoint(source))
     prove(run, specification, heartbeat)
     session = open_session(run, specification, heartbeat, stop)
     heartbeat.set(state=RunState.RUNNING, stage="exporting")
-    _load_model(session, checkpoint)
+    load_deployed(session, checkpoint)
     folder = run.artifacts / "final_model"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
@@ -80,34 +96,11 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     return "completed"
 
 
-def _best(source: RunDirectory) -> str:
-    """Return the best checkpoint's name; the last's where the run keeps no best."""
-    records = list_checkpoints(source)
-    for tag in ("best", "last"):
-        for record in records:
-            if tag in record.tags:
-                return record.name
-    raise NotFoundError(
-        f"Run {source.run_id} has no checkpoint.", remedy="Export a run that has ended, with checkpoints.save_best."
-    )
-
-
 def _evidence_digests(source: RunDirectory) -> dict[str, str]:
     """Return the digests that the source ran on: its data and code must still be the same."""
     data, code = source.part(Data), source.part(Code)
     found = {"data": data.fingerprint, "code": code.meaning or code.digest}
     return {name: digest for name, digest in found.items() if digest}
-
-
-def _load_model(session: Session, checkpoint: LoadedCheckpoint) -> None:
-    try:
-        session.load_components(checkpoint, DEPLOYED)
-    except RuntimeError as error:
-        raise IntegrityError(
-            f"Checkpoint {checkpoint.name} does not fit the model: {str(error)[:300]}.",
-            remedy="The model's code or arguments changed since the run; restore them.",
-        ) from error
-    session.model.eval()
 
 
 def _evaluated(session: Session, split: str) -> Evaluated:
@@ -130,14 +123,13 @@ def _write(
     config, splits = session.config, session.work.splits
     evidence: dict[str, Any] = {"safetensors": _write_weights(checkpoint, folder / "model.safetensors")}
     session.model.cpu()
-    rows = _rows_to_call_with(session)
     evidence |= {"library": None, "onnx": None, "latency_ms": None}
+    rows, are_real = _rows_to_call_with(session)
     if rows:
-        serving = serving_model(session)
+        served = _served(session, rows, are_real=are_real)
         evidence["library"] = write_library_folder(session, rows, folder / "transformers")
-        if "onnx" in config.deployment.formats:
-            evidence["onnx"] = write_onnx(serving, rows, folder / "model.onnx", config.deployment.onnx_tolerance)
-        evidence["latency_ms"] = _latency_ms(serving, rows)
+        evidence["onnx"] = _write_program(session, served, checkpoint, folder)
+        evidence["latency_ms"] = _latency_ms(served.serving, rows)
     described = {
         **session.run.part(Resolved).as_dict(),
         "class_names": splits.class_names,
@@ -154,17 +146,68 @@ def _write(
     return evidence
 
 
-def _rows_to_call_with(session: Session) -> dict[str, Tensor]:
-    """Return raw inputs for the model; none where only its task's step knows how to call it, and no ONNX is wanted."""
+def _rows_to_call_with(session: Session) -> tuple[dict[str, Tensor], bool]:
+    """Return raw inputs for the model, and whether they are of samples.
+
+    None where only its task's step knows how to call it, and no ONNX is wanted.
+    """
     is_needed = "onnx" in session.config.deployment.formats
     if not is_needed and type(session.model).forward is nn.Module.forward:
-        return {}
+        return {}, False
     try:
         return example_rows(session)
     except ConfigurationError:
         if is_needed:
             raise
-        return {}
+        return {}, False
+
+
+@dataclass(frozen=True)
+class _Served:
+    """The serving model, the rows to compare it on, and why its program cannot be evaluated apart."""
+
+    serving: Serving
+    rows: Rows
+    problem: TrainwrightError | None = None
+
+
+def _served(session: Session, rows: dict[str, Tensor], *, are_real: bool) -> _Served:
+    problem: TrainwrightError = OTHER_INPUTS
+    if are_real:
+        try:
+            serving, real, batch = prepared(session)
+        except ConfigurationError as error:
+            problem = error
+        else:
+            try:
+                require_comparable(session, serving, real, batch)
+            except ConfigurationError as error:
+                return _Served(serving, real, error)
+            return _Served(serving, real)
+    by_name = isinstance(next(rows_loader(session).batches(0)), Mapping)
+    return _Served(Serving(session, list(rows) if by_name else None).eval(), Example(rows), problem)
+
+
+def _write_program(session: Session, served: _Served, checkpoint: LoadedCheckpoint, folder: Path) -> Onnx | None:
+    """Write model.onnx, or where no ONNX is wanted model.pt2 for the evaluation, and the record of the program.
+
+    Raises:
+        ConfigurationError, IntegrityError: there is no ONNX that gives the model's outputs.
+    """
+    started, deployment, problem = time.perf_counter(), session.config.deployment, served.problem
+    is_onnx, written = "onnx" in deployment.formats, None
+    if is_onnx:
+        written = write_program(served.serving, served.rows, folder, (DYNAMO, FAST), deployment.onnx_tolerance)
+    elif problem is None:
+        try:
+            written = write_program(served.serving, served.rows, folder, (PROGRAM,), deployment.onnx_tolerance)
+        except TrainwrightError as error:
+            problem = error
+    program = Program(problem=problem.message, remedy=problem.remedy) if problem is not None else Program()
+    if written is not None and problem is None:
+        program = written.record(session.run.artifacts, checkpoint)
+    session.run.write_evidence(program.model_copy(update={"seconds": round(time.perf_counter() - started, 3)}))
+    return onnx_evidence(written.path, written.parity) if written is not None and is_onnx else None
 
 
 def _write_weights(checkpoint: LoadedCheckpoint, path: Path) -> Safetensors:

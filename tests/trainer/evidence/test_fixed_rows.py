@@ -1,0 +1,250 @@
+"""Fixed rows: what a smoke run's data worker writes of real data sets of users, and what it does not believe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
+from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit
+from trainwright.trainer.run.key import has_signed, rows_statement
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("GATE-6")]
+
+Smoke = Callable[..., RunDirectory]
+
+NET = """
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 2)
+    def forward(self, x, more=None):
+        return self.layer(x if more is None else x + more)
+"""
+
+
+@pytest.fixture
+def smoke(ended: Any, own_configuration: dict[str, Any]) -> Smoke:
+    """`smoke(code, values)` works on a smoke run of the user's code and returns its directory."""
+
+    def run_it(code: str, values: dict[str, Any] | None = None, **fields: Any) -> RunDirectory:
+        run: RunDirectory = ended(
+            NET + code, own_configuration | (values or {}), kind=RunKind.SMOKE, max_steps=2, **fields
+        )
+        return run
+
+    return run_it
+
+
+@pytest.fixture
+def own_configuration() -> dict[str, Any]:
+    """The user's data set `data`, and a model that takes it."""
+    return {
+        "model": {"use": "mine:Two"},
+        "data": {"use": "mine:data"},
+        "metrics": ["accuracy"],
+        "training": {"epochs": 1},
+    }
+
+
+def values_of(run: RunDirectory, array: Array | None) -> np.ndarray[Any, Any]:
+    assert array is not None
+    found: np.ndarray[Any, Any] = np.load(run.artifacts / array.path, allow_pickle=False)
+    return found
+
+
+def validation_of(run: RunDirectory) -> FixedSplit:
+    record = run.part(FixedRows)
+    assert record.problem is None, record.problem
+    assert run.last_status().state is RunState.COMPLETED, run.last_status().failure
+    return record.splits["validation"]
+
+
+SEVERAL = """
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, start, size):
+        self.start, self.size = start, size
+    def __len__(self):
+        return self.size
+    def __getitem__(self, index):
+        row = self.start + index
+        x = torch.full((4,), float(row))
+        return SAMPLE
+def data():
+    return {"train": Rows(0, 20), "validation": Rows(100, 7), "test": Rows(200, 5)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sample", "names"),
+    [
+        ("(x, row % 2)", ["input"]),
+        ("(x, x * 2, row % 2)", ["input_0", "input_1"]),
+        ("{'x': x, 'more': x.numpy(), 'label': torch.tensor(row % 2)}", ["more", "x"]),
+    ],
+)
+def test_rows_of_a_users_data_set_are_kept_by_the_names_of_the_models_inputs(
+    smoke: Smoke, sample: str, names: list[str]
+) -> None:
+    run = smoke(SEVERAL.replace("SAMPLE", sample))
+    fixed = validation_of(run)
+    assert sorted(fixed.inputs) == names
+    assert fixed.by_keyword == sample.startswith("{")
+    assert values_of(run, fixed.inputs[names[-1]])[:, 0].tolist()[0] in {100.0, 200.0}
+    assert values_of(run, fixed.target).tolist() == [row % 2 for row in range(100, 107)]
+    assert run.part(FixedRows).splits["test"].rows == 5
+
+
+def test_what_a_data_set_draws_is_drawn_as_the_evaluation_draws_it(smoke: Smoke) -> None:
+    code = SEVERAL.replace("SAMPLE", "(torch.randn(4), row % 2)")
+    code += """
+def seen(outputs, targets):
+    return float(outputs.sum())
+class Sum(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Parameter(torch.zeros(1))
+    def forward(self, x):
+        return torch.stack([x.sum(1), x.sum(1)], 1) + 0 * self.one
+"""
+    values = {"model": {"use": "mine:Sum"}, "metrics": [{"use": "mine:seen"}]}
+    run = smoke(code, values)
+    rows = values_of(run, validation_of(run).inputs["input"])
+    assert run.metrics().series("validation/seen")[-1].value == pytest.approx(2 * float(rows.sum()), rel=1e-4)
+
+
+def test_rows_of_different_lengths_are_kept_flat_with_their_shapes(smoke: Smoke) -> None:
+    code = SEVERAL.replace("SAMPLE", "(torch.ones(index + 1, 4) * row, row % 2)")
+    code += """
+def collate(items):
+    return torch.stack([x.mean(0) for x, _ in items]), torch.tensor([y for _, y in items])
+def build(config, context):
+    return {**data(), "model": Two(), "collate": collate}
+"""
+    run = smoke(code, {"model": None, "data": None, "task": {"use": "mine:build"}})
+    fixed = validation_of(run).inputs["input"]
+    assert fixed.shape == [sum(range(1, 8)) * 4]
+    assert values_of(run, fixed.shapes).tolist() == [[length, 4] for length in range(1, 8)]
+
+
+def test_a_stream_and_items_that_are_batches_are_read_row_by_row(smoke: Smoke) -> None:
+    code = """
+class Batches(torch.utils.data.IterableDataset):
+    def __init__(self, size):
+        self.size = size
+    def __len__(self):
+        return self.size
+    def __iter__(self):
+        for number in range(self.size):
+            yield torch.full((3, 4), float(number)), torch.tensor([0, 1, 0])
+def build(config, context):
+    return {"model": Two(), "train": Batches(4), "validation": Batches(2), "batch_size": None}
+"""
+    run = smoke(code, {"model": None, "data": None, "task": {"use": "mine:build"}})
+    fixed = validation_of(run)
+    assert (fixed.size, fixed.rows) == (6, 6)
+    assert values_of(run, fixed.inputs["input"])[:, 0].tolist() == [0, 0, 0, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("sample", "named", "remedy"),
+    [
+        ("(Odd(x), row % 2)", "Odd", "as_subclass(torch.Tensor)"),
+        ("(x, 'two')", "builtins.str", "token numbers"),
+        ("((x, x), row % 2)", "builtins.tuple", "one flat tuple"),
+    ],
+)
+def test_values_with_methods_of_their_own_are_named_with_what_to_change(
+    smoke: Smoke, sample: str, named: str, remedy: str
+) -> None:
+    code = "class Odd(torch.Tensor):\n    pass\n" + SEVERAL.replace("SAMPLE", sample)
+    record = smoke(code).part(FixedRows)
+    assert named in str(record.problem)
+    assert remedy in str(record.remedy)
+    assert not record.splits
+
+
+def test_of_too_many_rows_a_sample_is_kept_that_the_key_draws(smoke: Smoke, tmp_path: Path) -> None:
+    code = SEVERAL.replace("SAMPLE", "(x, row % 2)").replace("Rows(100, 7)", "Rows(100, 500)")
+    run = smoke(code, evaluation_rows_bytes=4096)
+    fixed = validation_of(run)
+    chosen = values_of(run, fixed.chosen)
+    assert fixed.size == 500
+    assert 40 < fixed.rows == len(chosen) <= 4096 // 2 // 24
+    assert (np.diff(chosen) > 0).all()
+    assert values_of(run, fixed.inputs["input"])[:, 0].tolist() == (chosen + 100).tolist()
+
+
+def test_of_tensors_in_memory_a_sample_is_kept_too(smoke: Smoke) -> None:
+    run = smoke("", {"data": {"use": "digits"}, "model": {"use": "mlp"}}, evaluation_rows_bytes=100_000)
+    record = run.part(FixedRows)
+    total = sum((run.artifacts / split.inputs["input"].path).stat().st_size for split in record.splits.values())
+    assert 50_000 < total < 110_000
+    assert all(0 < split.rows < split.size for split in record.splits.values())
+
+
+def test_a_hanging_data_set_fails_the_run_once_and_in_time(smoke: Smoke) -> None:
+    code = """
+import time
+def data():
+    while True:
+        pass
+"""
+    run = smoke(code, limits={"user_code_seconds": 1.0})
+    failure = run.last_status().failure
+    assert failure is not None
+    assert "in data (mine.py" in failure.message
+    assert failure.details["limit"] == "user_code_seconds"
+    assert "while True" in str(failure.traceback)
+    assert [event.kind for event in run.events()].count("failed") == 1
+
+
+def test_a_run_that_is_asked_to_stop_while_the_rows_are_read_stops(
+    tmp_path: Path, make_run: Any, begin: Any, own_configuration: dict[str, Any], mine: str
+) -> None:
+    import os
+    import signal
+    import time
+
+    root = tmp_path / "project"
+    root.mkdir()
+    waiting = "import time, pathlib\ndef data():\n    pathlib.Path('here').touch()\n    time.sleep(600)\n"
+    (root / "mine.py").write_text(mine + NET + waiting.replace("'here'", repr(str(tmp_path / "here"))))
+    run = make_run(tmp_path / "run", own_configuration, code_root=str(root), kind=RunKind.SMOKE)
+    pid = begin(run)
+    while not (tmp_path / "here").exists():
+        time.sleep(0.01)
+    os.kill(pid, signal.SIGTERM)
+    os.waitpid(pid, 0)
+    assert run.last_status().state is RunState.STOPPED
+    assert not run.part(FixedRows)
+
+
+def test_the_rows_are_signed_by_a_key_that_the_worker_then_forgets(
+    tmp_path: Path, make_run: Any, digits: dict[str, Any]
+) -> None:
+    from trainwright.trainer.jobs.data_worker import fix_rows
+    from trainwright.trainer.supervision.stop import StopRequest
+
+    made = make_run(tmp_path / "run", digits, kind=RunKind.SMOKE)
+    run, key = RunDirectory(made.path, RunKey.of_seed(bytes(range(32)))), RunKey.of_seed(bytes(range(32)))
+    fix_rows(run, run.specification(), 1, StopRequest(run.stop_reason))
+    record = run.evidence("fixed_rows")
+    assert record is not None
+    assert has_signed(key.rows_public, rows_statement(run.run_id, record), record["signature"])
+    assert not has_signed(key.public, rows_statement(run.run_id, record), record["signature"])
+    record["splits"]["test"]["rows"] += 1
+    assert not has_signed(key.rows_public, rows_statement(run.run_id, record), record["signature"])
+    assert run.key is not None
+    assert run.key.public == key.public
+    for forgotten in ("seed", "rows_public", "rows_draw"):
+        with pytest.raises(ValueError, match="32 bytes"):
+            getattr(run.key, forgotten)
+
+
+def test_only_smoke_runs_fix_rows(ended: Any, digits: dict[str, Any]) -> None:
+    assert not ended("", digits | {"training": {"epochs": 1}}).part(FixedRows)

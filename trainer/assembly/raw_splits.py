@@ -1,0 +1,67 @@
+"""Splits as they come from the source: before standardisation, collation and any record of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainwright.trainer.acceleration.precision import apply_precision
+from trainwright.trainer.assembly.assemble import choose_device
+from trainwright.trainer.assembly.build import build_loss, build_metric, call_data, call_task
+from trainwright.trainer.base import seeding
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.assemble import divide, user_parts
+from trainwright.trainer.data.sources import load_source
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.reproducibility import determinism
+from trainwright.trainer.run import RunSpecification
+from trainwright.trainer.user_code.context import Context
+from trainwright.trainer.user_code.entries import is_entry
+from trainwright.trainer.user_code.guard import user_code
+
+
+@dataclass(frozen=True)
+class RawSplits:
+    """The samples of each split, and how they are batched."""
+
+    samples: dict[str, Any]
+    data_seed: int
+    batch_size: int | None
+    """None where each item is a batch already."""
+
+
+def build_raw_splits(specification: RunSpecification) -> RawSplits:
+    """Build the data of a run in a process of its own, under the run's settings and seeds.
+
+    A built-in source runs no user code. Of a task everything is built, as the run does.
+
+    Raises:
+        ConfigurationError, UserCodeError, DataError: as the run would.
+    """
+    config, root = specification.config, Path(specification.code_root)
+    device = choose_device(config)
+    context = Context(config.seed, root, device.type)
+    determinism.apply_settings(config.reproducibility, specification.exemptions)
+    apply_precision(config.training, device)
+    seeding.seed_everything(config.seed)
+    if config.data is not None:
+        return RawSplits(_of_data(config, root), context.data_seed, config.loader.batch_size)
+    build_loss(config, root)
+    for metric in config.metrics:
+        build_metric(metric, root)
+    given, _ = call_task(config, root, context)
+    with user_code("Reading samples of the task", root):
+        samples, _ = user_parts(given, None)
+    return RawSplits(samples, context.data_seed, given.get("batch_size", config.loader.batch_size))
+
+
+def _of_data(config: TrainingConfig, root: Path) -> dict[str, Any]:
+    section = config.data
+    assert section is not None, "called where there is one"  # noqa: S101
+    if is_entry(section.use):
+        data = call_data(section, root)
+        with user_code(f"Reading samples of data `{section.use}`", root):
+            return user_parts(data, section.split)[0]
+    found = load_source(section.use, section.args, root, section.split)
+    return found.samples if isinstance(found, Splits) else divide(found.samples, section.split)

@@ -1,0 +1,203 @@
+"""Data worker: a fork of the worker that builds the data and writes its rows, before any user code is in the worker.
+
+The worker waits, hears stop requests and limits, takes the digests of what was written itself, and signs them with a
+key that it then forgets: what user code does later in either process changes no row without being found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psutil
+from pydantic import ValidationError
+
+from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.evidence.fixed_rows import digested, write_fixed_rows
+from trainwright.trainer.jobs.ranks import die_with
+from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunSpecification
+from trainwright.trainer.run.artifacts import FixedRows
+from trainwright.trainer.run.key import rows_statement
+from trainwright.trainer.supervision.heartbeat import overrun_of_user_code
+from trainwright.trainer.supervision.stop import Abandoned, StopRequest
+from trainwright.trainer.user_code import guard, import_record
+from trainwright.trainer.user_code.clock import clock
+
+POLL_SECONDS = 0.1
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+MOST_BYTES = 1 << 20
+"""Of the answer, which names arrays and holds none."""
+
+
+class DataWorkerError(Exception):
+    """The data worker ended the run: the user's code took longer than it may."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def fix_rows(run: RunDirectory, specification: RunSpecification, attempt: int, stop: StopRequest) -> None:
+    """Fix the rows of a smoke run's first attempt, and forget the key that signs them; of other runs, only forget.
+
+    Raises:
+        Abandoned: a stop was requested, or a limit reached.
+        DataWorkerError: the user's code took longer than it may; the run has failed.
+    """
+    if specification.kind is RunKind.SMOKE and attempt == 1:
+        draw = run.key.rows_draw if run.key is not None else int.from_bytes(os.urandom(8), "little")
+        record = _fixed(run, specification, stop, draw)
+        if run.key is not None:
+            statement = rows_statement(run.run_id, record.as_dict())
+            record = record.model_copy(update={"signature": run.key.sign_rows(statement)})
+        run.write_evidence(record)
+    if run.key is not None:
+        run.key.forget_rows()
+
+
+def _fixed(run: RunDirectory, specification: RunSpecification, stop: StopRequest, draw: int) -> FixedRows:
+    answer = _answer(run, specification, stop, draw)
+    if "failure" in answer:
+        raise DataWorkerError(Failure.model_validate(answer["failure"]))
+    try:
+        return digested(FixedRows.model_validate(answer), run.artifacts)
+    except (TrainwrightError, ValidationError, OSError) as error:
+        return _problem(error)
+
+
+def _problem(error: BaseException) -> FixedRows:
+    if isinstance(error, TrainwrightError):
+        return FixedRows(problem=guard.cut(error.message), remedy=guard.cut(error.remedy))
+    return FixedRows(
+        problem=guard.cut(f"The rows could not be read: {type(error).__name__}: {error}"),
+        remedy="worker.log has the traceback. Start the smoke run again once it is corrected.",
+    )
+
+
+def _answer(run: RunDirectory, specification: RunSpecification, stop: StopRequest, draw: int) -> dict[str, Any]:
+    """Let a fork write the rows, and return its answer. Raises Abandoned."""
+    reading, writing = os.pipe()
+    parent = os.getpid()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # none may be taken for this process's in the fork
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the heartbeat is a thread; the fork uses nothing of it
+        pid = os.fork()
+    if pid == 0:
+        _work(run, specification, draw, writing, parent)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        os.close(writing)
+        answer = _wait(pid, reading, stop)
+        return answer if answer is not None else _ended(os.waitstatus_to_exitcode(_reap(pid)))
+    finally:
+        _kill(pid)
+        os.close(reading)
+
+
+def _wait(pid: int, reading: int, stop: StopRequest) -> dict[str, Any] | None:
+    """Return what the fork answers; None where it ends without an answer. Raises Abandoned."""
+    received = bytearray()
+    while True:
+        if stop.asked:
+            raise Abandoned
+        ready, _, _ = select.select([reading], [], [], POLL_SECONDS)
+        part = os.read(reading, 1 << 16) if ready else b""
+        received += part
+        if received.endswith(b"\n") or len(received) > MOST_BYTES:
+            break
+        if not part and (ready or _has_ended(pid)):
+            return None
+    try:
+        answer = json.loads(received)
+    except (ValueError, RecursionError):
+        return None
+    return answer if isinstance(answer, dict) else None
+
+
+def _has_ended(pid: int) -> bool:
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _reap(pid: int) -> int:
+    return os.waitpid(pid, 0)[1]
+
+
+def _ended(code: int) -> dict[str, Any]:
+    how = f"signal {-code}" if code < 0 else f"exit code {code}"
+    return FixedRows(
+        problem=f"The process that reads the rows ended without an answer ({how}).",
+        remedy="worker.log has its last lines; with signal 9 the machine may have been out of memory.",
+    ).as_dict()
+
+
+def _kill(pid: int) -> None:
+    """End the fork and all that descend from it, and wait for it."""
+    with suppress(psutil.Error):
+        for process in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.Error):
+                process.kill()
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def _work(run: RunDirectory, specification: RunSpecification, draw: int, writing: int, parent: int) -> NoReturn:
+    """Be the data worker: write the rows, answer with their record, and end."""
+    code = 1
+    try:
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        die_with(parent)
+        if run.key is not None:
+            run.key.forget_rows()
+        run.key, root = None, Path(specification.code_root)
+        guard.install()
+        import_record.install(root)
+        clock.restart()
+        limit = run.limits().user_code_seconds
+        threading.Thread(target=_watch, args=(limit, root, writing), name="clock", daemon=True).start()
+        _say(writing, _written(run, specification, draw))
+        code = 0
+    finally:
+        guard.exit_now(code)
+
+
+def _written(run: RunDirectory, specification: RunSpecification, draw: int) -> dict[str, Any]:
+    try:
+        return write_fixed_rows(run, specification, draw).as_dict()
+    except BaseException as error:  # noqa: BLE001 - the run goes on, and meets the same error
+        sys.stderr.write("rows: " + "".join(traceback.format_exception(error)))
+        return _problem(error).as_dict()
+
+
+def _watch(limit_seconds: float, root: Path, writing: int) -> None:
+    """Answer with the failure, and end, where user code takes longer than it may."""
+    while True:
+        time.sleep(POLL_SECONDS)
+        found = overrun_of_user_code(limit_seconds, root)
+        if found is not None:
+            error, frames = found
+            _say(writing, {"failure": Failure(**error.as_dict(), traceback=frames).model_dump(mode="json")})
+            guard.exit_now(1)
+
+
+def _say(writing: int, answer: dict[str, Any]) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # user code may have replaced or closed it
+            stream.flush()
+    data = json.dumps(answer).encode() + b"\n"
+    while data:
+        data = data[os.write(writing, data) :]

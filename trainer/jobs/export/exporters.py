@@ -1,0 +1,152 @@
+"""Exporters of a serving model: TorchScript's and dynamo's to ONNX, and torch.export's program; each is called back."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainwright.trainer.jobs.export.inputs import Inputs
+from trainwright.trainer.jobs.export.parity import Call
+from trainwright.trainer.jobs.export.serving import Serving
+from trainwright.trainer.run.artifacts import Parity
+from trainwright.trainer.run.results import Onnx
+
+OPSET = 18
+"""ONNX operator set of TorchScript's exporter."""
+ONNX, TORCH_EXPORT = "onnx", "torch_export"
+FAST, DYNAMO, PROGRAM = "TorchScript's exporter", "the dynamo exporter", "torch.export"
+
+
+@dataclass(frozen=True)
+class Free:
+    """Dimensions that a program leaves free: the batch's of every input, and lengths.
+
+    Attributes:
+        lengths: of each input the dimensions behind the first whose size varies.
+    """
+
+    lengths: dict[str, tuple[int, ...]]
+
+    def axes(self, inputs: Inputs) -> dict[str, dict[int, str]]:
+        """Return the names of free dimensions by input, as ONNX has them."""
+        named = {name: {place: f"length_{place}" for place in self.lengths.get(name, ())} for name in inputs}
+        return {name: {0: "batch", **places} for name, places in named.items()}
+
+    def shapes(self, inputs: Inputs) -> tuple[dict[int, Any], ...]:
+        """Return them as torch.export takes them."""
+        batch = torch.export.Dim("batch")
+        free = torch.export.Dim.AUTO
+        return tuple({0: batch, **dict.fromkeys(self.lengths.get(name, ()), free)} for name in inputs)
+
+
+def write(exporter: str, serving: Serving, inputs: Inputs, free: Free, path: Path) -> Call:
+    """Write the program by one of the exporters; return how it is called.
+
+    Args:
+        inputs: a few real rows in raw units, at least two where there are so many.
+
+    Raises:
+        Exception: the exporter's own, of any kind.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with quiet(), torch.no_grad():
+        {FAST: _fast, DYNAMO: _dynamo, PROGRAM: _program}[exporter](serving, inputs, free, path)
+    return called_back(path, form_of(exporter))
+
+
+def form_of(exporter: str) -> str:
+    """Return the form of the file that an exporter writes."""
+    return TORCH_EXPORT if exporter == PROGRAM else ONNX
+
+
+def called_back(path: Path, form: str) -> Call:
+    """Return the program in a file as a function, run on the CPU."""
+    return _loaded_onnx(path) if form == ONNX else _loaded_program(path)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the exporters' warnings: parity with the model decides."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "torch._export", "torch.fx")]
+    levels = [logger.level for logger in loggers]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+def _fast(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
+    names = serving.output_names
+    axes = free.axes(inputs) | {name: {0: "batch"} for name in names}
+    torch.onnx.export(
+        serving, tuple(inputs.values()), str(path), dynamo=False, input_names=list(inputs), output_names=names,
+        dynamic_axes=axes, opset_version=OPSET,
+    )  # fmt: skip
+
+
+def _dynamo(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
+    program: Any = torch.onnx.export(
+        serving, tuple(inputs.values()), dynamo=True, dynamic_shapes=(free.shapes(inputs),), input_names=list(inputs),
+        output_names=serving.output_names, verbose=False,
+    )  # fmt: skip
+    program.save(str(path), external_data=False)
+
+
+def _program(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
+    program = torch.export.export(serving, tuple(inputs.values()), dynamic_shapes=(free.shapes(inputs),), strict=False)
+    torch.export.save(program, path)
+
+
+def _loaded_onnx(path: Path) -> Call:
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    taken = {item.name for item in session.get_inputs()}  # an input that changes nothing is no part of the file
+
+    def call(inputs: Inputs) -> list[Tensor]:
+        given = {name: value.numpy() for name, value in inputs.items() if name in taken}
+        return [torch.from_numpy(value) for value in session.run(None, given)]
+
+    return call
+
+
+def _loaded_program(path: Path) -> Call:
+    module: Any = torch.export.load(path).module()
+
+    def call(inputs: Inputs) -> list[Tensor]:
+        with torch.no_grad():
+            outputs = module(*inputs.values())
+        return [outputs] if isinstance(outputs, Tensor) else list(outputs)
+
+    return call
+
+
+def onnx_evidence(path: Path, parity: Parity) -> Onnx:
+    """Return the record of an ONNX file: its operators, inputs and shapes, and the comparison with the model."""
+    import onnx
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    found = parity.as_dict()
+    return Onnx(
+        opset=onnx.load(str(path)).opset_import[0].version,
+        inputs={item.name: item.type for item in session.get_inputs()},
+        shapes={item.name: list(item.shape) for item in (*session.get_inputs(), *session.get_outputs())},
+        **found,
+    )

@@ -1,0 +1,44 @@
+"""Record of what was looked at: a smoke run's splits, and the user's files that a run opened. Free of torch.
+
+Reported, and no gate by itself: whether chance explains near rows is for `trainwright.tools.gates.leakage`.
+"""
+
+from __future__ import annotations
+
+from trainwright.trainer.run.evidence import AlikeSamples, Part, Recorded
+
+
+class SplitLook(Recorded):
+    """One split, and what predictors that learn nothing score on it, by metric."""
+
+    size: int = 0
+    compared: int = 0
+    """Rows that were read for the scores and for near rows."""
+    classes: dict[str, int] | None = None
+    """Samples by class; None where targets are no classes."""
+    constant: dict[str, float] = {}
+    """Of the train split's most frequent class, or its mean target."""
+    nearest_neighbour: dict[str, float] = {}
+    """Of the target of the nearest train row."""
+
+
+class NearRows(AlikeSamples):
+    """Rows of the train split that a transformation brings close to held-out rows.
+
+    The tolerance is a share of the median distance between a train row and the nearest other one.
+    """
+
+    transformation: str = ""
+
+
+class LookedAt(Part, file="looked_at"):
+    """Plain predictors' scores and near rows, as the smoke run measured them before training."""
+
+    splits: dict[str, SplitLook] = {}
+    transformations: list[str] = []
+    """Under which near rows were searched."""
+    near_rows: list[NearRows] = []
+    not_compared: str | None = None
+    """Why no rows were compared."""
+    not_scored: str | None = None
+    """Why plain predictors have no scores."""
