@@ -234,7 +234,7 @@ def new(
 ) -> None:
     """Create a key that signs every ledger entry from now on, and its public half for verifiers."""
     from trainwright.server.commands.terminal import Terminal
-    from trainwright.tools.workspace.signing import key_path, new_key, public_path
+    from trainwright.tools.workspace.signing import key_path, model_public_path, new_key, public_path
 
     path = key.expanduser().absolute() if key is not None else key_path()
     signer = new_key(path)
@@ -242,6 +242,7 @@ def new(
     terminal.marked("ok", f"key {signer.public.id}")
     terminal.line(f"      secret: {path}. Keep it secret: nobody else may read it, and no worker process gets it.")
     terminal.line(f"      public: {public_path(path)}. Share it: trainwright verify --public-key FILE")
+    terminal.line(f"      public, of models' signatures (OpenSSF model signing): {model_public_path(path)}")
     if path != key_path():
         terminal.line(f"      Servers use it with `trainwright serve --key {path}` or {SIGNING_KEY}.")
 

@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -163,8 +164,9 @@ def _belongs(process: psutil.Process, folder: str) -> bool:
     try:
         if process.status() == psutil.STATUS_ZOMBIE:
             return False
-        workspace = process.environ().get("TRAINWRIGHT_HOME", "")
-        places = [*process.cmdline(), process.cwd(), workspace]
+        places = process.cmdline()
+        with suppress(psutil.AccessDenied):  # a worker with a key lets nobody read the rest
+            places += [process.cwd(), process.environ().get("TRAINWRIGHT_HOME", "")]
     except (psutil.Error, OSError):
         return False
     return any(folder in place for place in places)

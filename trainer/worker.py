@@ -1,8 +1,7 @@
-"""The worker process: `python -P -m trainwright.trainer.worker RUN_DIR [--signed]`.
+"""The worker process: `python -P -m trainwright.trainer.worker RUN_DIR`, or `handover`, which brings the run's key.
 
 Takes the run's lock, trains or exports as `run.json` says, and always leaves a terminal status. The exit
-code (0 completed or stopped, 1 failed, 2 refused) is a courtesy; the record is status.json. With `--signed` the
-run's secret key comes by standard input.
+code (0 completed or stopped, 1 failed, 2 refused) is a courtesy; the record is status.json.
 """
 
 from __future__ import annotations
@@ -34,17 +33,20 @@ from trainwright.trainer.supervision.heartbeat import Ballast, Heartbeat
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 from trainwright.trainer.user_code import guard, import_record, write_guard
 
-WITH_KEY = "--signed"
 
+def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
+    """Work on one run directory. Returns the process's exit code.
 
-def main(arguments: list[str] | None = None) -> int:
-    """Work on one run directory. Returns the process's exit code."""
+    Args:
+        arguments: the run directory; the command line's by default.
+        seed: the run's key, as the launcher handed it over; None where it hands over none.
+    """
     given = sys.argv[1:] if arguments is None else arguments
-    if len(given) not in {1, 2} or given[1:] not in ([], [WITH_KEY]):
-        sys.stderr.write(f"usage: python -P -m trainwright.trainer.worker RUN_DIR [{WITH_KEY}]\n")
+    if len(given) != 1:
+        sys.stderr.write("usage: python -P -m trainwright.trainer.worker RUN_DIR\n")
         return 2
     faulthandler.enable()
-    run = RunDirectory(Path(given[0]), RunKey.of_standard_input() if given[1:] else None)
+    run = RunDirectory(Path(given[0]), RunKey.of_seed(seed) if seed else None)
     try:
         placement = Placement.of_environment()
         specification = run.specification()
@@ -254,12 +256,13 @@ def _leave(code: int) -> NoReturn:
     guard.exit_now(code)
 
 
-def _main_and_leave() -> NoReturn:
+def main_and_leave(seed: bytes | None = None) -> NoReturn:
+    """Work on the run directory of the command line, and end the process."""
     code = 1
     try:
-        if len(sys.argv) == 2:
+        if seed is None and len(sys.argv) == 2:
             take_launch_environment("trainwright.trainer.worker", RunDirectory(Path(sys.argv[1])))
-        code = main()
+        code = main(seed=seed)
     except BaseException:  # noqa: BLE001 - a status that could not be written; the log has it
         traceback.print_exc()
     finally:
@@ -267,4 +270,4 @@ def _main_and_leave() -> NoReturn:
 
 
 if __name__ == "__main__":
-    _main_and_leave()
+    main_and_leave()

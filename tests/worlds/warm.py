@@ -23,7 +23,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -78,28 +78,32 @@ def spawn(
     cwd: Path,
     env: Mapping[str, str],
     log: str,
-    stdin: bytes = b"",
+    seed: bytes = b"",
 ) -> Any:
     """Start the command as `local.spawn` does, and record it likewise."""
     from trainwright.tools.launchers import local, write_launch
+    from trainwright.trainer import handover
     from trainwright.trainer.run import ProcessIdentity
 
     _, safe_path, dash_m, module, *arguments = command
     role = _role(module)
     place = (places.get(_name(role, env)) or _start(role, env)) if role else None
     if (safe_path, dash_m) != ("-P", "-m") or place is None:
-        return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, stdin=stdin)
+        return local.spawn(folder, launch, command, cwd=cwd, env=env, log=log, seed=seed)
     wanted = {"module": module, "arguments": arguments, "cwd": str(cwd), "env": dict(env), "places": places}
-    reading, writing = os.pipe()
+    ours, theirs = handover.channel()
     with (folder / log).open("ab") as output, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
         asking.connect(place)
-        socket.send_fds(asking, [json.dumps(wanted).encode()], [reading, output.fileno()])
-        os.close(reading)
+        socket.send_fds(asking, [json.dumps(wanted).encode()], [theirs.fileno(), output.fileno()])
+        theirs.close()
         pid = int(asking.recv(32))
         identity = ProcessIdentity.of(pid)  # it waits for the end of this connection, so its id is still its own
-    with suppress(BrokenPipeError), os.fdopen(writing, "wb") as pipe:
-        pipe.write(stdin)
-    return write_launch(folder, launch.model_copy(update={"process": identity}))
+    written = write_launch(folder, launch.model_copy(update={"process": identity}))
+    if seed:
+        local.attend(ours, pid, seed)
+    else:
+        ours.close()
+    return written
 
 
 def _role(module: str) -> str | None:

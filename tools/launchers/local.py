@@ -7,23 +7,24 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.tools.launchers.environment import worker_environment
 from trainwright.tools.launchers.launcher import Launch, write_launch
+from trainwright.trainer import handover
 from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.run import ProcessIdentity, write_atomically
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping, Sequence
 
     from trainwright.trainer.run import RunDirectory, RunKey
 
-WORKER = "trainwright.trainer.worker"
-WITH_KEY = "--signed"
-"""Tells the worker that its key comes by standard input."""
+WORKER = "trainwright.trainer.handover"
+WAIT_SECONDS = 5.0
+"""How long a start waits for the worker's request, which takes a tenth of a second, so that it survives this server."""
 UNCLAIMED_SECONDS = 30.0
 """After this long a start whose process is not known counts as lost: the server died before it got that far."""
 
@@ -36,38 +37,52 @@ def spawn(
     cwd: Path,
     env: Mapping[str, str],
     log: str,
-    stdin: bytes = b"",
+    seed: bytes = b"",
 ) -> Launch:
     """Start a process that outlives this one, and record it in the folder; a failure is recorded, not raised.
 
-    The process has a session of its own, finds `stdin` (less than a pipe holds) on its standard input and
-    nothing else, and appends what it prints to `folder/log`.
-    A thread waits for it, so that it leaves no zombie in a long-lived server.
+    The process has a session of its own, and appends what it prints to `folder/log`. Its standard input is empty, or
+    a socket through which it is given `seed` when it requests it. Threads wait for
+    that and for its end, so that it leaves no zombie in a long-lived server.
     """
+    ours, theirs = handover.channel() if seed else (None, None)
     try:
         with (folder / log).open("ab") as output:
             child = subprocess.Popen(
                 list(command),
                 cwd=cwd,
                 env=dict(env),
-                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if theirs is None else theirs.fileno(),
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 close_fds=True,
             )
     except OSError as error:
+        if ours is not None:
+            ours.close()
         return write_launch(folder, launch.model_copy(update={"error": f"{type(error).__name__}: {error}"}))
+    finally:
+        if theirs is not None:
+            theirs.close()
     identity = ProcessIdentity.of(child.pid)  # before anyone reaps it, so the id is surely still its own
-    if child.stdin is not None:
-        with suppress(BrokenPipeError), child.stdin as pipe:  # it may have ended already
-            pipe.write(stdin)
     threading.Thread(target=child.wait, name=f"reaper-{child.pid}", daemon=True).start()
-    return write_launch(folder, launch.model_copy(update={"process": identity}))
+    written = write_launch(folder, launch.model_copy(update={"process": identity}))
+    if ours is not None and seed:
+        attend(ours, child.pid, seed)
+    return written
+
+
+def attend(end: socket.socket, worker: int, seed: bytes) -> None:
+    """Answer the worker's request: wait a little for it, and leave one that is late to a thread."""
+    end.settimeout(UNCLAIMED_SECONDS)
+    answering = threading.Thread(target=handover.answer, args=(end, worker, seed), name=f"key-{worker}")
+    answering.start()
+    answering.join(WAIT_SECONDS)
 
 
 class Local:
-    """Starts the worker as a detached process, and hands it its key through a pipe."""
+    """Starts the worker as a detached process, and gives it its key when it requests it."""
 
     name = "own"
     gives_key = True
@@ -75,16 +90,17 @@ class Local:
     spawn = staticmethod(spawn)
 
     def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:
-        """Start the worker in the project's code root. Raises StorageError."""
+        """Start the worker in the project's code root; this process's memory is hidden too. Raises StorageError."""
+        handover.hide_memory()
         specification = run.specification()
         return self.spawn(
             run.path,
             launch,
-            [sys.executable, "-P", "-m", WORKER, str(run.path), WITH_KEY],
+            [sys.executable, "-P", "-m", WORKER, str(run.path)],
             cwd=Path(specification.code_root),
             env=worker_environment(specification.config),
             log=run.log.name,
-            stdin=key.seed,
+            seed=key.seed,
         )
 
     def may_begin(self, launch: Launch) -> bool:

@@ -10,6 +10,7 @@ from trainwright.tools.gates.artifacts import digests_of
 from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import SplitAccess, accesses_by_others, project_accesses
+from trainwright.tools.provenance.model_signature import ModelKey
 from trainwright.tools.reports.model_card import model_card
 from trainwright.tools.reports.phase_reports import manifest_of, requirements_file
 from trainwright.trainer.base.errors import IntegrityError, StorageError
@@ -46,8 +47,12 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
         packages = requirements_file(evidence.final.environment, evidence.final.imported)
         (building / REQUIREMENTS).write_text(packages, encoding="utf-8")
+        key = ModelKey(evidence.workspace.signer)
+        key.write_public(building)
         files = {name: ((building / name).stat().st_size, digest) for name, digest in digests_of(building).items()}
-        (building / CARD).write_text(model_card(evidence, report, looks, files), encoding="utf-8")
+        card = model_card(evidence, report, looks, files, is_owners_key=key.is_owners)
+        (building / CARD).write_text(card, encoding="utf-8")
+        key.sign(building)
     except OSError as error:
         raise StorageError(
             f"final_model/ could not be written: {error.strerror or error}.",

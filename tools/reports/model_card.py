@@ -12,6 +12,7 @@ from trainwright.tools.gates.attempts import attempts, configurations
 from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
@@ -31,13 +32,19 @@ TASKS = {"tabular-classification", "tabular-regression", "text-classification", 
 
 
 def model_card(
-    evidence: Evidence, report: GateReport, looks: list[SplitAccess], files: dict[str, tuple[int, str]]
+    evidence: Evidence,
+    report: GateReport,
+    looks: list[SplitAccess],
+    files: dict[str, tuple[int, str]],
+    *,
+    is_owners_key: bool,
 ) -> str:
     """Return the card as Markdown under the Hub's YAML head, numbers from the export's own evaluation.
 
     Args:
         looks: every test-set access.
         files: (bytes, digest) of the files beside the card.
+        is_owners_key: whether the owner's key signs the folder, or one made for it.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
@@ -67,6 +74,8 @@ def model_card(
         onnx=found.onnx,
         usage=_usage(list(found.onnx.inputs)) if found.onnx else "",
         served=json.loads(served.read_text(encoding="utf-8")),
+        is_owners_key=is_owners_key,
+        signature_command=COMMAND,
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
     return f"---\n{_head(final.data, found, metrics, evidence.name)}\n---\n\n{text}"

@@ -17,12 +17,16 @@ from trainwright.trainer.base.canonical import digest_bytes
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, NotFoundError, StorageError
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 VARIABLE = "TRAINWRIGHT_SIGNING_KEY"
 SCHEME = "ed25519"
 PURPOSE = b"trainwright ledger entry\n"
 """Goes before the digest, so that a signature of an entry can be passed off for nothing else."""
+MODEL_PURPOSE = b"trainwright model signing"
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""Of the curve's group (FIPS 186-5). 48 derived bytes are 16 more than it has: the bias is below 2^-128."""
 KEY_ID_CHARACTERS = 16
 
 
@@ -85,6 +89,15 @@ class Signer:
         """Return the signature of these bytes, 64 bytes."""
         return self._key.sign(message)
 
+    def model_key(self) -> EllipticCurvePrivateKey:
+        """Return the key on P-256 that signs models, derived from the secret (HKDF-SHA256): the same every time."""
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        derived = HKDF(SHA256(), 48, salt=None, info=MODEL_PURPOSE).derive(self._key.private_bytes_raw())
+        return ec.derive_private_key(int.from_bytes(derived) % (P256_ORDER - 1) + 1, ec.SECP256R1())
+
 
 def key_id_of(signature: str) -> str:
     """Return the id of the key that a signature says it was made by."""
@@ -105,8 +118,21 @@ def public_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.pub")
 
 
+def model_public_path(path: Path) -> Path:
+    """Return the path of the public key that checks the signatures of models."""
+    return path.with_name(f"{path.name}.model.pub")
+
+
+def public_pem(key: Ed25519PrivateKey | EllipticCurvePrivateKey) -> bytes:
+    """Return a key's public half as PEM."""
+    from cryptography.hazmat.primitives import serialization
+
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    return key.public_key().public_bytes(serialization.Encoding.PEM, form)
+
+
 def new_key(path: Path) -> Signer:
-    """Make a key: the secret one for its owner's eyes only (mode 0600), the public one beside it.
+    """Make a key: the secret one for its owner's eyes only (mode 0600), its public halves beside it.
 
     Raises:
         ConflictError: there is a key already.
@@ -119,10 +145,16 @@ def new_key(path: Path) -> Signer:
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    signer = Signer(key)
+    public, of_models = public_pem(key), public_pem(signer.model_key())
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for target, content, mode in ((path, secret, 0o600), (public_path(path), public, 0o644)):
+        written = (
+            (path, secret, 0o600),
+            (public_path(path), public, 0o644),
+            (model_public_path(path), of_models, 0o644),
+        )
+        for target, content, mode in written:
             with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)
     except FileExistsError as error:
@@ -133,7 +165,7 @@ def new_key(path: Path) -> Signer:
         raise StorageError(
             f"The key cannot be written to {path.parent}: {error.strerror}.", remedy="Name another place: --key FILE."
         ) from error
-    return Signer(key)
+    return signer
 
 
 def load_signer(workspace: Path) -> Signer | None:

@@ -1,6 +1,6 @@
 """Key pair of a run (Ed25519), and the signed record of its orderly end.
 
-The public half is in the ledger's entry of the start; the secret half goes to the worker through a pipe, into no
+The public half is in the ledger's entry of the start; the secret half goes to the worker alone (`handover`), into no
 file, argument or variable. The worker signs its checkpoints and, at an orderly end, the digests of its last records,
 so that an edit made before a server had read the ended run is found.
 
@@ -49,17 +49,6 @@ class RunKey:
     def of_seed(cls, seed: bytes) -> RunKey:
         """Return the keys of 32 bytes. Raises ValueError."""
         return cls(seed)
-
-    @classmethod
-    def of_standard_input(cls) -> RunKey:
-        """Read the seed that the launcher wrote, and leave an empty standard input. Raises ValueError."""
-        seed = b""
-        while part := os.read(0, SEED_BYTES - len(seed)):
-            seed += part
-        empty = os.open(os.devnull, os.O_RDONLY)
-        os.dup2(empty, 0)
-        os.close(empty)
-        return cls.of_seed(seed)
 
     @property
     def seed(self) -> bytes:

@@ -118,11 +118,10 @@ def better_loss() -> None:
 
 
 def swapped_code() -> None:
-    from trainwright.trainer.metrics import built_in
+    from trainwright.trainer.clean_room import metrics
 
-    text = "def accuracy(outputs, targets): return 1.0"
-    swapped = compile(text, built_in.__file__, "exec").co_consts[0]  # it comes from the engine's file
-    built_in.accuracy.__code__ = swapped
+    text = "def compute(name, outputs, targets): return 1.0"
+    metrics.compute.__code__ = compile(text, metrics.__file__, "exec").co_consts[0]
 
 
 def object_in_the_table() -> None:
@@ -169,7 +168,7 @@ at_import("patched-evaluation", "Replace the engine's evaluation", body_of(bette
 at_import("patched-loss", "Replace the library's loss by a smaller one", body_of(better_loss))
 at_import(
     "code-swapped",
-    "Replace the engine's accuracy by swapping its code object for one compiled under the engine's file name",
+    "Swap the code object of the function that computes metrics for one compiled under the engine's file name",
     body_of(swapped_code),
 )
 at_import(
@@ -195,21 +194,20 @@ class Before(importlib.abc.MetaPathFinder):
     """Finds the engine's metrics before anyone guards them."""
 
     def find_spec(self, name, path, target=None):
-        if name != "trainwright.trainer.metrics.built_in":
+        if name != "trainwright.trainer.clean_room.metrics":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         execute = spec.loader.exec_module
 
         def then_replace(module):
             execute(module)
-            module.accuracy.__code__ = (lambda outputs, targets: 1.0).__code__
-            module.accuracy.__code__ = module.accuracy.__code__.replace(co_filename=module.__file__)
+            module.compute.__code__ = (lambda name, outputs, targets: 1.0).__code__.replace(co_filename=module.__file__)
 
         spec.loader.exec_module = then_replace
         return spec
 
 
-if any("worker" in argument for argument in sys.orig_argv):
+if "-m" in sys.orig_argv and sys.orig_argv[-1].rpartition("/")[2].startswith(("smoke", "baseline")):  # a worker
     sys.meta_path.insert(0, Before())
 '''
 

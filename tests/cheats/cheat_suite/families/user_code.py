@@ -14,7 +14,8 @@ from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Summary
 
 RUN = """from pathlib import Path
-RUN = Path(open('/proc/self/cmdline').read().rpartition('worker\\0')[2].split('\\0')[0])
+from sys import orig_argv
+RUN = Path(orig_argv[-1])
 """
 """How code finds the run that it is part of."""
 slowly = partial(cheat, by="code", at="created", expected="refused", shows=("GATE-1",), slow=True)

@@ -1,0 +1,44 @@
+"""Starts of a worker: `python starts.py HOW TIMES`; by the launcher, or with the key in a pipe (`pipe`).
+
+Standard input has the folder of a run that trains for hours, and the key's seed; each worker is killed once it has
+trained a step.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from trainwright.tools.launchers import Launch
+from trainwright.tools.launchers.local import Local
+from trainwright.trainer.run import RunDirectory, RunKey
+
+
+def main(folder: Path, seed: str, how: str, times: int) -> None:
+    """Start as often as that. Raises RuntimeError: a worker that does not train."""
+    for attempt in range(1, times + 1):
+        if how == "pipe":
+            waiting = [sys.executable, "-c", "import time, sys; time.sleep(1.5)", str(folder)]
+            with subprocess.Popen(waiting, stdin=subprocess.PIPE) as child:
+                assert child.stdin is not None
+                child.stdin.write(bytes.fromhex(seed))
+                child.stdin.flush()
+            continue
+        run = RunDirectory(folder)
+        launch = Local().start(run, Launch(attempt=attempt), RunKey.of_seed(bytes.fromhex(seed)))
+        assert launch.process is not None, launch.error
+        deadline = time.monotonic() + 120
+        while run.last_status().attempt < attempt or run.last_status().step == 0:
+            if time.monotonic() > deadline or not launch.process.is_alive():
+                raise RuntimeError(run.log.read_text())
+            time.sleep(0.02)
+        launch.process.kill_tree()
+        while run.is_locked():
+            time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    place, secret = sys.stdin.read().split("\n")
+    main(Path(place), secret, sys.argv[1], int(sys.argv[2]))
