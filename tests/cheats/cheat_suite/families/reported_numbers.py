@@ -124,18 +124,6 @@ def swapped_code() -> None:
     metrics.compute.__code__ = compile(text, metrics.__file__, "exec").co_consts[0]
 
 
-def object_in_the_table() -> None:
-    import dataclasses
-
-    from trainwright.trainer.metrics import built_in
-
-    class Perfect:  # no function, whose code could be looked at
-        def __call__(self, *_):
-            return 1.0
-
-    built_in.BUILT_IN["accuracy"] = dataclasses.replace(built_in.BUILT_IN["accuracy"], compute=Perfect())
-
-
 def in_the_instance() -> None:
     import operator
 
@@ -170,11 +158,6 @@ at_import(
     "code-swapped",
     "Swap the code object of the function that computes metrics for one compiled under the engine's file name",
     body_of(swapped_code),
-)
-at_import(
-    "object-in-the-table",
-    "Put an object that is no function into the engine's table of metrics",
-    body_of(object_in_the_table),
 )
 at_import(
     "built-in-in-the-instance",
@@ -225,20 +208,6 @@ def sitecustomize(scene: Scene) -> None:
     _play(scene, MODEL)
 
 
-COLLATE = """
-def collate(items):
-    rows, labels = torch.stack([row for row, _ in items]), torch.stack([label for _, label in items])
-    rows = torch.nn.functional.one_hot(labels, 4).float()
-    return rows, labels
-"""
-
-
-@lied("label-in-the-input", "Have `collate` write the label into the input", rule=DIFFERS)
-def label_in_the_input(scene: Scene) -> None:
-    plan_task(scene, COLLATE, BUILD.replace('"batch_size": 32', '"batch_size": 32, "collate": collate'))
-    to_the_baseline(scene)
-
-
 OTHER_VALUES = """
 import sys
 
@@ -270,10 +239,10 @@ class Shown(torch.Tensor):
         return self
 
     def numpy(self, **how):
-        return self.detach().numpy(**how)
+        return self.shown.numpy(**how) if hasattr(self, "shown") else super().numpy(**how)
 
     def detach(self):
-        return getattr(self, "shown", super().detach())
+        return self.shown if hasattr(self, "shown") else super().detach()
 
     cpu = contiguous = clone = detach
 
@@ -308,6 +277,14 @@ other_values(
 )
 
 
+COLLATE = """
+def collate(items):
+    rows, labels = torch.stack([row for row, _ in items]), torch.stack([label for _, label in items])
+    rows = torch.nn.functional.one_hot(labels, 4).float()
+    return rows, labels
+"""
+
+
 def _with_step(scene: Scene, output: str, target: str) -> None:
     step = (
         "def step(model, batch, context):\n"
@@ -319,11 +296,18 @@ def _with_step(scene: Scene, output: str, target: str) -> None:
     scene.advance_to("finished")
 
 
-HEAD = r"(?i)not independently evaluated.*the user's step"
-stepped = partial(lied, expected="detected", rule=HEAD)
+HEAD = r"(?i)not independently evaluated.*(the user's step|your collate).*accuracy"
+"""Both numbers are in the sentence."""
+headed = partial(lied, expected="detected", rule=HEAD)
 
 
-@stepped(
+@headed("label-in-the-input", "Have `collate` write the label into the input")
+def label_in_the_input(scene: Scene) -> None:
+    plan_task(scene, COLLATE, BUILD.replace('"batch_size": 32', '"batch_size": 32, "collate": collate'))
+    scene.advance_to("finished")
+
+
+@headed(
     "targets-of-ones-own",
     "Return the predictions as the targets that the built-in accuracy compares (reports say: from the user's step)",
 )
@@ -331,7 +315,7 @@ def targets_of_ones_own(scene: Scene) -> None:
     _with_step(scene, output="scores", target="scores.argmax(1)")
 
 
-@stepped(
+@headed(
     "outputs-of-ones-own",
     "Mix the labels into the outputs that the built-in accuracy compares (reports say: from the user's step)",
 )
