@@ -16,10 +16,12 @@ from tests.worlds.flowers import NAME, finish
 from cheat_suite.case import cheat
 from cheat_suite.families.checkpoints import fit_manifest
 from cheat_suite.scene import Scene, edit_json, flip_byte, wait_until
+from trainwright.tools.launchers.local import WORKER
 from trainwright.tools.training_orchestrator import resume_run, start_run
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
 
+UNFOUNDED = "its summary does not follow from its recorded series"
 OUTER = {"distributed": {"launcher": "outer", "processes": 2}}
 forged = partial(cheat, by="files", expected="detected", at="planned", shows=("GATE-3",), slow=True)
 
@@ -42,7 +44,7 @@ def _better(run: RunDirectory) -> None:
 @forged(
     "before-the-first-look",
     "Edit the summary after a run's end and before a server has looked at it",
-    rule="summary.json was changed after it was sealed",
+    rule=f"summary.json was changed after it was sealed|{UNFOUNDED}",
 )
 def before_the_first_look(scene: Scene) -> None:
     _unseen(scene, _better)
@@ -83,7 +85,9 @@ class _Thief(Thread):
     def run(self) -> None:
         while not self.taken and not self.is_over.wait(0.001):
             for child in psutil.Process().children(recursive=True):
-                with suppress(OSError):
+                with suppress(OSError, psutil.Error):
+                    if WORKER not in child.cmdline():
+                        continue
                     descriptor = os.open(f"/proc/{child.pid}/fd/0", os.O_RDWR | os.O_NONBLOCK)
                     self.taken = os.read(descriptor, 32)
                     os.write(descriptor, self.taken)
@@ -117,7 +121,7 @@ def key_through_proc(scene: Scene) -> None:
 @forged(
     "signed-with-the-runs-key",
     "Edit the summary, and sign it again with the run's own key, as if it had been taken",
-    rule="summary",
+    rule=UNFOUNDED,
 )
 def signed_with_the_runs_key(scene: Scene) -> None:
     seeds: dict[str, bytes] = {}

@@ -9,6 +9,7 @@ from tests.function_text import body_of
 from tests.worlds.flowers import CONFIG, MODEL
 
 from cheat_suite.case import cheat
+from cheat_suite.families.unseen import UNFOUNDED
 from cheat_suite.scene import Scene, wait_until
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.evidence import Summary
@@ -102,7 +103,7 @@ in_forward(
 in_forward(
     "own-metrics",
     "Write a better curve into the run's metrics",
-    "metrics.sqlite was changed after it was sealed",
+    f"metrics.sqlite was changed after it was sealed|{UNFOUNDED}",
     "with suppress(sqlite3.Error), sqlite3.connect(RUN / 'metrics.sqlite') as metrics:\n"
     "    metrics.execute(\"UPDATE metrics SET value = 1.0 WHERE key = 'validation/accuracy'\")",
     before=f"import sqlite3\nfrom contextlib import suppress\n{RUN}",
@@ -209,7 +210,7 @@ def rewrites_itself(scene: Scene) -> None:
     by="code",
     at="created",
     expected="detected",
-    rule="summary.json was changed after it was sealed",
+    rule=f"summary.json was changed after it was sealed|{UNFOUNDED}",
     slow=True,
 )
 def outlives_its_run(scene: Scene) -> None:
