@@ -119,7 +119,7 @@ def status(
 
 
 @app.command()
-def verify(
+def verify(  # noqa: PLR0917 - options of a command line
     workspace: Annotated[Path | None, typer.Argument(help="Workspace folder; default as everywhere")] = None,
     public_key: Annotated[
         Path | None, typer.Option("--public-key", help="Public key that the ledger should be signed with")
@@ -127,6 +127,9 @@ def verify(
     head: Annotated[
         str | None, typer.Option("--head", help="The ledger's last digest, as you noted it elsewhere")
     ] = None,
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="Run the releases' programs on the fixed rows again.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
     option: WorkspaceOption = None,
 ) -> None:
@@ -137,7 +140,7 @@ def verify(
 
     terminal = Terminal()
     path = _existing(workspace_path(workspace or option))
-    report = verify_workspace(path, public_key, noted_head=head, tell=terminal.progress)
+    report = verify_workspace(path, public_key, noted_head=head, tell=terminal.progress, evaluates=evaluate)
     terminal.progress()
     if as_json:
         typer.echo(json.dumps(report.model_dump(), indent=2))

@@ -302,6 +302,16 @@ class Evidence:
         """The export of the final run."""
         return self.newest(RunKind.EXPORT, source=self.final.id) if self.final else None
 
+    def final_value(self, metric: str) -> float | None:
+        """Return a validation metric of the final model: of its exported program where it is certified, else its run's.
+
+        None without a final run.
+        """
+        if self.final is None:
+            return None
+        exported = self.export.certified() if self.export is not None and self.export.is_complete else {}
+        return exported.get(metric, self.final.best_value(metric))
+
     def call(self, tool: str, why: str, **arguments: Any) -> NextCall:
         """Name the next call on this project."""
         return NextCall(tool=tool, arguments={"project": self.name, **arguments}, why=why)

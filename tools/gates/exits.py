@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from trainwright.tools.gates.cures import fixes_exhausted
+from trainwright.tools.gates.improvement import confirmed_value
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import ended_studies, studies_under_way, unused_keys
 from trainwright.tools.limits import Amounts, limit_table
@@ -113,9 +114,9 @@ def ending(evidence: Evidence, phase: Phase) -> dict[str, Any]:
 def reached(evidence: Evidence, phase: Phase) -> float | None:
     """Return the goal's metric of the final run, and before it of the chosen configuration."""
     if phase is Phase.FINALIZATION:
-        return evidence.final.best_value(evidence.goal_metric) if evidence.final is not None else None
+        return evidence.final_value(evidence.goal_metric)
     if improvement_validated(evidence):
-        return float(evidence.confirmation["best_value"])
+        return confirmed_value(evidence)[1]
     return baseline_value(evidence)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.improvement import confirmed_value
 from trainwright.tools.gates.overlay import accepts
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind
@@ -43,11 +44,11 @@ def is_reused(evidence: Evidence) -> bool:
 
 
 def accepted_result(evidence: Evidence) -> tuple[str, float | None]:
-    """Return the accepted configuration's value and its run: the best trial, or the baseline."""
+    """Return where the accepted configuration's value comes from, and it: the confirmed best one, or the baseline."""
     best = evidence.confirmation.get("best_parameters")
     values = evidence.final_values
     if best and values is not None and _digest(apply_changes(evidence.version.values, best)) == _digest(values):
-        return "best trial", float(evidence.confirmation["best_value"])
+        return confirmed_value(evidence)
     baseline = evidence.baseline
     return "baseline", baseline.best_value(evidence.goal_metric) if baseline is not None else None
 

@@ -19,6 +19,7 @@ from trainwright.trainer.config import apply_changes, config_digest, parse_confi
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.workspace.tables import Study
 
 CONFIDENCE = 0.95
@@ -137,12 +138,17 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
     problems = _seed_problems(evidence, seeds)
     if any(len(confirmation[key]) != len(seeds) for _, key in sides.values()):
         return {}, [*problems, "it names another number of runs than of seeds"]
-    values: dict[str, list[float]] = {}
+    runs: dict[str, list[RunEvidence]] = {}
     for side, (parameters, key) in sides.items():
-        found = [_value(evidence, parameters, seed, run) for seed, run in zip(seeds, confirmation[key], strict=True)]
-        values[side] = [value for value, _ in found if value is not None]
+        found = [
+            _repetition(evidence, parameters, seed, run) for seed, run in zip(seeds, confirmation[key], strict=True)
+        ]
+        runs[side] = [run for run, _ in found if run is not None]
         problems += [problem for _, problem in found if problem]
     problems += [] if problems else _without_effect(evidence, confirmation["baseline_runs"])
+    if problems:
+        return {}, problems
+    values, is_certified, problems = repeated_values(runs, evidence.goal_metric)
     if problems:
         return {}, problems
     direction = str(evidence.project.goal["direction"])
@@ -150,7 +156,44 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
     studies = [body for _, body in evidence.entries("study")]
     look = look_number(studies, evidence.study.id if evidence.study else "", seeds, confirmation["best_parameters"])
     measured = compare(values["baseline"], values["best"], direction, samples=samples, look=look)
-    return {**measured, **values, "seeds": seeds}, []
+    return {**measured, **values, **({"certified": True} if is_certified else {}), "seeds": seeds}, []
+
+
+def repeated_values(runs: dict[str, list[RunEvidence]], metric: str) -> tuple[dict[str, list[float]], bool, list[str]]:
+    """Return a metric of each side's repetitions, whether it is certified, and the problems.
+
+    Certified values of all repetitions are compared, or reported ones of all, where one cannot be evaluated apart.
+    """
+    every = [run for side in runs.values() for run in side]
+    problems = [
+        f"run {run.id}: {run.evaluation.differences[0]}" for run in every if run.evaluation and run.evaluation.differs
+    ]
+    is_certified = all(metric in run.certified() for run in every)
+    without = [run.id for run in every if run.evaluation is None]
+    if without and len(without) < len(every):
+        problems.append(f"run {without[0]} exported no program, and others did: their values cannot be compared")
+    found = {
+        side: [(run.id, run.best_value(metric) if is_certified else run.reported_value(metric)) for run in own]
+        for side, own in runs.items()
+    }
+    odd = [run_id for side in found.values() for run_id, value in side if value is None or not math.isfinite(value)]
+    problems += [f"run {run_id} recorded no finite validation {metric}" for run_id in odd]
+    return (
+        {side: [value for _, value in own if value is not None] for side, own in found.items()},
+        is_certified,
+        problems,
+    )
+
+
+def confirmed_value(evidence: Evidence) -> tuple[str, float]:
+    """Return the confirmed best configuration's value and its source: certified over the repetitions, else its trial's.
+
+    A trial exports no program, so its value is what the training process reported.
+    """
+    found = evidence.improvement[0]
+    if found.get("certified"):
+        return "best configuration's repetitions", statistics.fmean(found["best"])
+    return "best trial", float(evidence.confirmation["best_value"])
 
 
 def _seed_problems(evidence: Evidence, seeds: list[int]) -> list[str]:
@@ -179,7 +222,9 @@ def _without_effect(evidence: Evidence, run_ids: list[str]) -> list[str]:
     ]
 
 
-def _value(evidence: Evidence, parameters: dict[str, Any], seed: int, run_id: str) -> tuple[float | None, str]:
+def _repetition(
+    evidence: Evidence, parameters: dict[str, Any], seed: int, run_id: str
+) -> tuple[RunEvidence | None, str]:
     run = evidence.run(run_id)
     if run is None or not run.is_complete:
         return None, f"run {run_id} is not complete"
@@ -191,7 +236,4 @@ def _value(evidence: Evidence, parameters: dict[str, Any], seed: int, run_id: st
         return None, f"run {run_id} did not train the configuration it stands for (seed {seed})"
     if other_than_planned(evidence, run):
         return None, f"run {run_id} saw other data, code or packages than planning approved"
-    value = run.best_value(evidence.goal_metric)
-    if value is None or not math.isfinite(value):
-        return None, f"run {run_id} recorded no finite validation {evidence.goal_metric}"
-    return value, ""
+    return run, ""

@@ -15,7 +15,7 @@ from trainwright.trainer.run import evidence as recorded
 from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
 
 if TYPE_CHECKING:
-    pass
+    from trainwright.tools.ledger.events import RunEvaluated
 
 
 class RunEvidence:
@@ -84,9 +84,28 @@ class RunEvidence:
         pruned = {name for name, stone in self.facts.pruned[self.id].items() if self.facts.is_past(stone.sequence)}
         return {tag for record in list_checkpoints(self.directory) if record.name not in pruned for tag in record.tags}
 
+    @property
+    def evaluation(self) -> RunEvaluated | None:
+        """The independent evaluation of what the run exported; None where it exported nothing."""
+        return self.facts.evaluations.get(self.id)
+
+    def certified(self, split: str = "validation") -> dict[str, float]:
+        """Return the metrics of a split that the clean room computed; empty where the run was not evaluated apart."""
+        return self.evaluation.certified(split) if self.evaluation is not None else {}
+
     def best_value(self, metric: str) -> float | None:
-        """Return a validation metric at the run's best epoch."""
+        """Return a validation metric of the best epoch: certified, else as the training process reported it."""
+        return self.certified().get(metric, self.reported_value(metric))
+
+    def reported_value(self, metric: str) -> float | None:
+        """Return a validation metric of the best epoch as the training process reported it."""
         return self.summary.best_metrics.get(metric)
+
+    def tested_metrics(self) -> dict[str, float]:
+        """Return an export's metrics of the test split: certified ones, else as it reported them; empty without."""
+        reported = self.exported.test.metrics or {}
+        certified = self.certified("test")
+        return {name: certified.get(name, value) for name, value in reported.items()}
 
     @property
     def is_sealed(self) -> bool:

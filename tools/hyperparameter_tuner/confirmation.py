@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools import ledger
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number
-from trainwright.tools.gates.study_check import best_value, epoch_values
+from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, repeated_values
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
-from trainwright.tools.workspace.records import get_run, require_active, runs_of
-from trainwright.trainer.base.errors import ConflictError, UserCodeError
+from trainwright.tools.workspace.records import require_active, runs_of
+from trainwright.trainer.base.errors import UserCodeError
 from trainwright.trainer.config import apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Data
@@ -34,7 +33,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
 
     Raises:
         ConflictError: the study was stopped meanwhile.
-        UserCodeError: no trial completed, or a repetition failed.
+        UserCodeError: no trial completed, a repetition failed, or what it reported is not what its program gives.
         GateRefusedError, LimitReachedError: no permit for a repetition.
     """
     with workspace.session() as session:
@@ -53,7 +52,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
     for seed in seeds:
         sides["baseline"].append(_run_of(workspace, study, RunKind.BASELINE, {}, seed))
         sides["best"].append(_run_of(workspace, study, RunKind.TRIAL, best.parameters, seed))
-    values = {side: [_value(workspace, study, run_id) for run_id in runs] for side, runs in sides.items()}
+    values, is_certified = _values(workspace, study, sides)
     first = workspace.run_directory(study.project, sides["baseline"][0])
     samples = first.part(Data).sizes.get("validation", 0)
     with workspace.session() as session:
@@ -66,6 +65,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         "best_parameters": best.parameters,
         "best_value": best.value,
         **values,
+        **({"certified": True} if is_certified else {}),
         "baseline_runs": sides["baseline"],
         "best_runs": sides["best"],
         **compare(values["baseline"], values["best"], study.objective["direction"], samples=samples, look=look),
@@ -110,19 +110,26 @@ def _existing_run(workspace: Workspace, project: str, digest: str) -> str | None
         if row.config_digest != digest or not row.sealed or row.state != RunState.COMPLETED:
             continue
         specification = directory.specification()
-        same_kind = specification.max_steps is None and specification.expected == expected
+        is_whole = specification.max_steps is None and specification.exports_program
+        same_kind = is_whole and specification.expected == expected
         if same_kind and not ledger.seal_differences(directory, seals[row.id]):
             return row.id
     return None
 
 
-def _value(workspace: Workspace, study: Study, run_id: str) -> float:
+def _values(workspace: Workspace, study: Study, sides: dict[str, list[str]]) -> tuple[dict[str, list[float]], bool]:
+    """Return each side's values over the seeds, and whether they are certified.
+
+    Raises:
+        UserCodeError: figures that are certified of some repetitions alone, that differ, or that are missing.
+    """
     with workspace.session() as session:
-        run = get_run(session, run_id)
-    metric, direction = study.objective["metric"], study.objective["direction"]
-    value = best_value(epoch_values(workspace.run_directory(run.project, run_id), metric), direction)
-    if value is None:
-        raise ConflictError(
-            f"Run {run_id} recorded no validation {metric!r}.", remedy="Select by a metric that is computed."
+        evidence = Evidence(session, workspace, study.project)
+        runs = {side: [run for run_id in ids if (run := evidence.run(run_id))] for side, ids in sides.items()}
+        values, is_certified, problems = repeated_values(runs, study.objective["metric"])
+    if problems:
+        raise UserCodeError(
+            f"The repetitions cannot be compared: {problems[0]}.",
+            remedy="run_status(run_id=…) of that run shows both figures; select by a metric that is computed.",
         )
-    return value
+    return values, is_certified

@@ -145,6 +145,15 @@ class RunEvaluated(Event):
     remedy: str = ""
     seconds: float = 0.0
 
+    def certified(self, split: str = "validation") -> dict[str, float]:
+        """Return the metrics of a split that the program alone gives; empty where it was not evaluated."""
+        return {} if self.problem else dict(self.splits.get(split, {}).get("metrics", {}))
+
+    @property
+    def differs(self) -> bool:
+        """Whether a plain run reported something else than its program gives: that closes the gate."""
+        return bool(self.differences) and not self.problem
+
 
 class TrialEnded(BaseModel):
     """A trial of a study that has ended."""

@@ -108,6 +108,12 @@ class ProjectFacts:
         latest = self.resumed.get(run_id) or self.started.get(run_id)
         return latest.permit if latest else {}
 
+    def rows_run(self, run_id: str) -> str:
+        """Return the smoke run of the planning decision that permitted the run; empty without one."""
+        planned = self.permit(run_id).get("decisions", {}).get("planning")
+        decided = (body for sequence, body in self.entries.get("gate", []) if sequence == planned)
+        return next((str(body.get("rested_on", {}).get("smoke_run", "")) for body in decided), "")
+
     def overlay(self, run_id: str | None) -> dict[str, Any]:
         """Return a final run's overlay on the final configuration; empty for any other run."""
         start = self.started.get(run_id or "")

@@ -13,6 +13,7 @@ from trainwright.tools.answers import Answer
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.exits import worded
+from trainwright.tools.gates.figures import beside
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
@@ -66,7 +67,9 @@ class RunLine(BaseModel):
     state: str
     label: str | None = None
     best: float | None = None
-    """Best validation value of the goal's metric."""
+    """Best validation value of the goal's metric, certified where it can be."""
+    reported: float | None = None
+    """The training process's own, where that reads differently."""
 
 
 class AlertLine(BaseModel):
@@ -267,6 +270,11 @@ def _status(session: Session, workspace: Workspace, name: str) -> ProjectStatus:
     return found.model_copy(update={"limits": limits, "owner": [str(request) for request in requests]})
 
 
+def _reported(run: RunEvidence, metric: str) -> float | None:
+    reported: float | None = beside(run.certified().get(metric), run.reported_value(metric)).get("reported")
+    return reported
+
+
 def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool = False) -> ProjectStatus:
     """Return the status without the parts that depend on other projects and the owner's answers.
 
@@ -291,6 +299,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
             state=run.status.state.value,
             label=run.row.label,
             best=run.best_value(evidence.goal_metric),
+            reported=_reported(run, evidence.goal_metric),
         )
         for run in runs
     ]

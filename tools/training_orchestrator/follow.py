@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from trainwright.tools import ledger, limits
+from trainwright.tools import evaluation, ledger, limits
 from trainwright.tools.gates.carrying import record_carry_over
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.releases import is_short_replay
 from trainwright.tools.launchers import read_launch, recorded_launcher
-from trainwright.tools.ledger.events import RunSealed
+from trainwright.tools.ledger.events import RunEvaluated, RunSealed
 from trainwright.tools.training_orchestrator.observation import Observation, observe
 from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.tools.workspace.tables import Run
@@ -29,6 +29,8 @@ from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.answers import NextCall
@@ -86,19 +88,42 @@ def follow(workspace: Workspace, run: Run) -> Observation:
         return seen  # otherwise another server has resumed it since the row was read
     _hold_to_limits(directory, seen)
     if seen.is_settled:
-        _file(workspace, run, seen, _record(workspace, run, seen, directory))
+        _seal(workspace, run, seen, directory)
     elif run.state != seen.state:
         _file(workspace, run, seen, None)
     return seen
 
 
-def _record(workspace: Workspace, run: Run, seen: Observation, directory: RunDirectory) -> dict[str, Any]:
+def _seal(workspace: Workspace, run: Run, seen: Observation, directory: RunDirectory) -> None:
+    """File a run that has ended, with the evaluation of the program that it exported; wait a while for a long one."""
+    with workspace.session() as session:
+        facts = ledger.ProjectFacts(session, run.project)
+    record = _record(facts, run, seen, directory)
+    attempt = evaluation.Attempt(directory.path, seen.status.attempt)
+    evaluated: list[RunEvaluated] | None = []
+    if seen.state is RunState.COMPLETED and record["digests"] and run.id not in facts.seals:
+        sealed = evaluation.Sealed(directory, record["digests"])
+        rows = _planned_rows(workspace, facts, run)
+        evaluated = evaluation.evaluated_soon(attempt, partial(evaluation.evaluate_program, sealed, rows))
+    if evaluated is None:
+        _file(workspace, run, seen, None)
+        return
+    _file(workspace, run, seen, record, evaluated)
+    evaluation.forget(attempt)
+
+
+def _planned_rows(workspace: Workspace, facts: ledger.ProjectFacts, run: Run) -> evaluation.Sealed | None:
+    """Return the smoke run on which the planning decision depends that permitted the run."""
+    smoke = facts.rows_run(run.id)
+    seal = facts.seals.get(smoke)
+    return evaluation.Sealed(workspace.run_directory(run.project, smoke), seal.digests) if seal is not None else None
+
+
+def _record(facts: ledger.ProjectFacts, run: Run, seen: Observation, directory: RunDirectory) -> dict[str, Any]:
     """Return the digests to seal; a run whose files cannot be read or trusted has none, and is no evidence.
 
     The run plan counts as the ledger recorded it: `run.json` could have been replaced before the worker read it.
     """
-    with workspace.session() as session:
-        facts = ledger.ProjectFacts(session, run.project)
     started = facts.started.get(run.id)
     ordered = {"run.json": started.specification} if started else {}
     keys = facts.run_keys[run.id]
@@ -110,7 +135,10 @@ def _record(workspace: Workspace, run: Run, seen: Observation, directory: RunDir
     return {"digests": digests | ordered if digests and not problem else {}} | ({"problem": problem} if problem else {})
 
 
-def _file(workspace: Workspace, run: Run, seen: Observation, record: dict[str, Any] | None) -> None:
+def _file(
+    workspace: Workspace, run: Run, seen: Observation, record: dict[str, Any] | None,
+    evaluated: Sequence[RunEvaluated] = (),
+) -> None:  # fmt: skip
     directory = workspace.run_directory(run.project, run.id)
     with workspace.session() as session:
         row = get_run(session, run.id)
@@ -125,6 +153,8 @@ def _file(workspace: Workspace, run: Run, seen: Observation, record: dict[str, A
                 ended_at = datetime.fromtimestamp(seen.status.heartbeat_at or time.time(), UTC)
                 outcome = {"state": row.state, "attempt": seen.status.attempt, "ended_at": ended_at, "used": used}
                 ledger.record(session, row.project, RunSealed(run_id=row.id, **outcome, **record))
+                for event in evaluated:
+                    ledger.record(session, row.project, event)
                 if row.kind == RunKind.REPLAY and seen.state is RunState.COMPLETED:
                     _carry_over(session, workspace, row)
         run.state, run.sealed, run.summary, run.ended_at = row.state, row.sealed, row.summary, row.ended_at

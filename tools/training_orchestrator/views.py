@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.evaluation import STAGE, is_under_way
 from trainwright.tools.gates.decide import evaluate
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.figures import beside, evaluation_text
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import Look
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.run import RunDirectory
 
+EXPORTING = {RunKind.BASELINE, RunKind.TRIAL, RunKind.FINAL, RunKind.EXPORT}
+"""Kinds of runs that may export a program."""
 SHOWN = ("train/loss", "train/learning_rate", "train/gradient_norm")
 OF_A_STEP = ("train/learning_rate", "train/gradient_norm")
 """Metrics of little use once a run has ended."""
@@ -107,7 +111,10 @@ class RunView(Answer):
     model: list[str] | None = None
     """Of a smoke run: how the model is called and why, what its output is, what goes in."""
     best: dict[str, Any] | None = None
-    """{epoch, step, metric, value} of the best epoch by the selection metric."""
+    """{epoch, step, metric, value} of the best epoch by the selection metric; the value certified where it can be,
+    then with `reported`, the training process's own, where that reads differently."""
+    evaluated: str | None = None
+    """Of a run that exported a program: what it alone gives on the fixed rows, or why that is not known."""
     result: dict[str, Any] | None = None
     """Result of a replay's comparison, an export's checks and test metrics, or a probe's measurements."""
     seconds: float = 0.0
@@ -163,7 +170,7 @@ def _described(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunView:
         kind=run.kind,
         label=run.label,
         state=seen.state,
-        stage="" if seen.state.is_ended else status.stage,
+        stage=status.stage if not seen.state.is_ended else STAGE if is_under_way(directory.path) else "",
         epoch=status.epoch,
         total_epochs=status.total_epochs,
         step=status.step,
@@ -179,9 +186,25 @@ def _described(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunView:
         view.resumed = _resumed(directory, view)
         view.result = _result(directory)
         view.alerts = diagnose(directory) if with_alerts else []
+        _certify(view, workspace)
     except TrainwrightError as error:
         view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
     return view
+
+
+def _certify(view: RunView, workspace: Workspace) -> None:
+    """Put certified figures in place of the reported ones of a sealed run that exported a program."""
+    if not view.sealed or view.kind not in EXPORTING:
+        return
+    with workspace.snapshot() as session:
+        found = Look().facts(session, workspace, view.project, None).evaluations.get(view.run_id)
+    if found is None:
+        return
+    view.evaluated = evaluation_text(found)
+    if view.best is not None:
+        view.best |= beside(found.certified().get(view.best["metric"]), view.best["value"])
+    if view.result and view.result.get("test"):
+        view.result["test"] = view.result["test"] | found.certified("test")
 
 
 def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:

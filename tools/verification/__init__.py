@@ -16,6 +16,7 @@ from trainwright.tools.ledger.events import EVENTS, read_body, read_event
 from trainwright.tools.verification.answers import verify_answers
 from trainwright.tools.verification.copies import verify_copies
 from trainwright.tools.verification.diagnoses import verify_diagnoses
+from trainwright.tools.verification.evaluations import verify_evaluations
 from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
 from trainwright.tools.verification.findings import Case, Finding, Found, Tell, found
 from trainwright.tools.verification.provenance import verify_provenance
@@ -50,6 +51,7 @@ PARTS: dict[str, Callable[[Case], Found]] = {
     "trials": partial(verify_rows, Trial),
     "runs": partial(verify_rows, Run),
     "sealed_runs": verify_runs,
+    "evaluations": verify_evaluations,
     "checkpoints": verify_checkpoints,
     "artifacts": verify_artifacts,
     "registered_models": partial(verify_rows, RegisteredModel),
@@ -86,7 +88,12 @@ class VerificationReport(BaseModel):
 
 
 def verify_workspace(
-    path: Path, public_key: Path | None = None, *, noted_head: str | None = None, tell: Tell | None = None
+    path: Path,
+    public_key: Path | None = None,
+    *,
+    noted_head: str | None = None,
+    tell: Tell | None = None,
+    evaluates: bool = False,
 ) -> VerificationReport:
     """Compare everything with the ledger. Changes nothing, but completes the recorded work of a killed server.
 
@@ -94,6 +101,7 @@ def verify_workspace(
         public_key: file of the key with which the ledger should be signed.
         noted_head: digest with which the ledger ended at an earlier time, as an earlier report said.
         tell: called with the kind of comparison, the number done, and their total.
+        evaluates: compute the evaluations of releases again, in the clean room.
 
     Raises:
         NotFoundError: the folder is not a workspace, or there is no such key.
@@ -105,26 +113,26 @@ def verify_workspace(
         raise NotFoundError(f"{path} is not a workspace.", remedy="Name the folder that holds workspace.sqlite.")
     public = PublicKey.load(public_key) if public_key else None
     workspace = Workspace.open(path)
+
+    def case(session: Session) -> Case:
+        made = Case(session, workspace, public, evaluates=evaluates)
+        made.tell = tell or made.tell
+        return made
+
     try:
         with workspace.session() as session:
             for project in session.scalars(select(Project.name)):
                 with suppress(TrainwrightError, *UNREADABLE):  # the comparison below reports what cannot be finished
                     publish(session, project, workspace.project_folder(project))
         with workspace.snapshot() as session:  # reading every file may take minutes: nobody waits for it
-            report = _compare(_case(session, workspace, public, tell), noted_head)
+            report = _compare(case(session), noted_head)
         with workspace.session() as session:
             last = session.scalar(select(LedgerEntry.digest).order_by(LedgerEntry.sequence.desc()).limit(1))
             if report.findings and last != report.head:  # a server was at work meanwhile: look again while it waits
-                report = _compare(_case(session, workspace, public, tell), noted_head)
+                report = _compare(case(session), noted_head)
     finally:
         workspace.close()
     return report
-
-
-def _case(session: Session, workspace: Workspace, public: PublicKey | None, tell: Tell | None) -> Case:
-    case = Case(session, workspace, public)
-    case.tell = tell or case.tell
-    return case
 
 
 def _compare(case: Case, noted_head: str | None) -> VerificationReport:

@@ -30,6 +30,7 @@ Tell = Callable[[str, int, int], None]
 Where = Literal[
     "ledger", "JSONL", "database", "verdict", "configuration", "run record", "event log", "metrics", "checkpoint",
     "artifact", "checklist", "signature", "provenance", "release", "version",
+    "evaluation",
 ]  # fmt: skip
 
 
@@ -85,6 +86,8 @@ class Case:
     inspection: Inspection = field(default_factory=Inspection)
     tell: Tell = _nothing
     """Called with the kind of comparison, the number done, and their total."""
+    evaluates: bool = False
+    """Whether the evaluations of releases are computed again."""
     _projects: dict[str, ProjectFacts] = field(default_factory=dict)
 
     @cached_property

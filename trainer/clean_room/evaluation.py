@@ -121,6 +121,7 @@ def _leave_out_what_is_not_finite(answer: dict[str, Any]) -> None:
     for name, value in list(answer["metrics"].items()):
         if not math.isfinite(value):
             answer["not_computed"][name] = f"it is not a finite number on these rows ({value})"
+            answer.setdefault("not_finite", {})[name] = str(value)
             del answer["metrics"][name]
     for name, ends in list(answer["intervals"].items()):
         if name not in answer["metrics"] or not all(map(math.isfinite, ends)):

@@ -64,6 +64,7 @@ def resolved_evidence(session: Session) -> Resolved:
         parameter_groups=_parameter_groups(session),
         target_scaling=session.work.target_scaling.as_dict() if session.work.target_scaling is not None else None,
         loss=session.work.loss.name if session.work.loss is not None else None,
+        user_loss=session.work.loss is not None and session.work.loss.user_defined,
         metrics=[{"name": metric.name, "user_defined": metric.user_defined} for metric in session.work.metrics],
         ignored_keys=ignored_keys(config, session),
         keys_without_effect=keys_without_effect(config, session),

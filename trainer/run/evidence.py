@@ -207,6 +207,8 @@ class Resolved(Part, file="resolved"):
     parameter_groups: list[dict[str, Any]] = []
     target_scaling: dict[str, Any] | None = None
     loss: str | None = None
+    user_loss: bool = False
+    """Whether the user's code computes it."""
     metrics: list[Metric] | None = None
     ignored_keys: list[str] | None = None
     """Keys that were set and have no effect with the other values; None: not known."""

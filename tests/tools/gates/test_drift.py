@@ -45,6 +45,7 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         project=SimpleNamespace(goal={"direction": "maximize"}),
         baseline=run("baseline-1", 0.9),
         final=run("final-1", value),
+        final_value=lambda metric: value,
         config_digest="planned",
         confirmation={"best_parameters": {"optimizer.learning_rate": 0.5}},
         final_values=None,

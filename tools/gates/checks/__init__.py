@@ -1,5 +1,13 @@
 """The checks, one file a phase. Importing this package registers them all."""
 
-from trainwright.tools.gates.checks import baseline, diagnostics, evaluation, finalization, optimization, planning
+from trainwright.tools.gates.checks import (
+    baseline,
+    diagnostics,
+    evaluation,
+    finalization,
+    independent,
+    optimization,
+    planning,
+)
 
-__all__ = ["baseline", "diagnostics", "evaluation", "finalization", "optimization", "planning"]
+__all__ = ["baseline", "diagnostics", "evaluation", "finalization", "independent", "optimization", "planning"]

@@ -61,7 +61,7 @@ def bounds_kept(evidence: Evidence, line: CheckLine) -> Outcome:
     measured = ", ".join(f"{name} {'not measured' if v is None else f'{v:.6g}'}" for name, v in values.items())
     if not broken:
         return passed(measured, required)
-    reached = evidence.final.best_value(evidence.goal_metric)
+    reached = evidence.final_value(evidence.goal_metric)
     if is_accepted(evidence, reached):
         return passed_with_exemption(f"{measured}; accepted by the owner below {', '.join(broken)}", required)
     return failed(measured, required, _ask(evidence, reached))
@@ -89,8 +89,8 @@ def _holds(value: float | None, sign: str, bound: float) -> bool:
 
 
 def _value(evidence: Evidence, name: str) -> float | None:
-    """Return a metric of the final run's best epoch; with `test/` before it, of the export's test-set access."""
-    if evidence.final is None or not name.startswith(TEST):
-        return evidence.final.best_value(name) if evidence.final is not None else None
-    tested = evidence.export.exported.test.metrics if evidence.export is not None else None
-    return (tested or {}).get(name.removeprefix(TEST))
+    """Return a metric of the final model on validation; with `test/` before it, of the export's test-set access."""
+    if not name.startswith(TEST):
+        return evidence.final_value(name)
+    tested = evidence.export.tested_metrics() if evidence.export is not None else {}
+    return tested.get(name.removeprefix(TEST))

@@ -82,7 +82,7 @@ def test_evaluated(evidence: Evidence, line: CheckLine) -> Outcome:
     planned = evidence.smoke.data.test if evidence.smoke is not None else None
     if not planned:
         return not_applicable("the data has no test split", required)
-    metrics = ", ".join(f"{key} {value:.4f}" for key, value in (found.metrics or {}).items())
+    metrics = ", ".join(f"{key} {value:.4f}" for key, value in evidence.export.tested_metrics().items())
     is_met = found.fingerprint == planned.fingerprint and bool(metrics)
     return passed_if(is_met, f"{metrics or 'none'} on {found.size} samples", required, _export_again(evidence))
 
@@ -92,9 +92,9 @@ def goal_reached(evidence: Evidence, line: CheckLine) -> Outcome:
     """Whether the final run reaches the goal is reported in the model card either way."""
     if evidence.final is None:
         return failed("no final run", evidence.goal_text, evidence.start(RunKind.FINAL))
-    value = evidence.final.best_value(evidence.goal_metric)
+    value = evidence.final_value(evidence.goal_metric)
     remedy = evidence.call("project_status", "the model card will say that the goal was not reached")
-    tested = evidence.export.exported.test.metrics if evidence.export else None
+    tested = evidence.export.tested_metrics() if evidence.export else None
     suffix = f"; test {tested[evidence.goal_metric]:.6g}" if tested and evidence.goal_metric in tested else ""
     measured = f"validation {evidence.goal_metric} {'not measured' if value is None else f'{value:.6g}'}{suffix}"
     return passed_if(evidence.reaches_goal(value), measured, evidence.goal_text, remedy)
@@ -108,7 +108,7 @@ def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
     required = f"worse than the {source} by at most {100 * allowed:g} %"
     if evidence.final is None or evidence.baseline is None:
         return failed("no final run to compare with a baseline", required, evidence.start(RunKind.FINAL))
-    value = evidence.final.best_value(metric)
+    value = evidence.final_value(metric)
     if value is None or reference is None:
         return failed(f"{metric} was not recorded by both runs", required, evidence.start(RunKind.FINAL))
     found = drift(value, reference, str(evidence.project.goal["direction"]))

@@ -1,0 +1,69 @@
+"""Comparison of what the training process reported with what the clean room computed from the exported program."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.metrics import BUILT_IN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SHARE = (0.0, 1.0)
+HALF_PRECISION = frozenset({"bf16", "fp16"})
+WIDER = 2.0
+"""Times the interval of a sample within which the figure of all rows counts as the same: 95 % becomes 99.99 %."""
+
+
+def tolerance(metric: str, reported: float, certified: float, rows: int, precision: str = "fp32") -> float:
+    """Return by how much the two values of a metric may differ.
+
+    Shares of rows: two rows, or half a percent. Anything else: a percent, and three under half precision.
+    """
+    largest = max(abs(reported), abs(certified))
+    name = next((name for name in BUILT_IN if metric == name or metric.endswith(f"_{name}")), "")  # of a task, too
+    if name and BUILT_IN[name].bounds == SHARE:
+        return max(2.0 / max(rows, 1), 0.005 * largest)
+    return (0.03 if precision in HALF_PRECISION else 0.01) * max(largest, 1e-6) + 1e-6
+
+
+def differences_between(
+    reported: Mapping[str, Mapping[str, float]], splits: Mapping[str, Mapping[str, Any]], precision: str = "fp32"
+) -> list[str]:
+    """Return one sentence for every metric, of a split, that differs beyond the tolerance.
+
+    Args:
+        reported: by split the values of the training process.
+        splits: by split what the clean room answered.
+    """
+    return [
+        f"{split} {what}"
+        for split, found in splits.items()
+        for metric, certified in {**found.get("metrics", {}), **found.get("not_finite", {})}.items()
+        if (before := reported.get(split, {}).get(metric)) is not None
+        and (what := _difference(metric, float(before), float(certified), found, precision))
+    ]
+
+
+def _difference(metric: str, reported: float, certified: float, found: Mapping[str, Any], precision: str) -> str:
+    rows = int(found.get("rows", 0))
+    allowed = tolerance(metric, reported, certified, rows, precision)
+    if math.isfinite(reported) and math.isfinite(certified):
+        interval = found.get("intervals", {}).get(metric)
+        is_same = abs(reported - certified) <= allowed or _within(interval, reported)
+    else:
+        is_same = str(reported) == str(certified)
+    if is_same:
+        return ""
+    what = f"{metric}: {reported:.6g} reported by the training process"
+    return f"{what}, {certified:.6g} by the exported program alone on {rows} rows (allowed difference {allowed:.2g})"
+
+
+def _within(interval: Any, value: float) -> bool:
+    """Whether a value of all rows lies within the widened interval of a sample's figure."""
+    if not interval:
+        return False
+    low, high = map(float, interval)
+    middle, half = (low + high) / 2, WIDER * (high - low) / 2
+    return abs(value - middle) <= half

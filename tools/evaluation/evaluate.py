@@ -1,0 +1,207 @@
+"""Evaluation of the program that one run exported: the order, the clean room's answer, and what it is compared with."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from trainwright.tools.evaluation.comparison import differences_between
+from trainwright.tools.evaluation.process import code_digest, libraries_of, run_clean_room
+from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.section import Entry
+from trainwright.trainer.losses import LOSSES
+from trainwright.trainer.metrics import BUILT_IN
+from trainwright.trainer.objectives.sections import MultiTaskSection
+from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.artifacts import FixedRows, Program
+from trainwright.trainer.run.evidence import Resolved, Summary
+from trainwright.trainer.run.results import Export
+
+if TYPE_CHECKING:
+    from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.run import RunDirectory, RunSpecification
+    from trainwright.trainer.run.evidence import Part
+
+BATCH_ROWS = 256
+AGAIN = "Start the run again: its record was changed while it was read; `trainwright verify` names what differs."
+
+
+class Sealed(NamedTuple):
+    """A run's directory with the digests of its files, as sealed or about to be."""
+
+    directory: RunDirectory
+    digests: dict[str, str]
+
+    def part(self, kind: type[Part]) -> Any:
+        """Return one part of the evidence, if its file is as sealed; else an empty one. Raises IntegrityError."""
+        name = f"artifacts/{kind.file}.json"
+        path = self.directory.path / name
+        is_same = name in self.digests and path.is_file() and digest_file(path) == self.digests[name]
+        return self.directory.part(kind) if is_same else kind()
+
+
+def evaluate_program(run: Sealed, rows: Sealed | None) -> RunEvaluated | None:
+    """Evaluate the program of a completed run on the rows that planning's smoke run fixed. Never raises.
+
+    Args:
+        run: the run, whose part Program names the program.
+        rows: the smoke run on which the present planning decision depends; None where there is none.
+
+    Returns:
+        What the ledger is to record; with a `problem` where it could not be evaluated. None: there is no part Program.
+    """
+    started = time.monotonic()
+    found: dict[str, Any] = {"run_id": run.directory.run_id, "rows_run": rows.directory.run_id if rows else ""}
+    try:
+        program = run.part(Program)
+        if not program:
+            return None
+        found |= {"program": program.digest or "", "rows": _record_digest(rows)}
+        found |= _evaluated(run, rows, program)
+    except Exception as error:  # noqa: BLE001 - a run is sealed all the same, and its gate says why
+        what = f"its record cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        found |= {"problem": what, "remedy": AGAIN}
+    return RunEvaluated(**found, seconds=round(time.monotonic() - started, 3))
+
+
+def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program: Program) -> dict[str, Any]:
+    """Return the clean room's order: everything but the program comes from the run plan and the fixed rows."""
+    config, record = specification.config, rows.part(FixedRows)
+    reported = reported_by(run)
+    given = {metric if isinstance(metric, str) else metric.use for metric in config.metrics}
+    names = {*given, config.selection.metric, *(name for values in reported.values() for name in values)}
+    loss, task = _loss_of(config, run.part(Resolved))
+    return {
+        "program": {
+            "path": str(run.directory.artifacts / str(program.path)),
+            **program.model_dump(include={"form", "digest", "inputs", "outputs"}),
+        },
+        "rows": {"folder": str(rows.directory.artifacts), "record": record.as_dict()},
+        "splits": _splits(specification.kind, record),
+        "metrics": sorted(names & BUILT_IN.keys()),
+        "loss": loss,
+        "task": task,
+        "tasks": _tasks_of(config),
+        "target_scaling": record.target_scaling,
+        "bytes_per_target": record.bytes_per_target,
+        "threads": 1,
+        "libraries": libraries_of(str(program.form)),
+        "batch_rows": BATCH_ROWS,
+    }
+
+
+def reported_by(run: Sealed) -> dict[str, dict[str, float]]:
+    """Return what the run's own process reported, by split: of its best epoch, or of the exported model."""
+    export = run.part(Export)
+    if export:
+        splits = {"validation": export.validation.metrics, "test": export.test.metrics}
+        return {name: dict(values) for name, values in splits.items() if values}
+    return {"validation": dict(run.part(Summary).best_metrics)}
+
+
+def _splits(kind: RunKind, record: FixedRows) -> list[str]:
+    """Return the splits to evaluate: the test split of an export alone, which is a recorded test-set access."""
+    return ["validation", *(["test"] if kind is RunKind.EXPORT and "test" in record.splits else [])]
+
+
+def _evaluated(run: Sealed, rows: Sealed | None, program: Program) -> dict[str, Any]:
+    if program.problem or not program.path:
+        cause = program.problem or "the run exported no program"
+        return {"problem": f"no program could be made of it: {cause}", "remedy": program.remedy or ""}
+    specification = run.directory.specification()
+    why = _not_to_evaluate(specification.config, rows)
+    if why is not None or rows is None:
+        return dict(zip(("problem", "remedy"), why or (), strict=False))
+    order = order_of(specification, run, rows, program)
+    if not (order["metrics"] or order["loss"] or order["tasks"]):
+        remedy = "Add a built-in metric to `metrics`: it is evaluated apart."
+        return {"problem": "loss and metrics are all computed by the user's code", "remedy": remedy}
+    answer = run_clean_room(order)
+    if answer.get("problem"):
+        return {"problem": str(answer["problem"]), "remedy": str(answer.get("remedy", ""))}
+    return _compared(run, answer, specification.config.training.precision)
+
+
+def _compared(run: Sealed, answer: dict[str, Any], precision: str) -> dict[str, Any]:
+    """Return the clean room's figures beside the reported ones, and where they differ."""
+    splits = answer["splits"]
+    if getattr(run.directory.specification().config.objective, "weighting", "fixed") != "fixed":
+        for split in splits.values():  # the weights of the tasks' losses were learned
+            split["metrics"].pop("loss", None)
+    reported = {
+        name: {metric: value for metric, value in values.items() if _was_asked(splits[name], metric)}
+        for name, values in reported_by(run).items()
+        if name in splits
+    }
+    differences = differences_between(reported, splits, precision)
+    versions = " ".join(f"{name} {version}" for name, version in sorted(answer.get("versions", {}).items()))
+    found = {
+        "evaluator": f"{code_digest()} {versions}".strip(),
+        "splits": splits,
+        "reported": {name: dict(filter(_is_finite, values.items())) for name, values in reported.items()},
+        "differences": differences,
+    }
+    if differences and (own := own_outputs(run)):
+        found["problem"] = f"{own} reports by other outputs than model(inputs): {differences[0]}"
+        found["remedy"] = (
+            "Let model(inputs) return what is reported, or leave the figure as it is: nobody evaluates it."
+        )
+    return found
+
+
+def own_outputs(run: Sealed) -> str:
+    """Return which of the user's functions may report by other outputs than model(inputs); empty where none does."""
+    judged_by = run.part(Resolved).judged_by
+    return f"the user's {judged_by}" if judged_by else ""
+
+
+def _was_asked(split: dict[str, Any], metric: str) -> bool:
+    return metric in split["metrics"] or metric in split.get("not_finite", {})
+
+
+def _is_finite(figure: tuple[str, float]) -> bool:
+    return math.isfinite(figure[1])
+
+
+def _tasks_of(config: TrainingConfig) -> dict[str, Any] | None:
+    """Return the tasks of a model with several targets, as the configuration has them."""
+    objective = config.objective
+    if not isinstance(objective, MultiTaskSection):
+        return None
+    return {name: task.model_dump(mode="json") for name, task in objective.tasks.items()}
+
+
+def _record_digest(rows: Sealed | None) -> str:
+    return rows.digests.get(f"artifacts/{FixedRows.file}.json", "") if rows else ""
+
+
+def _not_to_evaluate(config: TrainingConfig, rows: Sealed | None) -> tuple[str, str] | None:
+    """Return why the program cannot be evaluated, with the remedy."""
+    if type(config.objective).replaces and _tasks_of(config) is None:
+        what = f"the objective {config.objective.name} has other outputs than predictions of one target"
+        return what, "Its measures are those of the training process alone."
+    if rows is None:
+        return "planning depends on no smoke run", "Pass the planning gate on a smoke run of this version."
+    record = rows.part(FixedRows)
+    if not record:
+        fixed = "planning's smoke run fixed no rows, or they were changed since"
+        return fixed, "Start a smoke run of this version, and pass the planning gate on it."
+    return (f"planning could fix no rows: {record.problem}", record.remedy or "") if record.problem else None
+
+
+def _loss_of(config: TrainingConfig, resolved: Resolved) -> tuple[dict[str, Any] | None, str | None]:
+    """Return the built-in loss that validation reports, as {name, args}, and the kind of its targets.
+
+    None where the user's code computes it.
+    """
+    entry = Entry(use=config.loss) if isinstance(config.loss, str) else config.loss
+    form = LOSSES.get(entry.use)
+    is_plain = resolved.judged_by is None and resolved.returns in {None, "output"} and not resolved.user_loss
+    if form is None or not is_plain or resolved.loss != form.name:
+        return None, None
+    if config.task is not None and entry.args:  # the task may have named the loss without them
+        return None, form.task
+    arguments = form.model_validate(entry.args)
+    return {"name": form.name, "args": arguments.model_dump(mode="json")}, form.task

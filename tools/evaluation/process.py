@@ -1,0 +1,86 @@
+"""Process of the clean room: an isolated interpreter that gets an order and answers, and shares nothing else."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import trainwright.trainer
+from trainwright.trainer.base.canonical import digest_file, digest_json
+
+CODE = Path(trainwright.trainer.__file__).resolve().parent / "clean_room"
+TIMEOUT_SECONDS = 600.0
+LIBRARIES = ("numpy", "onnxruntime")
+OF_FORM = {"torch_export": ("torch",)}
+"""Further libraries that a form of program needs."""
+MOST_CHARACTERS = 300
+
+
+def run_clean_room(order: dict[str, Any], *, timeout_seconds: float = TIMEOUT_SECONDS) -> dict[str, Any]:
+    """Return the clean room's answer to an order; whatever goes wrong is a `problem` with its `remedy`.
+
+    The process is isolated (`-I`), reads no site packages by itself (`-S`) and writes no bytecode (`-B`). It gets an
+    almost empty environment, a folder of its own that is deleted afterwards, and no file that this process has open.
+    """
+    with tempfile.TemporaryDirectory(prefix="clean-room-") as folder:
+        try:
+            ended = subprocess.run(
+                [sys.executable, "-I", "-S", "-B", str(CODE / "__main__.py")],
+                input=json.dumps(order).encode(),
+                capture_output=True,
+                cwd=folder,
+                env=_environment(folder, int(order.get("threads", 1))),
+                timeout=timeout_seconds,
+                check=False,
+                close_fds=True,
+                start_new_session=True,
+            )
+        except subprocess.TimeoutExpired:
+            remedy = "Use a smaller model, or fewer validation rows; the owner's settings.yaml bounds the rows."
+            return _problem(f"evaluating the program took more than {timeout_seconds:g} s", remedy)
+        except OSError as error:
+            return _problem(
+                f"the clean room could not be started: {error}", "`trainwright doctor` looks for the cause."
+            )
+    return _read(ended)
+
+
+def libraries_of(form: str) -> list[str]:
+    """Return the folders from which the clean room imports what this form of program needs."""
+    specs = [importlib.util.find_spec(name) for name in (*LIBRARIES, *OF_FORM.get(form, ()))]
+    folders = [str(Path(spec.origin).resolve().parent.parent) for spec in specs if spec is not None and spec.origin]
+    return list(dict.fromkeys(folders))
+
+
+@lru_cache(1)
+def code_digest() -> str:
+    """Return the digest of the clean room's code."""
+    files = sorted(CODE.rglob("*.py"))
+    return digest_json({str(path.relative_to(CODE)): digest_file(path) for path in files})
+
+
+def _environment(folder: str, threads: int) -> dict[str, str]:
+    counts = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), str(threads))
+    return {"LANG": "C.UTF-8", "HOME": folder, "TMPDIR": folder, "CUDA_VISIBLE_DEVICES": "", **counts}
+
+
+def _read(ended: subprocess.CompletedProcess[bytes]) -> dict[str, Any]:
+    try:
+        answer = json.loads(ended.stdout)
+    except (ValueError, RecursionError):
+        answer = None
+    if isinstance(answer, dict) and (isinstance(answer.get("splits"), dict) or answer.get("problem")):
+        return answer
+    last = ended.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it printed nothing"]
+    what = f"the clean room ended with code {ended.returncode} and no answer: {last[0][:MOST_CHARACTERS]}"
+    return _problem(what, "The program does not run outside of training; run_status shows how it was exported.")
+
+
+def _problem(what: str, remedy: str) -> dict[str, Any]:
+    return {"problem": what, "remedy": remedy}

@@ -1,0 +1,64 @@
+"""Figures of a run as answers, checks and reports show them: certified, and beside it what was reported (GATE-6)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trainwright.tools.ledger.events import RunEvaluated
+
+NOT_EVALUATED = "not independently evaluated"
+MOST_NAMED = 3
+
+
+def beside(certified: float | None, reported: float | None) -> dict[str, Any]:
+    """Return {value}, and the `reported` one where it reads differently; empty where nothing is certified."""
+    if certified is None:
+        return {}
+    if reported is None or f"{reported:.6g}" == f"{certified:.6g}":
+        return {"value": certified}
+    return {"value": certified, "reported": reported}
+
+
+def evaluation_text(found: RunEvaluated, metric: str | None = None) -> str:
+    """Describe an evaluation in a sentence: its figures by split, its differences, or why there is none.
+
+    Args:
+        metric: only this one; all of them where it is not given.
+    """
+    if found.problem:
+        return f"{NOT_EVALUATED}: {found.problem.rstrip('.')}. {found.remedy}".strip()
+    if found.differences:
+        return "; ".join(found.differences[:MOST_NAMED])
+    return "; ".join(_of_split(found, split, metric) for split in found.splits)
+
+
+def without(found: RunEvaluated, metric: str) -> str:
+    """Return why a metric has no certified value though the program was evaluated."""
+    validation = found.splits.get("validation", {})
+    why = validation.get("not_computed", {}).get(metric, "the user's code computes it")
+    others = ", ".join(f"{name} {value:.6g}" for name, value in validation.get("metrics", {}).items())
+    return f"{NOT_EVALUATED}: {metric}: {why}" + (f"; the program alone gives {others}" if others else "")
+
+
+def rows_text(rows: int, size: int) -> str:
+    """Say how many rows of a split were kept: `30 rows`, or `a sample of 1000 of 50000 rows`."""
+    return f"{rows} rows" if rows == size else f"a sample of {rows} of {size} rows"
+
+
+def _of_split(found: RunEvaluated, split: str, metric: str | None) -> str:
+    record = found.splits[split]
+    reported = found.reported.get(split, {})
+    metrics = record.get("metrics", {})
+    names = list(metrics) if metric is None else [metric]
+    shown = ", ".join(_figure(name, metrics.get(name), reported.get(name)) for name in names)
+    return f"{split} {shown} on {rows_text(record.get('rows', 0), record.get('size', 0))}"
+
+
+def _figure(name: str, certified: float | None, reported: float | None) -> str:
+    if certified is None:
+        return f"{name} not computed"
+    shown = f"{name} {certified:.6g}"
+    return (
+        shown if reported is None or f"{reported:.6g}" == f"{certified:.6g}" else f"{shown} ({reported:.6g} reported)"
+    )

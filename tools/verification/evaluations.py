@@ -1,0 +1,112 @@
+"""Independent evaluations beside the sealed runs that they are of; on request, computed again in the clean room."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools.evaluation import Sealed, differences_between, evaluate_program
+from trainwright.tools.evaluation.evaluate import reported_by
+from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.tools.verification.findings import Case, Finding, Found, found
+from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.run import RunState
+from trainwright.trainer.run.artifacts import FixedRows, Program
+
+if TYPE_CHECKING:
+    from trainwright.tools.ledger import ProjectFacts
+
+SAME = 1e-3
+"""Share by which a figure that is computed again may differ: another processor rounds otherwise."""
+
+
+def verify_evaluations(case: Case) -> Found:
+    """Compare every evaluation with the sealed program, rows and report that it names; name programs without one."""
+    findings: list[Finding] = []
+    projects = sorted({str(entry.project) for entry, _ in case.of("run_sealed")})
+    count = 0
+    for project in projects:
+        facts = case.project(project)
+        again = _of_releases(case, project) if case.evaluates else set()
+        for run_id in case.each("evaluations", list(facts.seals)):
+            count += run_id in facts.evaluations
+            findings += found("evaluation", _problems(case, facts, project, run_id, again=run_id in again))
+    return count, findings + found("ledger", _evaluated_twice(case))
+
+
+def _problems(case: Case, facts: ProjectFacts, project: str, run_id: str, *, again: bool) -> list[str]:
+    run = Sealed(case.workspace.run_directory(project, run_id), facts.seals[run_id].digests)
+    recorded = facts.evaluations.get(run_id)
+    try:
+        program = run.part(Program)
+        if recorded is None:
+            is_due = bool(program) and facts.seals[run_id].state == RunState.COMPLETED
+            return [f"run {run_id} exported a program, and was sealed without its evaluation"] if is_due else []
+        rows_run = facts.rows_run(run_id)
+        seal = facts.seals.get(rows_run)
+        rows = Sealed(case.workspace.run_directory(project, rows_run), seal.digests) if seal is not None else None
+        return _differences(run, rows, recorded, program) + (_again(run, rows, recorded) if again else [])
+    except TrainwrightError as error:
+        return [f"run {run_id}: its evaluation cannot be compared: {error.message}"]
+
+
+def _differences(run: Sealed, rows: Sealed | None, recorded: RunEvaluated, program: Program) -> list[str]:
+    """Return where an entry does not fit the sealed run that it is of."""
+    what = f"run {recorded.run_id}: its evaluation"
+    reported, precision = reported_by(run), run.directory.specification().config.training.precision
+    same_report = all(
+        reported.get(split, {}).get(name) == value
+        for split, values in recorded.reported.items()
+        for name, value in values.items()
+    )
+    hidden = differences_between(recorded.reported, recorded.splits, precision) if not recorded.differences else []
+    fits = {
+        f"{what} is of another program": recorded.program == (program.digest or ""),
+        f"{what} is on other rows than planning fixed": _are_planned(recorded, rows),
+        f"{what} names other figures than the run reported": same_report,
+        f"{what} does not name its differences": not hidden,
+    }
+    return [sentence for sentence, is_so in fits.items() if not is_so]
+
+
+def _are_planned(recorded: RunEvaluated, rows: Sealed | None) -> bool:
+    if rows is None:
+        return not recorded.splits and not recorded.rows
+    digest = rows.digests.get(f"artifacts/{FixedRows.file}.json", "")
+    return (recorded.rows_run, recorded.rows) == (rows.directory.run_id, digest)
+
+
+def _again(run: Sealed, rows: Sealed | None, recorded: RunEvaluated) -> list[str]:
+    """Evaluate the program once more, and return where the figures are others."""
+    now = evaluate_program(run, rows)
+    if now is None or (now.problem and not now.splits):
+        why = now.problem if now is not None else "its program is gone"
+        return [] if recorded.problem else [f"run {run.directory.run_id} cannot be evaluated again: {why}"]
+    return [
+        f"run {run.directory.run_id}: {split} {name} recorded {value!r}, evaluated again {other!r}"
+        for split, before in recorded.splits.items()
+        for name, value in before.get("metrics", {}).items()
+        if (other := now.splits.get(split, {}).get("metrics", {}).get(name)) is None
+        or abs(other - value) > SAME * max(abs(value), abs(other)) + 1e-9
+    ]
+
+
+def _of_releases(case: Case, project: str) -> set[str]:
+    """Return the runs on which the accepted decisions of a project with a release depend."""
+    bodies = [body for entry, body in case.of("gate") if entry.project == project and body["outcome"] != "refused"]
+    if not any(body["phase"] == "finalization" for body in bodies):
+        return set()
+    return {run_id for body in bodies for run_id in body["rested_on"].get("runs", [])}
+
+
+def _evaluated_twice(case: Case) -> list[str]:
+    """Name runs with two evaluations of one attempt: someone wanted another figure to count."""
+    seen: set[str] = set()
+    twice = []
+    for entry, body in case.bodies:
+        if entry.kind == "run_resumed":
+            seen.discard(str(body.get("run_id")))
+        elif entry.kind == RunEvaluated.name:
+            run_id = str(body.get("run_id"))
+            twice += [f"run {run_id} was evaluated twice without having been resumed"] if run_id in seen else []
+            seen.add(run_id)
+    return twice
