@@ -42,9 +42,10 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
     if split.target is None:
         answer["not_computed"] = dict.fromkeys([*(order.get("metrics") or []), "loss"], "the rows have no targets")
     else:
-        _run(program, split, compared, int(order.get("batch_rows") or BATCH_ROWS))
-        for each in compared:
-            each.report(answer, is_sample=split.is_sample)
+        with np.errstate(over="ignore", invalid="ignore"):
+            _run(program, split, compared, int(order.get("batch_rows") or BATCH_ROWS))
+            for each in compared:
+                each.report(answer, is_sample=split.is_sample)
         given = order.get("bytes_per_target") or record.get("bytes_per_target") or 1.0
         _report_loss(compared, answer, split, float(given))
     _leave_out_what_is_not_finite(answer)

@@ -182,7 +182,8 @@ OF_LOSS: dict[str, Callable[[float, float], float]] = {"perplexity": perplexity,
 def compute(name: str, outputs: Array, targets: Array) -> float:
     """Return a metric of outputs and targets, first dimension samples. Raises ValueError where they do not fit it."""
     kept, value = OF_OUTPUTS[name]
-    return float(value(kept(outputs, targets), targets))
+    with np.errstate(over="ignore", invalid="ignore"):  # NaN and infinity give a number, or NaN, and no warning
+        return float(value(kept(outputs, targets), targets))
 
 
 def _counted(predicted: Array, targets: Array) -> tuple[Array, Array]:

@@ -7,14 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
-import torch
 
 from trainwright.trainer.base.seeding import SPLITS
+from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.data.drawn_rows import Drawn, draw
 from trainwright.trainer.data.fingerprint import EMPTY, MAX_CLASSES_COUNTED
 from trainwright.trainer.data.near_rows import MOST_HELD_OUT, MOST_TRAIN, nearest_train_row, probe, transformations_of
 from trainwright.trainer.data.splits import Splits
-from trainwright.trainer.metrics.built_in import mae, r2
 from trainwright.trainer.run.looked_at import LookedAt, NearRows, SplitLook
 
 Array = np.ndarray[Any, Any]
@@ -85,8 +84,7 @@ def _accuracy(predicted: Array, rows: Drawn) -> dict[str, float]:
 
 
 def _of_numbers(predicted: Array, rows: Drawn) -> dict[str, float]:
-    outputs, targets = torch.tensor(predicted), torch.tensor(rows.targets)
-    values = {"r2": r2(outputs, targets), "mae": mae(outputs, targets)}
+    values = {name: metrics.compute(name, predicted, np.asarray(rows.targets)) for name in ("r2", "mae")}
     return {name: value for name, value in values.items() if np.isfinite(value)}
 
 

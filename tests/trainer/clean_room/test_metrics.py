@@ -1,0 +1,138 @@
+"""Metrics in numpy against scikit-learn and torch, on random data of every kind."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainwright.trainer.clean_room import metrics
+from trainwright.trainer.clean_room.intervals import bootstrap, wilson
+from trainwright.trainer.metrics import BUILT_IN
+
+pytestmark = pytest.mark.requirement("GATE-6")
+random = settings(max_examples=60, deadline=None)
+seeds = st.integers(0, 2**31)
+close = {"rel": 1e-9, "abs": 1e-12}
+
+
+def test_every_built_in_metric_is_here() -> None:
+    assert {*metrics.OF_OUTPUTS, *metrics.OF_LOSS} == set(BUILT_IN)
+
+
+@random
+@given(seed=seeds, rows=st.integers(2, 60), size=st.integers(2, 6))
+def test_metrics_of_classes_are_scikit_learns(seed: int, rows: int, size: int) -> None:
+    from sklearn import metrics as known
+
+    draws = np.random.default_rng(seed)
+    outputs, targets = draws.normal(size=(rows, size)).astype(np.float32), draws.integers(0, size, rows)
+    guessed = outputs.argmax(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = {
+            "accuracy": known.accuracy_score(targets, guessed),
+            "balanced_accuracy": known.balanced_accuracy_score(targets, guessed),
+            "f1": known.f1_score(targets, guessed, average="macro"),
+            "mean_iou": known.jaccard_score(targets, guessed, average="macro"),
+            "matthews_correlation": known.matthews_corrcoef(targets, guessed),
+        }
+    found = {name: metrics.compute(name, outputs, targets) for name in wanted}
+    assert found == pytest.approx(wanted, **close)
+
+
+@random
+@given(seed=seeds, rows=st.integers(2, 60), labels=st.integers(2, 5))
+def test_metrics_of_labels_are_scikit_learns(seed: int, rows: int, labels: int) -> None:
+    from sklearn import metrics as known
+
+    draws = np.random.default_rng(seed)
+    outputs, targets = draws.normal(size=(rows, labels)), draws.integers(0, 2, (rows, labels)).astype(np.float32)
+    targets[0], targets[1] = 0.0, 1.0
+    guessed = outputs > 0
+    wanted = {
+        "accuracy": known.accuracy_score(targets.ravel(), guessed.ravel()),
+        "f1": known.f1_score(targets, guessed, average="macro", zero_division=0),
+        "auc": known.roc_auc_score(targets, outputs),
+        "matthews_correlation": np.mean([known.matthews_corrcoef(targets[:, n], guessed[:, n]) for n in range(labels)]),
+    }
+    assert {name: metrics.compute(name, outputs, targets) for name in wanted} == pytest.approx(wanted, **close)
+
+
+@random
+@given(seed=seeds, rows=st.integers(3, 60), decimals=st.integers(0, 3))
+def test_auc_counts_ties_half_like_scikit_learn(seed: int, rows: int, decimals: int) -> None:
+    from sklearn import metrics as known
+
+    draws = np.random.default_rng(seed)
+    scores = draws.normal(size=rows).round(decimals).astype(np.float32)
+    targets = np.concatenate([[0, 1], draws.integers(0, 2, rows - 2)])
+    for outputs in (scores, scores[:, None], np.stack([np.zeros_like(scores), scores], 1)):
+        assert metrics.compute("auc", outputs, targets) == pytest.approx(known.roc_auc_score(targets, scores), **close)
+
+
+@random
+@given(seed=seeds, rows=st.integers(2, 60), middle=st.sampled_from([0.0, 1e5]))
+def test_metrics_of_numbers_are_scikit_learns(seed: int, rows: int, middle: float) -> None:
+    from sklearn import metrics as known
+
+    draws = np.random.default_rng(seed)
+    targets = (middle + draws.normal(size=(rows, 2))).astype(np.float32)
+    outputs = (targets + draws.normal(size=(rows, 2))).astype(np.float32)
+    assert metrics.compute("mae", outputs, targets) == pytest.approx(known.mean_absolute_error(targets, outputs))
+    wide = targets.astype(float).ravel(), outputs.astype(float).ravel()
+    assert metrics.compute("r2", outputs, targets) == pytest.approx(known.r2_score(*wide), rel=1e-6)
+
+
+@random
+@given(seed=seeds, shape=st.sampled_from([(6, 5), (6, 3, 4), (6, 1)]))
+def test_ignored_tokens_and_pixels_do_not_count(seed: int, shape: tuple[int, ...]) -> None:
+    draws = np.random.default_rng(seed)
+    targets = draws.integers(0, 4, shape)
+    targets[draws.random(shape) < 0.3] = -100
+    by_last = draws.normal(size=(*shape, 4))
+    outputs = by_last if len(shape) == 2 else np.moveaxis(by_last, -1, 1)
+    counted = targets != -100
+    for name in ("accuracy", "balanced_accuracy", "f1", "mean_iou", "matthews_correlation"):
+        plain = metrics.compute(name, by_last[counted], targets[counted]) if counted.any() else math.nan
+        assert metrics.compute(name, outputs, targets) == pytest.approx(plain, nan_ok=True)
+
+
+@pytest.mark.requirement("TRACK-1")
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_the_engines_metrics_are_these_for_tensors_of_any_type(kind: Any) -> None:
+    draws = torch.Generator().manual_seed(0)
+    outputs, targets = torch.randn(50, 3, generator=draws).to(kind), torch.randint(0, 3, (50,), generator=draws)
+    outputs.requires_grad_()
+    wide = outputs.detach().float().numpy()
+    for name in ("accuracy", "f1", "balanced_accuracy", "mean_iou", "matthews_correlation"):
+        assert BUILT_IN[name].compute(outputs, targets) == metrics.compute(name, wide, targets.numpy())
+
+
+def test_outputs_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="900 scores for 300 targets"):
+        metrics.compute("auc", np.zeros((300, 3)), np.zeros(300, dtype=np.int64))
+    with pytest.raises(ValueError, match="4 predicted classes for 5 targets"):
+        metrics.compute("f1", np.zeros((4, 3)), np.zeros(5, dtype=np.int64))
+
+
+def test_intervals_hold_the_true_value_about_nineteen_times_in_twenty() -> None:
+    draws = np.random.default_rng(0)
+    shares, means = 0, 0
+    for _ in range(200):
+        right = draws.random(150) < 0.9
+        low, high = wilson(float(right.mean()), 150)
+        shares += low <= 0.9 <= high
+        numbers = draws.normal(size=150)
+        between = bootstrap(lambda at, numbers=numbers: float(numbers[at].mean()), 150, 150)
+        assert between is not None
+        means += between[0] <= 0.0 <= between[1]
+    assert 0.9 <= shares / 200 <= 1.0
+    assert 0.88 <= means / 200 <= 0.99
+    assert wilson(1.0, 20) == pytest.approx((0.8388748, 1.0), abs=1e-6)
