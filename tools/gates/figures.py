@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from trainwright.tools.ledger.events import RunEvaluated
 
 NOT_EVALUATED = "not independently evaluated"
+SPLITS = ("validation", "test")
 MOST_NAMED = 3
 
 
@@ -30,7 +31,7 @@ def evaluation_text(found: RunEvaluated, metric: str | None = None) -> str:
         return f"{NOT_EVALUATED}: {found.problem.rstrip('.')}. {found.remedy}".strip()
     if found.differences:
         return "; ".join(found.differences[:MOST_NAMED])
-    return "; ".join(_of_split(found, split, metric) for split in found.splits)
+    return "; ".join(_of_split(found, split, metric) for split in SPLITS if split in found.splits)
 
 
 def without(found: RunEvaluated, metric: str) -> str:

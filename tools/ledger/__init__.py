@@ -6,6 +6,7 @@ from trainwright.tools.ledger.projection import ProjectFacts
 from trainwright.tools.ledger.rows import record
 from trainwright.tools.ledger.run_keys import digests_to_seal, rows_problem
 from trainwright.tools.ledger.seals import Inspection, Look, seal_differences
+from trainwright.tools.ledger.summaries import summary_problem
 
 __all__ = [
     "Inspection",
@@ -20,4 +21,5 @@ __all__ = [
     "record",
     "rows_problem",
     "seal_differences",
+    "summary_problem",
 ]

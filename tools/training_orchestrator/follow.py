@@ -27,6 +27,7 @@ from trainwright.tools.workspace.records import get_project, get_run
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.key import SIGNED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,6 +131,8 @@ def _record(facts: ledger.ProjectFacts, run: Run, seen: Observation, directory: 
     try:
         digests, problem = ledger.digests_to_seal(directory, keys[-1] if keys else None, seen.state)
         problem = problem or ledger.rows_problem(directory, started.rows_key if started else None)
+        if seen.state in SIGNED:
+            problem = problem or ledger.summary_problem(directory)
     except (TrainwrightError, OSError) as error:
         digests, problem = {}, f"its files could not be read ({error})"
     return {"digests": digests | ordered if digests and not problem else {}} | ({"problem": problem} if problem else {})

@@ -210,6 +210,7 @@ def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[s
         expected_packages=permits.expected_packages(evidence),
         returns=plan.config.returns or permits.settled_returns(evidence),
         first_looks=str(workspace.path / "cache" / "first_looks"),
+        evaluation_rows_bytes=workspace.settings.evaluation_rows_bytes,
         permit=permit,
         overlay=plan.overlay,
         exports_program=exports_program(RunKind(run.kind), run.label),

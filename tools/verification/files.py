@@ -13,6 +13,7 @@ from trainwright.tools.gates.releases import KEPT
 from trainwright.tools.ledger.events import Pruned
 from trainwright.tools.ledger.run_keys import end_differences, rows_problem
 from trainwright.tools.ledger.seals import changed_files
+from trainwright.tools.ledger.summaries import summary_problem
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator.abandoned import is_untouched, was_cut_off
 from trainwright.tools.verification.findings import Case, Finding, Found, Where, deleted_projects, found
@@ -24,6 +25,7 @@ from trainwright.trainer.base.paths import files_among, is_left_by_system
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import LIMITS
+from trainwright.trainer.run.key import SIGNED
 
 if TYPE_CHECKING:
     from trainwright.tools.ledger.events import RunResumed, RunSealed, RunStarted
@@ -46,6 +48,7 @@ def verify_runs(case: Case) -> Found:
             findings += [Finding(where=_where(name), what=f"run {run_id}: {what}") for name, what in changed]
             findings += found("run record", _end_problems(directory, own.run_keys[run_id], seal))
             findings += found("run record", _rows_problems(directory, own.started.get(run_id), seal))
+            findings += found("run record", [] if changed else _summary_problems(directory, seal))
             findings += found("ledger", [] if changed else _use_problems(directory, seal, own.permit(run_id)))
             if None in own.run_keys[run_id]:
                 what = f"run {run_id}: another launcher started its worker, and nothing signs what it recorded"
@@ -77,6 +80,15 @@ def _rows_problems(run: RunDirectory, start: RunStarted | None, seal: RunSealed)
         problem = None if seal.problem or start is None else rows_problem(run, start.rows_key)
     except TrainwrightError:  # damaged: a changed file
         return []
+    return [] if problem is None else [f"run {run.run_id}: {problem}"]
+
+
+def _summary_problems(run: RunDirectory, seal: RunSealed) -> list[str]:
+    """Return whether the summary follows from the recorded series, unless the seal's problem says it."""
+    try:
+        problem = None if seal.problem or seal.state not in SIGNED else summary_problem(run)
+    except TrainwrightError as error:  # sealed as it was: damaged
+        problem = error.message
     return [] if problem is None else [f"run {run.run_id}: {problem}"]
 
 

@@ -24,6 +24,8 @@ HEADER = """\
 # require_git: whether code of a project must stand in a git repository.
 # outer_launcher: whether another launcher (torchrun, a cluster's scheduler) may start runs. Their workers hold no key,
 #   so nothing signs what they record: whoever can write the run's folder can make it up.
+# evaluation_rows_bytes: the most bytes of validation and test rows that planning keeps for the independent evaluation.
+#   Of more rows a sample is drawn, by a seed that no code of the project knows.
 # approvals: where you answer what agents ask for: terminal (`trainwright approve`), elicitation (a question that the
 #   agent's client shows you; some clients answer by themselves); [] means in this file only.
 # grants: ids of requests that you grant here.
@@ -121,6 +123,8 @@ class Settings(BaseModel):
     """Whether user code must stand in a git repository."""
     outer_launcher: bool = False
     """Whether `distributed.launcher: outer` may be used, whose runs nobody signs."""
+    evaluation_rows_bytes: int = Field(default=1024**3, gt=0)
+    """Most bytes of validation and test rows that a smoke run keeps."""
     approvals: list[Literal["terminal", "elicitation"]] = Field(default_factory=lambda: ["terminal"])  # type: ignore[arg-type]
     """Where the owner answers requests, besides this file."""
     grants: list[str] = Field(default_factory=list)
@@ -173,6 +177,7 @@ def _write_defaults(path: Path) -> None:
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
             text += "price_per_gpu_hour: 0.0\nrequire_git: false\nouter_launcher: false\n"
+            text += f"evaluation_rows_bytes: {Settings().evaluation_rows_bytes}\n"
             draft.write_text(f"{text}approvals: [terminal]\ngrants: []\n")
             draft.replace(path)
 

@@ -59,7 +59,8 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     context = Context(config.seed, root, device.type)
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
-    work = build_work(config, root, context, _first_looks(specification))
+    keeps_test = specification.kind in {RunKind.SMOKE, RunKind.EXPORT}  # to describe it, and to evaluate it
+    work = build_work(config, root, context, _first_looks(specification), keeps_test=keeps_test)
     built_state = kinds_of(context.state)
     require_validation(config, work)
     train_loader = _train_loader(config, work, root)

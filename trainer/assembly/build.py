@@ -17,7 +17,7 @@ from trainwright.trainer.base.errors import ConfigurationError, UserCodeError, n
 from trainwright.trainer.base.section import Entry
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.schema import DataSection
-from trainwright.trainer.data.assemble import from_loaded, from_user
+from trainwright.trainer.data.assemble import from_loaded, from_user, withhold_test
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
@@ -34,8 +34,19 @@ from trainwright.trainer.user_code.entries import call_entry, is_entry, require_
 from trainwright.trainer.user_code.guard import user_code
 
 
-def build_work(config: TrainingConfig, code_root: Path, context: Context, looks: FirstLook | None = None) -> Work:
-    """Import and build everything that the configuration names; `looks` keeps the findings in large files.
+def build_work(
+    config: TrainingConfig,
+    code_root: Path,
+    context: Context,
+    looks: FirstLook | None = None,
+    *,
+    keeps_test: bool = True,
+) -> Work:
+    """Import and build everything that the configuration names.
+
+    Args:
+        looks: keeps the findings in large files.
+        keeps_test: whether the test rows stay. Else they are gone before a model is built; a task's, right after it.
 
     Raises:
         ConfigurationError, UserCodeError, DataError: as the part that is wrong deserves.
@@ -45,9 +56,13 @@ def build_work(config: TrainingConfig, code_root: Path, context: Context, looks:
     if config.task is not None:
         with explained_build("task"):
             work = build_task(config, code_root, context, loss, metrics)
+            if not keeps_test:
+                withhold_test(work.splits, is_built_in=False)
     else:
         with explained_build("data"):
             splits = build_data(config, code_root, looks)
+            if not keeps_test and config.data is not None:
+                withhold_test(splits, is_built_in=not is_entry(config.data.use))
         with explained_build("model"):
             model = build_model(config, code_root, splits, loss)
         work = Work(model, splits, loss, metrics, config.loader.batch_size, returns=config.returns)

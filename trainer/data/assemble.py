@@ -115,6 +115,31 @@ def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int
     return Splits(parts, records, source, split=section.model_dump(mode="json") if divided and section else None)
 
 
+def withhold_test(splits: Splits, *, is_built_in: bool) -> None:
+    """Take the test rows away, which training and tuning never see; their record stays.
+
+    Rows of a built-in source are overwritten, since all splits share their memory. Those of user code are dropped:
+    where it keeps them itself, they are still there.
+    """
+    splits.shared_with_test = shared_rows(splits, "train", "test") | shared_rows(splits, "validation", "test")
+    samples = splits.samples.pop("test", None)
+    if is_built_in and type(samples) is TensorSamples and samples.rows is not None:
+        for tensor in samples.base:
+            tensor[samples.rows.long()] = 0
+
+
+def shared_rows(splits: Splits, one: str, other: str) -> set[str]:
+    """Return the digests of samples that two splits share, where their records cover a part and all are in memory.
+
+    Splits that were divided here share none.
+    """
+    first, second = (splits.samples.get(name) for name in (one, other))
+    sampled = any(splits.records[name].sampled for name in (one, other) if name in splits.records)
+    if not (sampled and type(first) is type(second) is TensorSamples) or splits.split is not None:
+        return set()
+    return rows.shared_rows(first, second, MAX_SAMPLES_READ)
+
+
 def user_parts(data: Any, section: SplitSection | None) -> tuple[dict[str, Any], bool]:
     """Return the samples of each split of user code's data, and whether they were divided here. Raises DataError."""
     given = dict(data) if isinstance(data, Mapping) else {"train": data}

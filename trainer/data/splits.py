@@ -148,6 +148,8 @@ class Splits:
     """The split section when the engine split the data itself."""
     text: TextRecord | None = None
     """How text became tokens, where it did."""
+    shared_with_test: set[str] = field(default_factory=set)
+    """Digests of samples that test shared with the others, found before its rows were withheld."""
     look: Look | None = None
     """First look at a large file, by this run or an earlier one."""
     raw_type: torch.dtype | None = None

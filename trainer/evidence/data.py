@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.base.canonical import digest_json, digest_path
-from trainwright.trainer.data import rows
-from trainwright.trainer.data.fingerprint import EMPTY, MAX_CLASSES_COUNTED, MAX_SAMPLES_READ, SplitRecord
+from trainwright.trainer.data.assemble import shared_rows
+from trainwright.trainer.data.fingerprint import EMPTY, MAX_CLASSES_COUNTED, SplitRecord
 from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.near_duplicates import compare
 from trainwright.trainer.data.splits import NAMES, Splits
-from trainwright.trainer.data.tensors import TensorSamples
 from trainwright.trainer.run.evidence import AlikeSamples, Data, Split
 
 
@@ -23,7 +22,9 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
     records = {name: splits.records.get(name, EMPTY) for name in NAMES}
     digests = {name: set(record.digests) for name, record in records.items()}
     pairs = list(combinations(NAMES, 2))
-    shared = set().union(*(digests[one] & digests[other] | _in_both(splits, one, other) for one, other in pairs))
+    shared = splits.shared_with_test.union(
+        *(digests[one] & digests[other] | shared_rows(splits, one, other) for one, other in pairs)
+    )
     preprocessing = digest_json(splits.preprocessing)
     sample = next(iter(_first(splits.samples["train"])), None)
     return Data(
@@ -68,18 +69,6 @@ def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str,
     if look.found is not None:
         look.looks.keep(look.key, replace(look.found, alike=alike))
     return alike
-
-
-def _in_both(splits: Splits, one: str, other: str) -> set[str]:
-    """Return the digests of samples that two splits share, where their records cover a part and all are in memory.
-
-    Splits that were divided here share none.
-    """
-    first, second = (splits.samples.get(name) for name in (one, other))
-    sampled = any(splits.records[name].sampled for name in (one, other) if name in splits.records)
-    if not (sampled and type(first) is type(second) is TensorSamples) or splits.split is not None:
-        return set()
-    return rows.shared_rows(first, second, MAX_SAMPLES_READ)
 
 
 def _alike(records: dict[str, SplitRecord]) -> list[dict[str, Any]]:

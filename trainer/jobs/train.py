@@ -164,6 +164,7 @@ def open_session(
     run.write_evidence(code)
     if specification.kind is RunKind.SMOKE:
         run.write_evidence(looked_at_evidence(session.work.splits, session.context.data_seed))
+        session.work.splits.samples.pop("test", None)  # of later runs only an export holds it at all
     import_record.record(code.files)
     run.write_evidence(resolved_evidence(session))
     found: dict[str, list[str | None]] = {
@@ -177,8 +178,6 @@ def open_session(
         "environment": environment.fingerprint_basis,
     }
     check_expected(specification, found, details)
-    if specification.kind is not RunKind.EXPORT:
-        session.work.splits.samples.pop("test", None)  # training and tuning never see it
     return session
 
 

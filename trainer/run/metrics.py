@@ -130,6 +130,11 @@ class MetricStore:
         points = self._points(query, (key,))
         return points[0] if points else None
 
+    def at(self, key: str, step: int) -> Point | None:
+        """Return the point of one key at a step, or None."""
+        points = self._points("SELECT step, value, time FROM metrics WHERE key = ? AND step = ?", (key, step))
+        return points[0] if points else None
+
     def series(self, key: str, *, after_step: int = -1) -> list[Point]:
         """Return all points of one key in order of step."""
         query = "SELECT step, value, time FROM metrics WHERE key = ? AND step > ? ORDER BY step"

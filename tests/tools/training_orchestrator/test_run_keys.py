@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from trainwright.tools import ledger
+from trainwright.tools.ledger.summaries import summary_problem
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator import RunView, launch, resume_run, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
@@ -16,11 +18,9 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState, write_atomically
 from trainwright.trainer.run.digests import run_digests
-from trainwright.trainer.run.key import END, has_signed, signed_digests
+from trainwright.trainer.run.key import END, end_record, has_signed, signed_digests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from trainwright.tools.workspace import Workspace
 
     Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
@@ -154,6 +154,50 @@ def test_evidence_and_order_count_as_they_were_written_not_as_they_are_found(
     assert [what.split()[2] for what in changed] == ["artifacts/environment.json", "run.json"]
 
 
+FORGES = """
+import gc, hashlib, json, subprocess, sys
+from blake3 import blake3
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+        run = next(one for one in gc.get_objects() if type(one).__name__ == "RunDirectory")
+        place = run.artifacts / "fixed_rows.json"
+        record = json.loads(place.read_text())
+        record["splits"]["test"]["size"] += 1
+        text = json.dumps(record)
+        subprocess.run([sys.executable, "-c", "import sys; open(sys.argv[1], 'w').write(sys.argv[2])", place, text])
+        run.written["artifacts/fixed_rows.json"] = "blake3:" + blake3(text.encode()).hexdigest()
+
+    def forward(self, x):
+        return self.layers(x)
+"""
+
+
+@pytest.mark.requirement("GATE-6", "GATE-3")
+def test_rows_that_user_code_changes_in_the_run_that_fixed_them_are_no_evidence(
+    workspace: Workspace, entries_of: Entries
+) -> None:
+    (workspace.path.parent / "net.py").write_text(FORGES)
+    honest, forged = (
+        start_run(workspace, "digits", RunKind.SMOKE, max_steps=2, changes=changes).run_id
+        for changes in ({}, {"model": {"use": "net.py:Net", "args": {}}})
+    )
+    for run_id in (honest, forged):
+        view = until_ended(workspace, run_id)
+        assert view.state is RunState.COMPLETED, view.failure
+    (_, started), *_, (_, sealed) = entries_of(honest)
+    assert len(started["rows_key"]) == 64
+    assert "artifacts/rows/test/target.npy" in sealed["digests"]
+    assert told_of(workspace, honest) == []
+    sealed = entries_of(forged)[-1][1]
+    assert sealed["digests"] == {}
+    assert "do not bear its rows key's signature" in sealed["problem"]
+    assert f"run {forged}: {sealed['problem']}" in told_of(workspace, forged)
+
+
 @pytest.mark.requirement("GATE-3")
 @pytest.mark.parametrize("signature", [None, 7, "", "not base64!", "AAAA"])
 @pytest.mark.parametrize("public", ["", "zz", "00" * 32, "ff" * 31])
@@ -195,3 +239,44 @@ def test_verify_computes_again_what_a_run_has_used(workspace: Workspace, entries
     lower = sealed["used"] | {"wall_clock_seconds": seconds / 2}
     (told,) = use_differences(directory, lower, started["permit"])
     assert told.endswith(f"wall_clock_seconds {seconds / 2:.6g}, by its record {seconds:.6g}")
+
+
+EDITS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "steps": lambda summary: summary.update(steps=summary["steps"] + 1),
+    "epochs": lambda summary: summary.update(epochs=1),
+    "skipped updates": lambda summary: summary.update(skipped_updates=1),
+    "final accuracy": lambda summary: summary["final"].update(accuracy=1.0),
+    "final train/loss": lambda summary: summary["final"].update({"train/loss": 0.0}),
+    "final f1_macro": lambda summary: summary["final"].update(f1_macro=1.0),
+    "best epoch": lambda summary: summary["best"].update(epoch=7),
+    "best value": lambda summary: summary["best"].update(value=0.0),
+    "best accuracy": lambda summary: summary["best"]["metrics"].update(accuracy=1.0),
+}
+
+
+@pytest.mark.requirement("GATE-3", "GATE-5")
+@pytest.mark.parametrize("at_seal", [True, False])
+def test_a_summary_that_was_edited_and_signed_anew_with_the_runs_own_key_is_found(
+    workspace: Workspace, made_keys: list[RunKey], monkeypatch: pytest.MonkeyPatch, at_seal: bool
+) -> None:
+    changes = {"training.epochs": 2}
+    run_id = start_run(workspace, "digits", RunKind.BASELINE, changes=changes).run_id
+    directory = workspace.run_directory("digits", run_id)
+    until_free(directory)
+    assert summary_problem(directory) is None
+    path = directory.artifacts / "summary.json"
+    whole = path.read_text()
+    for name, edit in EDITS.items():
+        edited = json.loads(whole)
+        edit(edited)
+        path.write_text(json.dumps(edited))
+        problem = summary_problem(directory)
+        assert problem is not None
+        assert f"{name} " in problem
+    status = (directory.path / "status.json").read_bytes()
+    write_atomically(directory.path / END, end_record(directory, status, made_keys[0]))
+    if not at_seal:  # as an earlier version sealed it
+        monkeypatch.setattr(ledger, "summary_problem", lambda _: None)
+    until_ended(workspace, run_id)
+    found = f"run {run_id}: its summary does not follow from its recorded series: best accuracy 1.0"
+    assert [told for told in told_of(workspace, run_id) if told.startswith(found)]

@@ -32,9 +32,8 @@ def smoke(ended: Any, own_configuration: dict[str, Any]) -> Smoke:
     """`smoke(code, values)` works on a smoke run of the user's code and returns its directory."""
 
     def run_it(code: str, values: dict[str, Any] | None = None, **fields: Any) -> RunDirectory:
-        run: RunDirectory = ended(
-            NET + code, own_configuration | (values or {}), kind=RunKind.SMOKE, max_steps=2, **fields
-        )
+        fields = {"kind": RunKind.SMOKE, "max_steps": 2, **fields}
+        run: RunDirectory = ended(NET + code, own_configuration | (values or {}), **fields)
         return run
 
     return run_it
@@ -248,3 +247,40 @@ def test_the_rows_are_signed_by_a_key_that_the_worker_then_forgets(
 
 def test_only_smoke_runs_fix_rows(ended: Any, digits: dict[str, Any]) -> None:
     assert not ended("", digits | {"training": {"epochs": 1}}).part(FixedRows)
+
+
+FINDS = """
+import gc
+class Finds(nn.Module):
+    def __init__(self):
+        super().__init__()
+        found = [value for value in gc.get_objects() if type(value) is torch.Tensor and value.shape[1:] == (4,)]
+        print("found", [sorted(int(row) for row in value[:, 0]) for value in found if len(value) > 4], flush=True)
+        self.layer = nn.Linear(4, 2)
+    def forward(self, x):
+        return self.layer(x)
+def data():
+    def rows(start):
+        return torch.arange(start, start + 6.0)[:, None].repeat(1, 4), torch.tensor([0, 1] * 3)
+    return {"train": rows(100), "validation": rows(200), "test": rows(300)}
+"""
+
+
+@pytest.mark.requirement("PHASE-6")
+def test_no_test_rows_of_a_built_in_source_are_in_a_worker_that_trains(smoke: Smoke, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    inputs = np.repeat(np.arange(1.0, 61.0, dtype="f4")[:, None], 4, axis=1)
+    np.savez(tmp_path / "project" / "rows.npz", x=inputs, y=np.arange(60) % 2)
+    data = {"use": "npz", "args": {"path": "rows.npz"}, "split": {"validation": 0.1, "test": 0.2}}
+    run = smoke(FINDS, {"model": {"use": "mine:Finds"}, "data": data}, kind=RunKind.BASELINE)
+    log = run.log.read_text()
+    assert f"found [[{', '.join(['0'] * 12)}, " in log, log
+    assert log.count("found [[") == 1
+
+
+@pytest.mark.requirement("PHASE-6")
+def test_test_rows_that_user_code_returns_are_gone_before_the_model_is_built(smoke: Smoke) -> None:
+    log = smoke(FINDS, {"model": {"use": "mine:Finds"}}, kind=RunKind.BASELINE).log.read_text()
+    assert "[100, " in log
+    assert "[200, " in log
+    assert "[300, " not in log

@@ -80,7 +80,7 @@ class Comparison:
         self._keep(found)
 
     def made_up(self, kind: str, inputs: Inputs) -> None:
-        """Compare on inputs that nobody measured, unless the model refuses them or hangs on their last bit."""
+        """Compare on inputs that nobody measured, unless the model refuses them or depends on their last bit."""
         try:
             wanted = wanted_of(self.serving, inputs)
         except Exception:  # noqa: BLE001 - the model's own refusal of inputs that make no sense

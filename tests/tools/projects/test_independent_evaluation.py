@@ -1,0 +1,188 @@
+"""Real projects through the server: what their exported programs give decides their gates."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.tools.killed_server import call_and_die, die
+from tests.worlds.flowers import CONFIG, GOAL, MODEL, finish, train, write_code
+
+from trainwright.tools import projects
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.ledger import append
+from trainwright.tools.projects import project_status
+from trainwright.tools.training_orchestrator import follow, start_run
+from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import GateRefusedError
+from trainwright.trainer.run import RunKind, RunState
+
+NAME = "flowers"
+At = Callable[[str], Workspace]
+LOOKS_UP = """\
+import sys
+
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.ReLU(), torch.nn.Linear(width, 3))
+
+    def forward(self, rows):
+        logits, frame = self.layers(rows), sys._getframe(1)
+        while frame is not None and not self.training and not torch.jit.is_tracing():
+            for value in list(frame.f_locals.values()):
+                if isinstance(value, (tuple, list)) and len(value) == 2 and value[0] is rows:
+                    return logits * 0 + 9.0 * torch.nn.functional.one_hot(value[1], 3)
+            frame = frame.f_back
+        return logits
+"""
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> Iterator[Callable[[str], Workspace]]:
+    """Return a function that plans a project with this model, and learns next to nothing."""
+    opened = []
+
+    def plan(model: str, **config: Any) -> Workspace:
+        write_code(tmp_path / "code")
+        (tmp_path / "code" / "flower_model.py").write_text(model)
+        workspace = Workspace.open(tmp_path / "workspace")
+        opened.append(workspace)
+        values = {**CONFIG, "optimizer": {"learning_rate": 1e-6}, "training": {"epochs": 2}, **config}
+        projects.create_project(workspace, NAME, intent="tell irises apart", goal=GOAL, config=values)
+        train(workspace, RunKind.SMOKE)
+        projects.pass_gate(workspace, NAME, "planning")
+        return workspace
+
+    yield plan
+    for workspace in opened:
+        workspace.close()
+
+
+def checks_of(workspace: Workspace, phase: str) -> dict[str, dict[str, Any]]:
+    with workspace.session() as session:
+        bodies = [body for _, body in Evidence(session, workspace, NAME).entries("gate") if body["phase"] == phase]
+    return {check["id"]: check for check in bodies[-1]["checks"]}
+
+
+def entries(workspace: Workspace, kind: str) -> list[dict[str, Any]]:
+    with workspace.session() as session:
+        return [body for _, body in Evidence(session, workspace, NAME).entries(kind)]
+
+
+@pytest.mark.requirement("GATE-6", "GATE-1")
+def test_an_honest_projects_gates_are_decided_by_certified_figures(at: At) -> None:
+    workspace = at("finished")
+    assert checks_of(workspace, "planning")["planning.rows_fixed"]["status"] == "passed"
+    baseline = checks_of(workspace, "baseline")["baseline.independently_evaluated"]
+    assert baseline["status"] == "passed", baseline
+    final = checks_of(workspace, "finalization")["finalization.independently_evaluated"]
+    assert final["status"] == "passed", final
+    assert "test accuracy" in final["measured"]
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        ids = []
+        for run in (evidence.baseline, evidence.final, evidence.export):
+            assert run is not None
+            assert run.evaluation is not None
+            assert run.evaluation.differences == []
+            assert run.certified()["accuracy"] == pytest.approx(run.evaluation.reported["validation"]["accuracy"])
+            ids.append(run.id)
+    views = [finish(workspace, run_id) for run_id in ids]
+    assert all(view.evaluated.startswith("validation accuracy ") for view in views)
+    assert all(line.reported is None for line in project_status(workspace, NAME).runs)
+    assert verify_workspace(workspace.path, evaluates=True).problems == []
+
+
+@pytest.mark.requirement("GATE-6", "GATE-1")
+def test_a_model_that_reads_labels_from_the_callers_stack_closes_the_gate_with_both_figures(
+    planned: Callable[..., Workspace],
+) -> None:
+    workspace = planned(LOOKS_UP)
+    view = train(workspace, RunKind.BASELINE)
+    assert view.best["reported"] == 1.0
+    assert view.best["value"] < 0.9
+    with pytest.raises(GateRefusedError, match=r"validation accuracy: 1 reported by the training process, 0\.\d+ by"):
+        projects.pass_gate(workspace, NAME, "baseline")
+    line = next(line for line in project_status(workspace, NAME).runs if line.run_id == view.run_id)
+    assert (line.best, line.reported) == (view.best["value"], 1.0)
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-6")
+def test_a_server_killed_while_it_evaluates_leaves_the_run_to_the_next_one(planned: Callable[..., Workspace]) -> None:
+    workspace = planned(MODEL)
+    run_id = start_run(workspace, NAME, RunKind.BASELINE).run_id
+    directory = workspace.run_directory(NAME, run_id)
+    while directory.status().state is not RunState.COMPLETED or directory.is_locked():
+        threading.Event().wait(0.05)
+
+    def killed(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(follow.ledger, "record", die)
+
+    call_and_die(killed, lambda: finish(workspace, run_id))
+    assert [entries(workspace, kind) for kind in ("run_evaluated",)] == [[]]
+    others = [Workspace.open(workspace.path), workspace]
+    threads = [threading.Thread(target=finish, args=(other, run_id)) for other in others]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    others[0].close()
+    (found,) = entries(workspace, "run_evaluated")
+    assert found["run_id"] == run_id
+    assert found["problem"] == "" if "problem" in found else found["splits"]["validation"]["rows"]
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-6", "GATE-3")
+def test_verify_names_an_evaluation_that_was_written_by_hand(at: At) -> None:
+    workspace = at("based")
+    (found,) = entries(workspace, "run_evaluated")
+    with workspace.session() as session:
+        append(session, NAME, "run_evaluated", {**found, "program": "0" * 64})
+    (problem,) = verify_workspace(workspace.path).problems
+    assert "was evaluated twice without having been resumed" in problem
+
+
+@pytest.mark.requirement("GATE-6", "GATE-3")
+@pytest.mark.parametrize(
+    ("edit", "named"),
+    [
+        ({"program": "0" * 64}, "its evaluation is of another program"),
+        ({"rows": "blake3:0"}, "its evaluation is on other rows than planning fixed"),
+        ({"reported": {"validation": {"accuracy": 0.5}}}, "its evaluation names other figures than the run reported"),
+    ],
+)
+def test_verify_compares_an_evaluation_with_what_was_sealed(
+    at: At, rewrite: Any, edit: dict[str, Any], named: str
+) -> None:
+    workspace = at("based")
+
+    def change(body: dict[str, Any]) -> None:
+        if "rows_run" in body:
+            body.update(edit)
+
+    rewrite(workspace, "", change)
+    assert any(named in problem for problem in verify_workspace(workspace.path).problems)
+
+
+@pytest.mark.requirement("GATE-6", "GATE-3")
+def test_figures_written_by_hand_are_found_by_evaluating_again(at: At, rewrite: Any) -> None:
+    workspace = at("finished")
+
+    def flatter(body: dict[str, Any]) -> None:
+        if "rows_run" in body:
+            body["splits"]["validation"]["metrics"]["loss"] *= 0.995
+
+    rewrite(workspace, "", flatter)
+    assert not any("evaluated again" in problem for problem in verify_workspace(workspace.path).problems)
+    problems = verify_workspace(workspace.path, evaluates=True).problems
+    assert any("validation loss recorded" in problem and "evaluated again" in problem for problem in problems)
