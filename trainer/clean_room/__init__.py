@@ -8,7 +8,10 @@ folder also works alone: a final model carries a copy of it.
     losses      the built-in losses in numpy, as sums and counts of every row
     rows        the rows that planning fixed: files checked by SHA-256, memory-mapped
     programs    ONNX and torch.export programs: bytes checked by SHA-256, then run on the CPU
-    evaluation  a program over the rows of each split: metrics, loss, intervals where the rows are a sample
+    archives    a torch.export archive without what could run code when torch loads it
+    comparison  what is kept of each batch of outputs and targets, and the metrics that follow
+    intervals   95 % intervals of numbers measured on a sample
+    evaluation  a program over the rows of each split
     shipped     the same for a stranger who holds a final model's folder and perhaps its rows
 
 The order: `program` (path, form, digest, inputs, outputs), `rows` (folder, record), `splits`, `metrics`, `loss`

@@ -43,10 +43,12 @@ class Comparison:
     """Of the loss: classification, regression, …"""
     weight: float = 1.0
     """Of its loss in the sum."""
-    output: str | int | slice | None = None
-    """Which output of the program, or which columns of the only one; None: the first."""
+    output: str | slice | None = None
+    """Which output of the program, or which columns of its first; None: the first."""
+    target: str | None = None
+    """Which of the samples' values it is, where they are named and it is none of the usual names."""
     columns: slice | None = None
-    """Which columns of the targets; None: all."""
+    """Which columns of the targets, where tasks' stand side by side; None: all."""
     scaling: Mapping[str, Any] | None = None
     """Mean and scale of targets: the loss is of deviations from the mean."""
     without_loss: str | None = None
@@ -64,12 +66,9 @@ class Comparison:
         if self.loss is None:
             self.without_loss = "the loss is none of the built-in ones, or the model computes it itself"
 
-    def add(self, outputs: Mapping[str, Array], targets: Array) -> None:
+    def add(self, outputs: Mapping[str, Array], given: Array | None) -> None:
         """Keep what is needed of one batch, first dimension rows. Raises RefusalError when outputs are not by row."""
-        found = self._chosen(outputs)
-        if self.columns is not None:
-            targets = targets[:, self.columns]
-            targets = targets[:, 0].astype(np.int64) if self.kind == "classification" else targets
+        found, targets = self._chosen(outputs), self._wanted(np.asarray(given))
         if found.ndim == 0 or len(found) != len(targets):
             raise RefusalError(
                 f"The program gives an output {found.shape} for {len(targets)} rows; its first dimension must be rows.",
@@ -90,10 +89,16 @@ class Comparison:
                     f"The program has no output {self.output!r}; it has {', '.join(outputs)}.", "Name one of these."
                 )
             return outputs[self.output]
-        listed = list(outputs.values())
-        if isinstance(self.output, slice):
-            return listed[0][:, self.output]
-        return listed[self.output or 0]
+        first = next(iter(outputs.values()))
+        return first if self.output is None else first[:, self.output]
+
+    def _wanted(self, targets: Array) -> Array:
+        if self.columns is None:
+            return targets
+        wide = targets.reshape(len(targets), -1)
+        width = self.columns.stop - self.columns.start
+        columns = wide if wide.shape[1] == width else wide[:, self.columns]
+        return columns[:, 0].astype(np.int64) if self.kind == "classification" else columns
 
     def _keep(self, name: str, outputs: Array, targets: Array) -> None:
         keep, _ = metrics.OF_OUTPUTS[name]

@@ -39,15 +39,14 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
     split = open_split(Path(order["rows"]["folder"]), record, name)
     compared = comparisons(order, record)
     answer: dict[str, Any] = {"metrics": {}, "intervals": {}, "not_computed": {}}
-    if split.target is None:
+    if split.target is None and not all(each.target in split.inputs for each in compared):
         answer["not_computed"] = dict.fromkeys([*(order.get("metrics") or []), "loss"], "the rows have no targets")
     else:
         with np.errstate(over="ignore", invalid="ignore"):
             _run(program, split, compared, int(order.get("batch_rows") or BATCH_ROWS))
             for each in compared:
                 each.report(answer, is_sample=split.is_sample)
-        given = order.get("bytes_per_target") or record.get("bytes_per_target") or 1.0
-        _report_loss(compared, answer, split, float(given))
+        _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
     return {"size": split.size, "rows": split.rows, **answer}
 
@@ -59,7 +58,7 @@ def _run(program: Program, split: Split, compared: list[Comparison], batch_rows:
         stop, inputs, targets = split.batch(start, most)
         outputs = program(inputs)
         for each in compared:
-            each.add(outputs, np.asarray(targets))
+            each.add(outputs, inputs.get(each.target or "", targets))
         row_bytes = max(sum(value.nbytes for value in outputs.values()) // (stop - start), 1)
         start, most = stop, program.batch or max(min(OUTPUT_BYTES // row_bytes, batch_rows), 1)
 
@@ -67,35 +66,34 @@ def _run(program: Program, split: Split, compared: list[Comparison], batch_rows:
 def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Comparison]:
     """Return what an order compares: one output with the targets, or the columns of several tasks, side by side."""
     if order.get("tasks"):
-        return _of_tasks(order["tasks"], order["program"].get("outputs") or [])
+        return _of_tasks(order["tasks"])
     scaling = order.get("target_scaling") or record.get("target_scaling")
     names = list(order.get("metrics") or [])
     return [Comparison("", names, order.get("loss"), order.get("task"), output=order.get("output"), scaling=scaling)]
 
 
-def _of_tasks(wanted: Mapping[str, Any], outputs: list[str]) -> list[Comparison]:
+def _of_tasks(wanted: Mapping[str, Any]) -> list[Comparison]:
+    """Return a comparison for each task: its columns among those of the first output, and its targets."""
     compared: list[Comparison] = []
     output_at, target_at = 0, 0
-    for number, (name, task) in enumerate(wanted.items()):
+    for name, task in wanted.items():
         given = {"use": task["loss"]} if isinstance(task["loss"], str) else task["loss"]
         loss = {**given, "name": given.get("name") or given.get("use"), "args": given.get("args") or {}}
         of_classes, size = loss["name"] in losses.OF_CLASSES, int(task.get("outputs") or 1)
         width, source = 1 if of_classes else size, task.get("target")
         first = source if isinstance(source, int) else target_at
-        output: str | int | slice = slice(output_at, output_at + size)
-        if len(outputs) == len(wanted) > 1:  # a tensor for each task
-            output = name if name in outputs else number
         compared.append(
             Comparison(
                 name, list(task.get("metrics") or []), loss, "classification" if of_classes else None,
-                weight=float(task.get("weight", 1.0)), output=output, columns=slice(first, first + width),
+                weight=float(task.get("weight", 1.0)), output=slice(output_at, output_at + size),
+                target=source if isinstance(source, str) else name, columns=slice(first, first + width),
             )
         )  # fmt: skip
         output_at, target_at = output_at + size, target_at + width
     return compared
 
 
-def _report_loss(compared: list[Comparison], answer: dict[str, Any], split: Split, bytes_per_target: float) -> None:
+def _report_loss(compared: list[Comparison], answer: dict[str, Any], split: Split) -> None:
     """Put the loss into the answer, the weighted sum of several tasks' losses, and the metrics that follow from it."""
     follows = [name for each in compared for name in each.metrics if name in metrics.OF_LOSS]
     why = next((each.without_loss for each in compared if each.without_loss), None)
@@ -112,9 +110,9 @@ def _report_loss(compared: list[Comparison], answer: dict[str, Any], split: Spli
     if between is not None:
         answer["intervals"]["loss"] = list(between)
     for name in follows:
-        answer["metrics"][name] = metrics.OF_LOSS[name](answer["metrics"]["loss"], bytes_per_target)
+        answer["metrics"][name] = metrics.OF_LOSS[name](answer["metrics"]["loss"], split.bytes_per_target)
         if between is not None:
-            answer["intervals"][name] = [metrics.OF_LOSS[name](end, bytes_per_target) for end in between]
+            answer["intervals"][name] = [metrics.OF_LOSS[name](end, split.bytes_per_target) for end in between]
 
 
 def _leave_out_what_is_not_finite(answer: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -46,6 +47,8 @@ def open_program(order: Mapping[str, Any], threads: int) -> Program:
     form = order.get("form")
     if form == "onnx":
         return OnnxProgram(path, order, threads)
+    if form == "torch_export":
+        return TorchProgram(path, order, threads)
     raise RefusalError(f"A program of the form {form!r} cannot be run here.", "Export it as onnx or torch_export.")
 
 
@@ -81,6 +84,43 @@ class OnnxProgram:
         except Exception as error:
             raise RefusalError(f"The program fails on the stored rows: {_first_line(error)}.", REPEATED) from error
         return {name: np.asarray(value) for name, value in zip(self.outputs, values, strict=True)}
+
+
+class TorchProgram:
+    """A program of torch.export, run by torch; its archive is written anew first (archives.py)."""
+
+    def __init__(self, path: Path, order: Mapping[str, Any], threads: int) -> None:
+        from .archives import rewritten
+
+        archive = rewritten(path)
+        os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # torch unpickles numbers alone
+        import torch
+
+        torch.set_num_threads(threads)
+        try:
+            self.call: Any = torch.export.load(archive).module(check_guards=False)
+        except Exception as error:
+            raise RefusalError(f"torch cannot load {path.name}: {_first_line(error)}.", REPEATED) from error
+        self.torch: Any = torch
+        self.inputs, self.outputs = list(order.get("inputs") or []), list(order.get("outputs") or [])
+        self.batch: int | None = None
+        self.versions = {"torch": str(torch.__version__)}
+
+    def __call__(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name, each (rows, ...), for inputs (rows, ...) in the order that the program takes."""
+        given = by_name(inputs, self.inputs or list(inputs), self.inputs)
+        tensors = [self.torch.from_numpy(np.array(given[name])) for name in self.inputs or given]
+        try:
+            with self.torch.no_grad():
+                found = self.call(*tensors)
+        except Exception as error:
+            raise RefusalError(f"The program fails on the stored rows: {_first_line(error)}.", REPEATED) from error
+        values = [found] if isinstance(found, self.torch.Tensor) else list(found)
+        names = self.outputs if len(self.outputs) == len(values) else [f"output_{n}" for n in range(len(values))]
+        return {
+            name: value.float().numpy() if value.is_floating_point() else value.numpy()
+            for name, value in zip(names, values, strict=True)
+        }
 
 
 def by_name(inputs: Mapping[str, Array], wanted: list[str], order: list[str]) -> Mapping[str, Array]:

@@ -61,6 +61,7 @@ class Split:
     inputs: dict[str, Column]
     """By the name of the model's input, in the order of the call."""
     target: Column | None
+    bytes_per_target: float = 1.0
 
     def batch(self, start: int, most: int) -> tuple[int, dict[str, Array], Array | None]:
         """Return the end of the rows from `start` that have one shape, `most` at most; their inputs and targets."""
@@ -86,12 +87,16 @@ def open_split(folder: Path, record: Mapping[str, Any], split: str) -> Split:
         raise RefusalError(
             f"No rows of the {split} split were fixed.", "Run planning's smoke run again on data that has this split."
         )
-    inputs = {name: _column(folder, array) for name, array in found["inputs"].items()}
+    names = found.get("order") or [*found["inputs"]]
+    if sorted(names) != sorted(found["inputs"]):
+        raise RefusalError(f"The record of the {split} split names other inputs than it holds.", RENEWED)
+    inputs = {name: _column(folder, found["inputs"][name]) for name in names}
     target = _column(folder, found["target"]) if found.get("target") else None
     size, rows = int(found.get("size") or found["rows"]), int(found["rows"])
     if any(len(column) != rows for column in (*inputs.values(), *([target] if target else []))):
         raise RefusalError(f"The arrays of the {split} split do not have {rows} rows each.", RENEWED)
-    return Split(size, rows, found.get("chosen") is not None or rows < size, inputs, target)
+    per_target = float(found.get("bytes_per_target") or record.get("bytes_per_target") or 1.0)
+    return Split(size, rows, found.get("chosen") is not None or rows < size, inputs, target, per_target)
 
 
 RENEWED = "Take the rows from a backup, or return to planning and run its smoke run again: it fixes them anew."
@@ -122,7 +127,7 @@ def read_array(folder: Path, record: Mapping[str, Any]) -> Array:
         values: Array = np.load(path, mmap_mode=mapped, allow_pickle=False)  # type: ignore[arg-type]
     except (ValueError, OSError, EOFError) as error:
         raise RefusalError(f"{record['path']} is no plain .npy array: {str(error)[:120]}.", RENEWED) from error
-    if list(values.shape) != shape or values.dtype.name != record["dtype"] or values.dtype.hasobject:
+    if list(values.shape) != shape or str(values.dtype) != record["dtype"] or values.dtype.hasobject:
         raise RefusalError(
             f"{record['path']} holds {values.dtype} {list(values.shape)}; recorded is {record['dtype']} {shape}.",
             RENEWED,
