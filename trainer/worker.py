@@ -17,6 +17,7 @@ from typing import IO, NoReturn, cast
 
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
 from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.evidence.opened_files import record_opened
 from trainwright.trainer.jobs import engine_guard
 from trainwright.trainer.jobs.ranks import Leader
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
@@ -32,7 +33,7 @@ from trainwright.trainer.run.rank import (
 )
 from trainwright.trainer.supervision.heartbeat import Ballast, Heartbeat
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
-from trainwright.trainer.user_code import guard, import_record
+from trainwright.trainer.user_code import guard, import_record, opened_files
 
 
 def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
@@ -96,6 +97,7 @@ def _follow(run: RunDirectory, specification: RunSpecification, placement: Place
     if run.key is not None:
         run.key.forget_rows()  # the first process fixes them
     try:
+        opened_files.install(run.path, Path(specification.code_root))
         _prepare(run, specification)
         _dispatch(SilentRun(run), specification, cast("Heartbeat", SilentHeartbeat()), stop, placement)
     except Abandoned:
@@ -126,10 +128,12 @@ def _work(
         run.append_event("started", attempt=attempt, pid=heartbeat.pid)
         ballast.hold()
         store_of(run).recover()  # before any other process of the run reads them
+        opened_files.install(run.path, Path(specification.code_root))
         heartbeat.stage("fixing rows")
         _fix_rows(run, specification, attempt, stop)
         _prepare(run, specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
+        record_opened(run, specification)
     except Abandoned:
         stop.hear_nothing_more()
         for child in multiprocessing.active_children():  # before the loaders that would wait for them are let go

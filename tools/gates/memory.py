@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.gates.finals import is_reused
+from trainwright.tools.gates.opened import opened_since
 from trainwright.tools.gates.releases import holds_now, other_than_planned
 from trainwright.tools.gates.replays import compared
 from trainwright.tools.gates.staleness import exemption_changes
@@ -184,9 +185,14 @@ _JUDGES: dict[str, Callable[[Evidence, dict[str, Any]], str]] = {
 
 
 def _must_be_repeated(evidence: Evidence, run: RunEvidence, kind: RunKind) -> bool:
-    """Whether a gate needs another one: other evidence than planning's, or weights that did not come out again."""
+    """Whether a gate needs another one: other evidence than planning's, or weights that did not come out again.
+
+    Of a smoke run, whether a later run opened a file that it did not find.
+    """
     planned = evidence.smoke is not None and evidence.smoke.is_complete
     if kind in {RunKind.BASELINE, RunKind.FINAL} and planned and other_than_planned(evidence, run):
+        return True
+    if kind is RunKind.SMOKE and opened_since(evidence, run):
         return True
     if kind is RunKind.REPLAY:
         source = evidence.run(run.row.source_run or "")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trainwright.tools.gates.opened import unplanned_files
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.staleness import inherited
 from trainwright.trainer.run import RunKind
@@ -87,7 +88,9 @@ def other_than_planned(evidence: Evidence, run: RunEvidence) -> list[str]:
     """Return a run's differences from the evidence that planning depends on, or was carried over to."""
     if evidence.smoke is None:
         return ["the plan's smoke run"]
-    return min((inherited(run, witness) for witness in witnesses(evidence, evidence.smoke)), key=len)
+    different = min((inherited(run, witness) for witness in witnesses(evidence, evidence.smoke)), key=len)
+    files = unplanned_files(evidence, run, evidence.smoke)
+    return different + [f"{name} (new or changed since planning)" for name in files if name not in different]
 
 
 def holds_now(evidence: Evidence, run: RunEvidence) -> bool:

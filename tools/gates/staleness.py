@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.opened import opened_since
 from trainwright.tools.ledger import Inspection
 from trainwright.tools.owner.grants import operations
 from trainwright.trainer.base.canonical import digest_file, digest_path
@@ -40,6 +41,7 @@ def changes_around(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
     if smoke is not None:
         reasons += evidence.surroundings(smoke)
         reasons += exemption_changes(smoke, operations(evidence.grants))
+        reasons += opened_since(evidence, smoke)
     return reasons
 
 

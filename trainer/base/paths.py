@@ -28,7 +28,8 @@ def files_among(paths: Iterable[Path]) -> Iterator[Path]:
     return (path for path in paths if not is_left_by_system(path) and path.is_file())
 
 
-_SKIPPED = {".git", ".venv", "venv", "node_modules", "__pycache__", ".trainwright"}
+SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".trainwright"})
+"""Folders of tools rather than of the user's files."""
 
 
 def confine(path: str, code_root: Path, *, key: str) -> Path:
@@ -83,7 +84,7 @@ def files_under(code_root: Path, limit: int = 2000) -> list[str]:
     """Return relative paths of files under the root, hidden and installed folders left out."""
     found: list[str] = []
     for folder, folders, names in _walk(code_root):
-        folders[:] = sorted(name for name in folders if name not in _SKIPPED and not name.startswith("."))
+        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
         found += [(folder / name).relative_to(code_root).as_posix() for name in sorted(names)]
         if len(found) > limit:
             break

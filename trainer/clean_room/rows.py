@@ -87,7 +87,10 @@ def open_split(folder: Path, record: Mapping[str, Any], split: str) -> Split:
         raise RefusalError(
             f"No rows of the {split} split were fixed.", "Run planning's smoke run again on data that has this split."
         )
-    inputs = {name: _column(folder, array) for name, array in found["inputs"].items()}
+    names = found.get("order") or [*found["inputs"]]
+    if sorted(names) != sorted(found["inputs"]):
+        raise RefusalError(f"The record of the {split} split names other inputs than it holds.", RENEWED)
+    inputs = {name: _column(folder, found["inputs"][name]) for name in names}
     target = _column(folder, found["target"]) if found.get("target") else None
     size, rows = int(found.get("size") or found["rows"]), int(found["rows"])
     if any(len(column) != rows for column in (*inputs.values(), *([target] if target else []))):

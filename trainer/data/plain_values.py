@@ -60,7 +60,7 @@ def _positional(given: Sequence[Any]) -> dict[str, Array]:
 
 
 def plain_tensor(value: torch.Tensor) -> Array:
-    """Return a strided tensor's numbers; bfloat16, which NumPy has not, as float32."""
+    """Return a dense tensor's numbers, (...) of any shape; bfloat16, which NumPy has not, as float32."""
     value = value.detach().cpu().resolve_conj().resolve_neg()
     return (value.float() if value.dtype == torch.bfloat16 else value).numpy()
 

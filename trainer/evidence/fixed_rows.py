@@ -220,6 +220,7 @@ class _Split:
             size=files[0].rows if self.is_batched else size,
             rows=files[0].rows,
             inputs=dict(zip(first.inputs, arrays, strict=False)),
+            order=[*first.inputs],
             by_keyword=first.by_keyword,
             bytes_per_target=self.samples.bytes_per_token if type(self.samples) is TokenBlocks else 1.0,
             **values,

@@ -19,14 +19,22 @@ from trainwright.trainer.run.looked_at import LookedAt, NearRows, SplitLook
 Array = np.ndarray[Any, Any]
 
 NO_NUMBERS = "inputs are not numbers alone"
+BATCHES = "items are batches, which loader.batch_size would make of single samples"
 NO_TARGETS = "targets are neither one class nor some numbers a row"
 
 
-def looked_at_evidence(splits: Splits, seed: int) -> LookedAt:
+def looked_at_evidence(splits: Splits, seed: int, *, is_batched: bool = False) -> LookedAt:
     """Return class counts, plain predictors' scores and near rows, of rows drawn from each split.
 
     Samples of a form that cannot be compared fail no run: the reason is reported.
+
+    Args:
+        splits: the run's samples and records.
+        seed: of the run's data.
+        is_batched: each item is a batch already.
     """
+    if is_batched:
+        return LookedAt(splits=_described(splits, {}, None), not_compared=BATCHES, not_scored=BATCHES)
     try:
         return _looked_at(splits, seed)
     except Exception as error:  # noqa: BLE001 - samples may be any objects

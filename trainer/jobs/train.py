@@ -163,7 +163,8 @@ def open_session(
     run.write_evidence(data)
     run.write_evidence(code)
     if specification.kind is RunKind.SMOKE:
-        run.write_evidence(looked_at_evidence(session.work.splits, session.context.data_seed))
+        seed, is_batched = session.context.data_seed, session.work.batch_size is None
+        run.write_evidence(looked_at_evidence(session.work.splits, seed, is_batched=is_batched))
         session.work.splits.samples.pop("test", None)  # of later runs only an export holds it at all
     import_record.record(code.files)
     run.write_evidence(resolved_evidence(session))

@@ -40,6 +40,8 @@ class FixedSplit(Recorded):
     """Indices of the rows kept; None: all of them."""
     inputs: dict[str, Array] = {}
     """By the name of the model's input: `input`, or `input_0`, `input_1` … in the order of the call, or keywords."""
+    order: list[str] = []
+    """Names of the inputs, in the order in which a sample has them."""
     by_keyword: bool = False
     target: Array | None = None
     bytes_per_target: float = 1.0

@@ -42,3 +42,36 @@ class LookedAt(Part, file="looked_at"):
     """Why no rows were compared."""
     not_scored: str | None = None
     """Why plain predictors have no scores."""
+
+
+class OpenedFile(Recorded):
+    """A file as it was when the run opened it first."""
+
+    bytes: int = 0
+    digest: str | None = None
+    """None: large, and changed or removed while the run was at work."""
+
+
+class Opened(Part, file="opened"):
+    """Files under the code root that the run opened, by path below it; see `trainwright.trainer.user_code`.
+
+    Neither the imported code nor the files of built-in sources, which the parts `code` and `data` name.
+    """
+
+    files: dict[str, OpenedFile] = {}
+    """Opened for reading, and not written by the run itself before."""
+    written: dict[str, str] = {}
+    """Digests of the files that the run wrote, as it left them."""
+    more: int = 0
+    """Files beyond the number that is named."""
+
+
+class Listing(Part, file="listing"):
+    """The files under the code root at the end of the smoke run."""
+
+    files: dict[str, int] = {}
+    """Bytes by path."""
+    unlisted: list[str] = []
+    """Folders whose files are not listed: links, version control, packages, the workspace; beyond bounds."""
+    is_cut: bool = False
+    """Whether there were too many of these folders to name."""

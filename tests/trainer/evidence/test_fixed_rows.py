@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from trainwright.trainer.clean_room.rows import open_split
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit
 from trainwright.trainer.run.key import has_signed, rows_statement
@@ -93,6 +94,8 @@ def test_rows_of_a_users_data_set_are_kept_by_the_names_of_the_models_inputs(
     fixed = validation_of(run)
     assert sorted(fixed.inputs) == names
     assert fixed.by_keyword == sample.startswith("{")
+    opened = open_split(run.artifacts, run.evidence("fixed_rows") or {}, "validation")
+    assert [*opened.inputs] == fixed.order == ([*names] if "{" not in sample else ["x", "more"])
     assert values_of(run, fixed.inputs[names[-1]])[:, 0].tolist()[0] in {100.0, 200.0}
     assert values_of(run, fixed.target).tolist() == [row % 2 for row in range(100, 107)]
     assert run.part(FixedRows).splits["test"].rows == 5
@@ -128,6 +131,12 @@ def build(config, context):
     fixed = validation_of(run).inputs["input"]
     assert fixed.shape == [sum(range(1, 8)) * 4]
     assert values_of(run, fixed.shapes).tolist() == [[length, 4] for length in range(1, 8)]
+    split = open_split(run.artifacts, run.evidence("fixed_rows") or {}, "validation")
+    for index in range(7):
+        _, inputs, target = split.batch(index, 1)
+        assert np.array_equal(inputs["input"], np.full((1, index + 1, 4), 100.0 + index))
+        assert target is not None
+        assert target.tolist() == [index % 2]
 
 
 def test_a_stream_and_items_that_are_batches_are_read_row_by_row(smoke: Smoke) -> None:
@@ -243,6 +252,21 @@ def test_the_rows_are_signed_by_a_key_that_the_worker_then_forgets(
     for forgotten in ("seed", "rows_public", "rows_draw"):
         with pytest.raises(ValueError, match="32 bytes"):
             getattr(run.key, forgotten)
+
+
+def test_of_several_processes_the_first_fixes_the_rows(smoke: Smoke) -> None:
+    run = smoke(SEVERAL.replace("SAMPLE", "(x, row % 2)"), {"distributed": {"processes": 2}})
+    assert validation_of(run).rows == 7
+
+
+def test_a_resumed_smoke_run_keeps_its_rows(tmp_path: Path, make_run: Any, work: Any, digits: dict[str, Any]) -> None:
+    run = make_run(tmp_path / "run", digits, kind=RunKind.SMOKE, max_steps=2)
+    assert work(run) == 0
+    before = (run.artifacts / "fixed_rows.json").stat().st_mtime_ns
+    run.write_status(run.last_status().model_copy(update={"state": RunState.RUNNING}))
+    assert work(run) == 0
+    assert run.last_status().attempt == 2
+    assert (run.artifacts / "fixed_rows.json").stat().st_mtime_ns == before
 
 
 def test_only_smoke_runs_fix_rows(ended: Any, digits: dict[str, Any]) -> None:

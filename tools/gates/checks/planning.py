@@ -9,6 +9,7 @@ from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.carrying import carry_over_call
 from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.tools.gates.moved import point_to_moved_root
+from trainwright.tools.gates.opened import opened_since
 from trainwright.tools.gates.outcomes import (
     Outcome,
     check,
@@ -82,7 +83,7 @@ def smoke_run_passed(evidence: Evidence, line: CheckLine) -> Outcome:
     if run is None:
         return failed("no smoke run of this configuration", required, evidence.start(RunKind.SMOKE))
     steps, failure = run.summary.steps if run.summary else run.status.step, run.status.failure
-    against = [*run.differences, *evidence.surroundings(run)]
+    against = [*run.differences, *evidence.surroundings(run), *opened_since(evidence, run)]
     enough = run.is_complete and steps >= (line.threshold or 1) and not against
     came_to = f"{run.status.state.value}, {steps} steps" + (f": {failure.message[:200].rstrip('.')}" if failure else "")
     measured = "; ".join([came_to, *against[:2]])
