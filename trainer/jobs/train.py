@@ -13,6 +13,7 @@ from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
+from trainwright.trainer.engine.observers.commitments import Committing
 from trainwright.trainer.engine.observers.observer import Observers
 from trainwright.trainer.engine.observers.recorder import Recorder, Reporter, SettingsHeld
 from trainwright.trainer.engine.session import Session
@@ -67,7 +68,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     # of a group the launcher's tree and all its devices
     sampler = SystemSampler(session.strategy.watched_process, gpus=heartbeat.gpus)
     recorder = Recorder(run.metrics(writer=True), trackers_of(session), sampler)
-    watched = [SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
+    watched = [Committing(session), SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
     observers = Observers(watched, heartbeat.stage)
     sampler.start()
     heartbeat.set(state=RunState.RUNNING, stage="training")
@@ -90,6 +91,10 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
 
         heartbeat.stage("exporting the program")
         run.write_evidence(export_program(session))
+    if ordered.replayed_step is not None:
+        from trainwright.trainer.jobs.replay import compare_step
+
+        run.write_evidence(compare_step(run, ordered, ordered.replayed_step))
     if ordered.kind is RunKind.REPLAY:
         from trainwright.trainer.jobs.replay import compare, compare_beginning
 
