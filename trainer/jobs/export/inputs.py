@@ -125,6 +125,8 @@ class RealRows:
         if not self.ragged:
             return []
         loader = rows_loader(self.session)
+        if loader.batch_size is None:
+            return [{name: value[:1] for name, value in inputs.items()} for inputs in islice(self.batches(), count)]
         collate = loader.collate or default_collate
         items = next(replace(loader, collate=list).batches(0))[:count]
         alone = [model_inputs(self.session, collate([item])) for item in items]
@@ -169,16 +171,13 @@ def real_rows(session: Session) -> RealRows:
     """Return the rows, after a check on some that stacking them gives the model's inputs.
 
     Raises:
-        ConfigurationError: the user's collate makes other inputs than the rows have, or an item is a batch already.
+        ConfigurationError: the user's collate makes other inputs than the rows have.
     """
     loader = rows_loader(session)
     if isinstance(loader.samples, InMemory) and loader.collate is None and loader.batch_size is not None:
         return RealRows(session)
-    if loader.batch_size is None:
-        raise ConfigurationError(
-            "Each item of the data is a batch already, so no program can be sent single rows.",
-            remedy="Return single samples from the data set, and set loader.batch_size.",
-        )
+    if loader.batch_size is None:  # each item is a batch already, whose rows are stored one by one
+        return RealRows(session, ragged=_differ(session, loader))
     ragged, types = False, dict[str, torch.dtype]()
     batches = loader.batches(0), replace(loader, collate=list).batches(0)
     for made, items in islice(zip(*batches, strict=True), COLLATED):
@@ -193,6 +192,12 @@ def real_rows(session: Session) -> RealRows:
             ragged = True
         types |= {name: rows[0][name].dtype for name, value in inputs.items() if rows[0][name].dtype != value.dtype}
     return RealRows(session, ragged, types)
+
+
+def _differ(session: Session, loader: BatchLoader) -> bool:
+    """Return whether the first batches hold rows of different shapes."""
+    found = [model_inputs(session, batch) for batch in islice(loader.batches(0), COLLATED)]
+    return len({tuple(value.shape[1:] for value in (inputs or {}).values()) for inputs in found}) > 1
 
 
 def _row(session: Session, item: Any) -> dict[str, Any]:

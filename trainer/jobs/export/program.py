@@ -143,16 +143,16 @@ def require_comparable(session: Session, serving: Serving, rows: RealRows, batch
         reported = None
     inputs = rows.raw(batch[1])
     found = _call(serving, inputs)
-    is_the_users = isinstance(session.validation_objective, CustomStep)
-    # other values of the same form are exported all the same: the evaluation apart then names both figures
-    is_found = reported is None or is_the_users or serving.find_prediction(reported, *inputs.values())
-    if reported is not None and not is_found and found[0].shape != reported.shape:
-        raise other_output(found[0], reported)
     if not is_repeatable(serving, inputs):
         raise ConfigurationError(
             "The model gives other outputs for the same inputs when it is called again in evaluation.",
             remedy="Draw random numbers and change kept state only while self.training is true.",
         )
+    is_found = reported is None or serving.find_prediction(reported, *inputs.values())
+    is_the_users = isinstance(session.validation_objective, CustomStep)
+    # other values of the same form are exported all the same: the evaluation apart then names both figures
+    if reported is not None and not is_found and not is_the_users and found[0].shape != reported.shape:
+        raise other_output(found[0], reported)
     if rows.ragged:
         _require_no_padding(serving, rows)
 
@@ -229,8 +229,10 @@ def write_program(serving: Serving, rows: Rows, folder: Path, order: Sequence[st
     Raises:
         ConfigurationError: no exporter can write it.
         IntegrityError: what they wrote differs from the model.
+        Exception: the model's own.
     """
     first = next(rows.batches())
+    wanted_of(serving, part(first, 0, TRACED_ROWS))  # which names the outputs
     failed: list[tuple[str, Exception | Worst]] = []
     for exporter, free in _attempts(serving, rows, first, order):
         path = folder / FILES[exporters.form_of(exporter)]
