@@ -56,7 +56,9 @@ def fix_rows(run: RunDirectory, specification: RunSpecification, attempt: int, s
     """
     if specification.kind is RunKind.SMOKE and attempt == 1:
         draw = run.key.rows_draw if run.key is not None else int.from_bytes(os.urandom(8), "little")
+        started = time.monotonic()
         record = _fixed(run, specification, stop, draw)
+        record = record.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
         if run.key is not None:
             statement = rows_statement(run.run_id, record.as_dict())
             record = record.model_copy(update={"signature": run.key.sign_rows(statement)})

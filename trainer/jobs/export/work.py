@@ -41,6 +41,10 @@ from trainwright.trainer.run.results import Evaluated, Export, Onnx, Safetensors
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
 
+UNCALLABLE = ConfigurationError(
+    "Only the task's step knows how to call the model.",
+    remedy="Give the model a `forward(inputs)` that returns the prediction, and let the step call it.",
+)
 OTHER_INPUTS = ConfigurationError(
     "`example_input` has other inputs than the samples, so no program can be sent the samples.",
     remedy="Give samples that hold all inputs of the model, or defaults to the others, and leave example_input out.",
@@ -130,6 +134,8 @@ def _write(
         evidence["library"] = write_library_folder(session, rows, folder / "transformers")
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
+    else:
+        session.run.write_evidence(Program(problem=UNCALLABLE.message, remedy=UNCALLABLE.remedy))
     described = {
         **session.run.part(Resolved).as_dict(),
         "class_names": splits.class_names,
