@@ -1,4 +1,4 @@
-"""`trainwright`: serve, doctor, status, verify, attest, prune, keys, approve, demo."""
+"""`trainwright`: serve, doctor, status, verify, replay-step, attest, prune, keys, approve, demo."""
 
 from __future__ import annotations
 
@@ -157,6 +157,22 @@ def verify(  # noqa: PLR0917 - options of a command line
         terminal.line(f"      {report.attested}")
         terminal.line(f"      The ledger ends with {report.head}.")
     if report.problems:
+        raise typer.Exit(1)
+
+
+@app.command("replay-step")
+def replay_step(
+    run: Annotated[str, typer.Argument(help="Id of a run")],
+    step: Annotated[int, typer.Argument(min=1, help="A step that it has committed to: artifacts/commitments.json")],
+    code_root: Annotated[
+        Path | None, typer.Option("--code-root", help="The user's code on this machine; default: where it was")
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Replay one step of a run from its nearest checkpoint, and compare the state that it gives; exit with 1 if not."""
+    from trainwright.server.commands.replay_step import show_replay
+
+    if not show_replay(_existing(workspace_path(workspace)), run, step, code_root):
         raise typer.Exit(1)
 
 

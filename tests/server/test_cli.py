@@ -48,7 +48,8 @@ def test_version_and_help():
     assert run("--version").stdout == f"trainwright {trainwright.__version__}\n"
     said = run("--help").stdout
     assert all(
-        command in said for command in ("serve", "doctor", "status", "verify", "attest", "keys", "approve", "demo")
+        command in said
+        for command in ("serve", "doctor", "status", "verify", "replay-step", "attest", "keys", "approve", "demo")
     )
 
 

@@ -42,6 +42,8 @@ STANDS = (
     "The baseline stands as the final run: optimization settled on its configuration. To train longer: "
     "start_training(kind='final', template='production')."
 )
+COMMITTING = frozenset({RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL})
+"""Kinds that commit to their state around a few steps."""
 COMPLETE = "It is complete for this configuration, data, code and packages; nothing was started."
 LONGEST_KEY = 128
 LONGEST_ID = 63
@@ -212,6 +214,7 @@ def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[s
         first_looks=str(workspace.path / "cache" / "first_looks"),
         evaluation_rows_bytes=workspace.settings.evaluation_rows_bytes,
         permit=permit,
+        commits_steps=RunKind(run.kind) in COMMITTING and launcher_of(RunKind(run.kind), plan.config).gives_key,
         overlay=plan.overlay,
         exports_program=exports_program(RunKind(run.kind), run.label),
     )

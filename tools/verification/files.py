@@ -23,8 +23,10 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.paths import files_among, is_left_by_system
 from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.run.commitments import Commitments
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import LIMITS
+from trainwright.trainer.run.evidence import Summary
 from trainwright.trainer.run.key import SIGNED
 
 if TYPE_CHECKING:
@@ -49,6 +51,9 @@ def verify_runs(case: Case) -> Found:
             findings += found("run record", _end_problems(directory, own.run_keys[run_id], seal))
             findings += found("run record", _rows_problems(directory, own.started.get(run_id), seal))
             findings += found("run record", [] if changed else _summary_problems(directory, seal))
+            findings += found(
+                "run record", [] if changed else _commitment_problems(directory, own.run_keys[run_id], seal)
+            )
             findings += found("ledger", [] if changed else _use_problems(directory, seal, own.permit(run_id)))
             if None in own.run_keys[run_id]:
                 what = f"run {run_id}: another launcher started its worker, and nothing signs what it recorded"
@@ -87,6 +92,20 @@ def _summary_problems(run: RunDirectory, seal: RunSealed) -> list[str]:
     """Return whether the summary follows from the recorded series, unless the seal's problem says it."""
     try:
         problem = None if seal.problem or seal.state not in SIGNED else summary_problem(run)
+    except TrainwrightError as error:  # sealed as it was: damaged
+        problem = error.message
+    return [] if problem is None else [f"run {run.run_id}: {problem}"]
+
+
+def _commitment_problems(run: RunDirectory, keys: list[str | None], seal: RunSealed) -> list[str]:
+    """Return whether a run that was to commit to its state around steps drawn by its key has done so."""
+    try:
+        plan = run.specification()
+        if seal.problem or seal.state not in SIGNED or not plan.commits_steps or keys[-1] is None:
+            return []
+        if plan.config.distributed.processes > 1:
+            return []
+        problem = run.part(Commitments).problem(run.run_id, keys[-1], run.part(Summary).steps)
     except TrainwrightError as error:  # sealed as it was: damaged
         problem = error.message
     return [] if problem is None else [f"run {run.run_id}: {problem}"]

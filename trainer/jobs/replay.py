@@ -16,6 +16,7 @@ from trainwright.trainer.config import config_digest
 from trainwright.trainer.data.fingerprint import weights_digest
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunDirectory, RunSpecification
+from trainwright.trainer.run.commitments import Commitments, StepState
 from trainwright.trainer.run.evidence import Code, Data, Environment, Reproducibility
 from trainwright.trainer.run.results import Comparison
 
@@ -85,6 +86,19 @@ def compare_beginning(run: RunDirectory, specification: RunSpecification, steps:
         causes=[] if first is None else _causes(specification, source, facts, first),
         fingerprint_differences=facts,
     )
+
+
+def compare_step(run: RunDirectory, specification: RunSpecification, step: int) -> Comparison:
+    """Compare the states before and after one step with those that the source committed to."""
+    source = _source(specification)
+    ours, theirs = (each.part(Commitments).steps.get(str(step), StepState()) for each in (run, source))
+    facts = fact_differences(run, source)
+    first = first_difference(run, source, steps=step)
+    causes: list[str] = []
+    if ours != theirs:
+        first_step = ["The states differ before the step already."] if ours.before != theirs.before else []
+        causes = first_step + _causes(specification, source, facts, first)
+    return Comparison(steps=step, identical=ours == theirs, causes=causes, fingerprint_differences=facts)
 
 
 def relative_difference(ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> float | None:

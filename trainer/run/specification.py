@@ -84,6 +84,10 @@ class RunSpecification(BaseModel):
     """Whether the run ends with the program of its best checkpoint (jobs/export/program.py), to be evaluated apart."""
     evaluation_rows_bytes: int = Field(gt=0, default=1024**3)
     """Most bytes of validation and test rows together that a smoke run keeps; of more, a sample."""
+    commits_steps: bool = False
+    """Whether it records digests of its state around steps that are drawn from its key, to be replayed by anyone."""
+    replayed_step: int | None = None
+    """The one step that a replay outside of the project compares with `source_run`, whose plan it has."""
     overlay: dict[str, Any] = Field(default_factory=dict)
     """Changes of a final run to the configuration that the gates accepted, by dotted key; `config` includes them."""
     permit: dict[str, Any] = Field(default_factory=dict)

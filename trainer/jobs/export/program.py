@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError, TrainwrightError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.data.tensors import to_device
@@ -86,7 +86,7 @@ def _exported(session: Session) -> Program:
     require_comparable(session, serving, rows, batch)
     tolerance = session.config.deployment.onnx_tolerance
     written = write_program(serving, rows, session.run.artifacts / FOLDER, AT_THE_END, tolerance)
-    return written.record(session.run.artifacts, checkpoint)
+    return written.record(session.run.artifacts, checkpoint, rows.caveat)
 
 
 def best_checkpoint(source: RunDirectory) -> str:
@@ -133,6 +133,8 @@ def prepared(session: Session) -> tuple[Serving, RealRows, Batch]:
 def require_comparable(session: Session, serving: Serving, rows: RealRows, batch: Batch) -> None:
     """Check that the model gives for inputs alone what the metrics compare; it moves to the CPU, halves to float32.
 
+    Other values of the same shape are left to the evaluation of the program, which shows both figures.
+
     Raises:
         ConfigurationError: it gives something else, nothing, or something new at each call.
     """
@@ -143,16 +145,16 @@ def require_comparable(session: Session, serving: Serving, rows: RealRows, batch
         reported = None
     inputs = rows.raw(batch[1])
     found = _call(serving, inputs)
-    is_the_users = isinstance(session.validation_objective, CustomStep)
-    # other values of the same form are exported all the same: the evaluation apart then names both figures
-    is_found = reported is None or is_the_users or serving.find_prediction(reported, *inputs.values())
-    if reported is not None and not is_found and found[0].shape != reported.shape:
-        raise other_output(found[0], reported)
     if not is_repeatable(serving, inputs):
         raise ConfigurationError(
             "The model gives other outputs for the same inputs when it is called again in evaluation.",
             remedy="Draw random numbers and change kept state only while self.training is true.",
         )
+    is_found = reported is None or serving.find_prediction(reported, *inputs.values())
+    is_the_users = isinstance(session.validation_objective, CustomStep)
+    # other values of the same form are exported all the same: the evaluation apart then names both figures
+    if reported is not None and not is_found and not is_the_users and found[0].shape != reported.shape:
+        raise other_output(found[0], reported)
     if rows.ragged:
         _require_no_padding(serving, rows)
 
@@ -206,8 +208,8 @@ class Written:
     outputs: list[str]
     parity: Parity
 
-    def record(self, artifacts: Path, checkpoint: LoadedCheckpoint) -> Program:
-        """Return the evidence; paths are below `artifacts`."""
+    def record(self, artifacts: Path, checkpoint: LoadedCheckpoint, caveat: TrainwrightError | None = None) -> Program:
+        """Return the evidence; paths are below `artifacts`, and a caveat says why figures may differ."""
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Program(
@@ -220,6 +222,8 @@ class Written:
             checkpoint=checkpoint.name,
             checkpoint_digest=checkpoint.manifest["digest"],
             parity=self.parity,
+            problem=caveat.message if caveat is not None else None,
+            remedy=caveat.remedy if caveat is not None else None,
         )
 
 
@@ -229,8 +233,10 @@ def write_program(serving: Serving, rows: Rows, folder: Path, order: Sequence[st
     Raises:
         ConfigurationError: no exporter can write it.
         IntegrityError: what they wrote differs from the model.
+        Exception: the model's own.
     """
     first = next(rows.batches())
+    wanted_of(serving, part(first, 0, TRACED_ROWS))  # which names the outputs
     failed: list[tuple[str, Exception | Worst]] = []
     for exporter, free in _attempts(serving, rows, first, order):
         path = folder / FILES[exporters.form_of(exporter)]

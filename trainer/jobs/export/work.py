@@ -41,6 +41,10 @@ from trainwright.trainer.run.results import Evaluated, Export, Onnx, Safetensors
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
 
+UNCALLABLE = ConfigurationError(
+    "Only the task's step knows how to call the model.",
+    remedy="Give the model a `forward(inputs)` that returns the prediction, and let the step call it.",
+)
 OTHER_INPUTS = ConfigurationError(
     "`example_input` has other inputs than the samples, so no program can be sent the samples.",
     remedy="Give samples that hold all inputs of the model, or defaults to the others, and leave example_input out.",
@@ -130,6 +134,8 @@ def _write(
         evidence["library"] = write_library_folder(session, rows, folder / "transformers")
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
+    else:
+        session.run.write_evidence(Program(problem=UNCALLABLE.message, remedy=UNCALLABLE.remedy))
     described = {
         **session.run.part(Resolved).as_dict(),
         "class_names": splits.class_names,
@@ -183,7 +189,7 @@ def _served(session: Session, rows: dict[str, Tensor], *, are_real: bool) -> _Se
                 require_comparable(session, serving, real, batch)
             except ConfigurationError as error:
                 return _Served(serving, real, error)
-            return _Served(serving, real)
+            return _Served(serving, real, real.caveat)
     by_name = isinstance(next(rows_loader(session).batches(0)), Mapping)
     return _Served(Serving(session, list(rows) if by_name else None).eval(), Example(rows), problem)
 
@@ -204,8 +210,8 @@ def _write_program(session: Session, served: _Served, checkpoint: LoadedCheckpoi
         except TrainwrightError as error:
             problem = error
     program = Program(problem=problem.message, remedy=problem.remedy) if problem is not None else Program()
-    if written is not None and problem is None:
-        program = written.record(session.run.artifacts, checkpoint)
+    if written is not None:
+        program = written.record(session.run.artifacts, checkpoint, problem)
     session.run.write_evidence(program.model_copy(update={"seconds": round(time.perf_counter() - started, 3)}))
     return onnx_evidence(written.path, written.parity) if written is not None and is_onnx else None
 
