@@ -18,7 +18,6 @@ from typing import IO, NoReturn, cast
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
 from trainwright.trainer.checkpoints.store import store_of
 from trainwright.trainer.evidence.opened_files import record_opened
-from trainwright.trainer.jobs import engine_guard
 from trainwright.trainer.jobs.ranks import Leader
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
 from trainwright.trainer.run.environment import verify_launch_environment
@@ -33,7 +32,7 @@ from trainwright.trainer.run.rank import (
 )
 from trainwright.trainer.supervision.heartbeat import Ballast, Heartbeat
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
-from trainwright.trainer.user_code import guard, import_record, opened_files
+from trainwright.trainer.user_code import guard, import_record, opened_files, write_guard
 
 
 def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
@@ -129,7 +128,8 @@ def _work(
         ballast.hold()
         store_of(run).recover()  # before any other process of the run reads them
         opened_files.install(run.path, Path(specification.code_root))
-        heartbeat.stage("fixing rows")
+        if specification.kind is RunKind.SMOKE:
+            heartbeat.stage("fixing rows")
         _fix_rows(run, specification, attempt, stop)
         _prepare(run, specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
@@ -170,7 +170,7 @@ def _fix_rows(run: RunDirectory, specification: RunSpecification, attempt: int, 
 def _prepare(run: RunDirectory, specification: RunSpecification) -> None:
     guard.install()
     import_record.install(Path(specification.code_root))
-    engine_guard.install(run.path, Path(specification.code_root))
+    write_guard.install(run.path, Path(specification.code_root))
     verify_launch_environment(specification.config)
 
 

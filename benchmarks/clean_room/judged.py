@@ -16,6 +16,7 @@ from trainwright.tools.ledger import ProjectFacts
 from trainwright.tools.projects import Advance, advance, configure, create_project
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows, Program
 
 LONGEST_SECONDS = 600.0
@@ -111,7 +112,9 @@ def _compare(workspace: Workspace, found: Found) -> None:
         found.added += event.seconds
         missing = [f"{name}: {why}" for split in event.splits.values() for name, why in _left_out(split).items()]
         found.reasons += missing
-        found.added += workspace.run_directory(found.name, run_id).part(Program).seconds
+        run = workspace.run_directory(found.name, run_id)
+        if run.specification().kind is not RunKind.EXPORT:  # which wrote and compared its files before, too
+            found.added += run.part(Program).seconds
     for run_id in facts.started:
         found.added += workspace.run_directory(found.name, run_id).part(FixedRows).seconds
 

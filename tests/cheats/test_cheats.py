@@ -43,3 +43,9 @@ def test_the_table_in_the_document_holds_every_case_with_its_outcome() -> None:
 def test_there_are_cheats_of_every_kind() -> None:
     assert count([(case, case.expected) for case in CASES])["cases"] >= 60
     assert {case.attacker for case in CASES} == {"tools", "files", "code"}
+
+
+@pytest.mark.requirement("GATE-5", "GATE-6")
+def test_no_cheat_with_tools_or_user_code_is_missed() -> None:
+    counted = count([(case, case.expected) for case in CASES])
+    assert (counted["missed_tools"], counted["missed_code"]) == (0, 0)

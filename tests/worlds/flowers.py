@@ -99,7 +99,7 @@ class World:
             write_code(self.code)
         workspace = Workspace.open(self.workspace)
         with warm():
-            _advance(workspace, stage)
+            advance(workspace, stage)
         workspace.close()
         assert verify_workspace(self.workspace).problems == [], stage
         shutil.copytree(self.folder, self.base / stage)
@@ -137,7 +137,7 @@ def train(workspace: Workspace, kind: RunKind, project: str = NAME) -> Any:
     return view
 
 
-def _advance(workspace: Workspace, stage: str) -> None:
+def advance(workspace: Workspace, stage: str) -> None:
     """Take the project from the stage before to this one, by real runs and real gates."""
     if stage == "created":
         projects.create_project(workspace, NAME, intent="tell irises apart", goal=GOAL, config=CONFIG)

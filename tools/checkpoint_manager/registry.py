@@ -71,12 +71,21 @@ def register_model(session: Session, workspace: Workspace, export_run: str) -> R
         version=(newest or 0) + 1,
         run_id=run.id,
         checkpoint_digest=evidence.checkpoint_digest or "",
-        metrics={"test": evidence.test.metrics, "validation": evidence.validation.metrics},
+        metrics=_metrics(session, run, evidence),
         lineage=_lineage(workspace, source, evidence),
         created_at=now(),
     )
     ledger.record(session, run.project, model)
     return RegistryEntry.model_validate(model.model_dump(exclude={"created_at"}))
+
+
+def _metrics(session: Session, run: Run, export: Export) -> dict[str, Any]:
+    """Return the model's metrics by split: certified ones, else as the export reported them."""
+    found = ledger.ProjectFacts(session, run.project).evaluations.get(run.id)
+    reported = {"test": export.test.metrics, "validation": export.validation.metrics}
+    if found is None:
+        return reported
+    return {split: values and {**values, **found.certified(split)} for split, values in reported.items()}
 
 
 def list_models(workspace: Workspace, project: str) -> ModelRegistry:

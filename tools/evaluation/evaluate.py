@@ -107,7 +107,7 @@ def _splits(kind: RunKind, record: FixedRows) -> list[str]:
 
 
 def _evaluated(run: Sealed, rows: Sealed | None, program: Program) -> dict[str, Any]:
-    if program.problem or not program.path:
+    if not program.path:
         cause = program.problem or "the run exported no program"
         return {"problem": f"no program could be made of it: {cause}", "remedy": program.remedy or ""}
     specification = run.directory.specification()
@@ -121,10 +121,10 @@ def _evaluated(run: Sealed, rows: Sealed | None, program: Program) -> dict[str, 
     answer = run_clean_room(order)
     if answer.get("problem"):
         return {"problem": str(answer["problem"]), "remedy": str(answer.get("remedy", ""))}
-    return _compared(run, answer, specification.config.training.precision)
+    return _compared(run, answer, program, specification.config.training.precision)
 
 
-def _compared(run: Sealed, answer: dict[str, Any], precision: str) -> dict[str, Any]:
+def _compared(run: Sealed, answer: dict[str, Any], program: Program, precision: str) -> dict[str, Any]:
     """Return the clean room's figures beside the reported ones, and where they differ."""
     splits = answer["splits"]
     if getattr(run.directory.specification().config.objective, "weighting", "fixed") != "fixed":
@@ -143,12 +143,17 @@ def _compared(run: Sealed, answer: dict[str, Any], precision: str) -> dict[str, 
         "reported": {name: dict(filter(_is_finite, values.items())) for name, values in reported.items()},
         "differences": differences,
     }
-    if differences and (own := own_outputs(run)):
-        found["problem"] = f"{own} reports by other outputs than model(inputs): {differences[0]}"
-        found["remedy"] = (
-            "Let model(inputs) return what is reported, or leave the figure as it is: nobody evaluates it."
-        )
+    if differences and (cause := _known_cause(run, program)):
+        found["problem"], found["remedy"] = f"{cause[0]} {differences[0]}", cause[1]
     return found
+
+
+def _known_cause(run: Sealed, program: Program) -> tuple[str, str] | None:
+    """Return why figures may differ though nobody is at fault, and the remedy; None where nothing explains it."""
+    if own := own_outputs(run):
+        remedy = "Let model(inputs) return what is reported, or leave the figure as it is: nobody evaluates it."
+        return f"{own} reports by other outputs than model(inputs):", remedy
+    return (program.problem, program.remedy or "") if program.problem else None
 
 
 def own_outputs(run: Sealed) -> str:

@@ -37,7 +37,7 @@ def evaluation_text(found: RunEvaluated, metric: str | None = None) -> str:
 def without(found: RunEvaluated, metric: str) -> str:
     """Return why a metric has no certified value though the program was evaluated."""
     validation = found.splits.get("validation", {})
-    why = validation.get("not_computed", {}).get(metric, "the user's code computes it")
+    why = validation.get("not_computed", {}).get(metric, "only the training process computes it")
     others = ", ".join(f"{name} {value:.6g}" for name, value in validation.get("metrics", {}).items())
     return f"{NOT_EVALUATED}: {metric}: {why}" + (f"; the program alone gives {others}" if others else "")
 

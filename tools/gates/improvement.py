@@ -169,9 +169,9 @@ def repeated_values(runs: dict[str, list[RunEvidence]], metric: str) -> tuple[di
         f"run {run.id}: {run.evaluation.differences[0]}" for run in every if run.evaluation and run.evaluation.differs
     ]
     is_certified = all(metric in run.certified() for run in every)
-    without = [run.id for run in every if run.evaluation is None]
-    if without and len(without) < len(every):
-        problems.append(f"run {without[0]} exported no program, and others did: their values cannot be compared")
+    without = [run for run in every if run.evaluation is None]
+    lost = [run for run in without if len(without) < len(every) or run.directory.specification().exports_program]
+    problems += [f"run {run.id} exported no program: its value cannot be compared" for run in lost]
     found = {
         side: [(run.id, run.best_value(metric) if is_certified else run.reported_value(metric)) for run in own]
         for side, own in runs.items()

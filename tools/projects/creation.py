@@ -150,7 +150,8 @@ def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, A
         )
     values = {**settled.values, "selection": selection}
     metrics = list(values.get("metrics") or [])
-    named = [metric if isinstance(metric, str) else metric.get("use", "").split(":")[-1] for metric in metrics]
+    used = [metric if isinstance(metric, str) else metric.get("use", "") for metric in metrics]
+    named = [metric.split(":")[-1] for metric in used]  # of the user's: the function
     given = "task" in values or goal["metric"] == "loss" or _measured_by_objective(goal["metric"], values)
     if not given and goal["metric"] not in named:
         _require_built_in(goal, named)

@@ -14,6 +14,7 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.figures import beside
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import record, seal_differences
@@ -62,6 +63,9 @@ class DiagnosisAnswer(Answer):
     epochs: int
     best_epoch: int | None = None
     best_value: float | None = None
+    """Of the goal's metric on validation, certified where it can be."""
+    reported: float | None = None
+    """The training process's own, where that reads differently: the curves show it."""
     gap: float | None = None
     """Train-validation gap at the last epoch; 0.15 is 15 %."""
     gradient_norm_median: float | None = None
@@ -208,6 +212,7 @@ def _answer(
         )
         for alert in assessment.alerts
     ]
+    shown = beside(run.certified().get(assessment.metric or ""), assessment.best_value)
     return DiagnosisAnswer(
         project=project,
         run_id=run.id,
@@ -219,7 +224,8 @@ def _answer(
         reasons=assessment.reasons,
         epochs=assessment.epochs,
         best_epoch=assessment.best_epoch,
-        best_value=assessment.best_value,
+        best_value=shown.get("value", assessment.best_value),
+        reported=shown.get("reported"),
         gap=assessment.gap,
         gradient_norm_median=assessment.gradient.median,
         gradient_norm_maximum=assessment.gradient.maximum,

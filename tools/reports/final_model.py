@@ -11,8 +11,10 @@ from trainwright.tools.gates.exits import ending
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.test_set_access import SplitAccess, accesses_by_others, project_accesses
 from trainwright.tools.provenance.model_signature import ModelKey
-from trainwright.tools.reports.model_card import model_card
+from trainwright.tools.reports.certified import best_known
+from trainwright.tools.reports.model_card import Checkable, model_card, reported_by_export
 from trainwright.tools.reports.phase_reports import manifest_of, requirements_file
+from trainwright.tools.reports.shipped_evaluation import ship_evaluation
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.run.results import Export, TestSetAccess
 
@@ -47,10 +49,11 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
         packages = requirements_file(evidence.final.environment, evidence.final.imported)
         (building / REQUIREMENTS).write_text(packages, encoding="utf-8")
+        shipped = ship_evaluation(evidence, building)
         key = ModelKey(evidence.workspace.signer)
         key.write_public(building)
         files = {name: ((building / name).stat().st_size, digest) for name, digest in digests_of(building).items()}
-        card = model_card(evidence, report, looks, files, is_owners_key=key.is_owners)
+        card = model_card(evidence, report, looks, files, Checkable(shipped, is_owners_key=key.is_owners))
         (building / CARD).write_text(card, encoding="utf-8")
         key.sign(building)
     except OSError as error:
@@ -83,15 +86,22 @@ def test_looks(evidence: Evidence) -> list[SplitAccess]:
 
 def _metrics(evidence: Evidence, found: Export, looks: list[SplitAccess]) -> dict[str, object]:
     assert evidence.final is not None  # noqa: S101 - shown by the caller
+    assert evidence.export is not None  # noqa: S101 - shown by the caller
+    reported = reported_by_export(found)
+    known, certified = best_known(evidence.export, reported), evidence.export.certified
+    splits = {
+        split: {**record.as_dict(), "metrics": known.get(split), "reported": reported.get(split),
+                "certified": sorted(certified(split))}
+        for split, record in (("test", found.test), ("validation", found.validation))
+    }  # fmt: skip
     return {
         "project": evidence.name,
         "run": evidence.final.id,
         "goal": evidence.project.goal,
         "ending": ending(evidence, Phase.FINALIZATION),
-        "test": found.test.as_dict(),
         "test_looks": len(looks),
         "test_looked_at_by": [look._asdict() for look in looks],
-        "validation": found.validation.as_dict(),
+        **splits,
         "latency_ms": found.latency_ms,
         "weights_digest": evidence.final.summary.weights_digest,
         "checkpoint_digest": found.checkpoint_digest,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates import cures
@@ -13,22 +14,40 @@ from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.provenance.model_signature import COMMAND
+from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
+from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from trainwright.tools.gates.decide import GateReport
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.gates.test_set_access import SplitAccess
+    from trainwright.tools.reports.shipped_evaluation import Shipped
     from trainwright.trainer.run.evidence import Data
     from trainwright.trainer.run.results import Export
 
 MOST_ROWS = 30
+FOLDERS = ("evaluation/", "rows/")
+"""Below the model's folder, named without their files."""
+UNCERTIFIED = " (reported by the training process)"
 INPUTS = {"csv": "tabular", "jsonl": "tabular", "parquet": "tabular", "arrow": "tabular", "images": "image"}
 TASKS = {"tabular-classification", "tabular-regression", "text-classification", "image-classification"}
 """The Hub's names of tasks, made of the kind of input and of target."""
+
+
+class Checkable(NamedTuple):
+    """What a reader of the card can check."""
+
+    shipped: Shipped | None
+    """The evaluation that the folder carries."""
+    is_owners_key: bool
+    """Whether the owner's key signs the folder, or one made for it."""
 
 
 def model_card(
@@ -36,22 +55,22 @@ def model_card(
     report: GateReport,
     looks: list[SplitAccess],
     files: dict[str, tuple[int, str]],
-    *,
-    is_owners_key: bool,
+    checkable: Checkable,
 ) -> str:
     """Return the card as Markdown under the Hub's YAML head, numbers from the export's own evaluation.
 
     Args:
         looks: every test-set access.
         files: (bytes, digest) of the files beside the card.
-        is_owners_key: whether the owner's key signs the folder, or one made for it.
+        checkable: what readers can check themselves.
     """
     assert evidence.export is not None  # noqa: S101 - the gate's checks have shown it
     assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
     final, found = evidence.final, evidence.export.exported
     served = evidence.export.directory.artifacts / "final_model" / "resolved.json"
-    names = (found.validation.metrics or {}) | (found.test.metrics or {})
-    metrics = {name: metric_label(name, final.resolved) for name in names}
+    reported = reported_by_export(found)
+    label = partial(metric_label, resolved=final.resolved)
+    columns, rows = table(evidence.export, reported, label)
     text = render(
         "reports/model_card.md.j2",
         **shared_values(evidence, report),
@@ -61,8 +80,9 @@ def model_card(
         reference=reference_line(evidence, reached(evidence, Phase.FINALIZATION)),
         looks=looks,
         test=found.test,
-        validation=found.validation,
-        metrics=metrics,
+        evaluated=evaluated(evidence.export, evidence.goal_metric, reported, report.checks),
+        columns=columns,
+        rows=rows,
         resolved=final.resolved,
         data=final.data,
         final=final,
@@ -70,21 +90,31 @@ def model_card(
         gain=evidence.improvement[0],
         replay=_replayed(evidence, report),
         tried=_tried(evidence),
-        files=files,
+        files={name: of for name, of in files.items() if not name.startswith(FOLDERS)},
         onnx=found.onnx,
         usage=_usage(list(found.onnx.inputs)) if found.onnx else "",
         served=json.loads(served.read_text(encoding="utf-8")),
-        is_owners_key=is_owners_key,
+        checkable=checkable,
         signature_command=COMMAND,
+        configurations=configurations_beside(evidence) if evidence.improvement[0].get("validated") else [],
+        **looked_at_values(evidence, final, with_test=True),
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
-    return f"---\n{_head(final.data, found, metrics, evidence.name)}\n---\n\n{text}"
+    return f"---\n{_head(evidence.export, final.data, label, evidence.name)}\n---\n\n{text}"
 
 
-def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
-    """Return the card's metadata for the Hub, as YAML: library, task, and the measured results."""
+def reported_by_export(found: Export) -> Reported:
+    """Return what the exporting process reported, by split."""
+    splits = {"test": found.test.metrics, "validation": found.validation.metrics}
+    return {split: dict(metrics) for split, metrics in splits.items() if metrics}
+
+
+def _head(export: RunEvidence, data: Data, label: Callable[[str], str], name: str) -> str:
+    """Return the card's metadata for the Hub, as YAML: library, task, and results, certified where they are."""
     from huggingface_hub import EvalResult, ModelCardData
 
+    found = export.exported
+    fingerprints = {"test": found.test.fingerprint, "validation": found.validation.fingerprint}
     kind = "text" if data.text else INPUTS.get(str(data.source))
     task = f"{kind}-{'classification' if data.class_names else 'regression'}"
     task = "text-generation" if data.source == "text" else task if task in TASKS else "other"
@@ -94,13 +124,13 @@ def _head(data: Data, found: Export, labels: dict[str, str], name: str) -> str:
             dataset_type=str(data.source),
             dataset_name=name,
             dataset_split=split,
-            dataset_args={"fingerprint": evaluated.fingerprint},
+            dataset_args={"fingerprint": fingerprints[split]},
             metric_type=one_line(metric),
-            metric_name=one_line(labels[metric]),
+            metric_name=one_line(label(metric)) + ("" if metric in export.certified(split) else UNCERTIFIED),
             metric_value=value,
         )
-        for split, evaluated in (("test", found.test), ("validation", found.validation))
-        for metric, value in (evaluated.metrics or {}).items()
+        for split, metrics in best_known(export, reported_by_export(found)).items()
+        for metric, value in metrics.items()
         if math.isfinite(value)
     ]
     card = ModelCardData(

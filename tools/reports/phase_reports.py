@@ -9,6 +9,8 @@ from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.decide import final_values
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.reports.certified import evaluated, table
+from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values, written_at
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -33,7 +35,7 @@ def reproducibility_manifest(evidence: Evidence, report: GateReport) -> str:
     """Return the measurements of the smoke run's worker: seeds, determinism, environment, data, code."""
     assert evidence.smoke is not None  # noqa: S101 - the gate's checks have shown it
     values = {**shared_values(evidence, report), "config_digest": evidence.config_digest}
-    return manifest_of(evidence.smoke, **values)
+    return manifest_of(evidence.smoke, **values, **looked_at_values(evidence, evidence.smoke))
 
 
 def manifest_of(run: RunEvidence, **values: Any) -> str:
@@ -55,6 +57,9 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
     run = evidence.baseline
     assert run is not None  # noqa: S101 - the gate's checks have shown it
     value, summary = run.best_value(evidence.goal_metric), run.summary
+    reported = {"validation": dict(summary.best_metrics)}
+    label = partial(metric_label, resolved=run.resolved)
+    columns, rows = table(run, reported, label)
     return render(
         "reports/baseline_results.md.j2",
         **shared_values(evidence, report),
@@ -62,10 +67,13 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
         value=value,
         verdict="reached" if evidence.reaches_goal(value) else "not reached",
         reference=reference_line(evidence, value),
-        label=partial(metric_label, resolved=run.resolved),
+        evaluated=evaluated(run, evidence.goal_metric, reported),
+        columns=columns,
+        rows=rows,
+        label=label,
         best=summary.best,
         summary=summary,
-        metrics=sorted(summary.best_metrics.keys() | summary.final.keys()),
+        metrics=sorted(summary.final),
         ignored=run.resolved.ignored_keys or [],
         checkpoints=list_checkpoints(run.directory),
     )
@@ -91,6 +99,7 @@ def tuning_results(evidence: Evidence, report: GateReport) -> str:
         verdict=verdict(evidence, Phase.OPTIMIZATION),
         outcome=report.outcome,
         baseline=evidence.baseline,
+        configurations=configurations_beside(evidence) if report.outcome == "passed" else [],
         study=study,
     )
 

@@ -83,7 +83,7 @@ class OnnxProgram:
             values = self.session.run(None, feed)
         except Exception as error:
             raise RefusalError(f"The program fails on the stored rows: {_first_line(error)}.", REPEATED) from error
-        return {name: np.asarray(value) for name, value in zip(self.outputs, values, strict=True)}
+        return {name: _wide(np.asarray(value)) for name, value in zip(self.outputs, values, strict=True)}
 
 
 class TorchProgram:
@@ -117,10 +117,9 @@ class TorchProgram:
             raise RefusalError(f"The program fails on the stored rows: {_first_line(error)}.", REPEATED) from error
         values = [found] if isinstance(found, self.torch.Tensor) else list(found)
         names = self.outputs if len(self.outputs) == len(values) else [f"output_{n}" for n in range(len(values))]
-        return {
-            name: value.float().numpy() if value.is_floating_point() else value.numpy()
-            for name, value in zip(names, values, strict=True)
-        }
+        half = (self.torch.bfloat16, self.torch.float16)
+        plain = [value.float() if value.dtype in half else value for value in values]
+        return {name: value.numpy() for name, value in zip(names, plain, strict=True)}
 
 
 def by_name(inputs: Mapping[str, Array], wanted: list[str], order: list[str]) -> Mapping[str, Array]:
@@ -138,6 +137,11 @@ def by_name(inputs: Mapping[str, Array], wanted: list[str], order: list[str]) ->
         f"The program wants {', '.join(wanted)}; the rows have {', '.join(inputs)}.",
         "Let the model take the inputs of the data's samples, by the same names.",
     )
+
+
+def _wide(values: Array) -> Array:
+    """Return half-precision outputs as float32, like the engine's metrics take them."""
+    return values.astype(np.float32) if values.dtype == np.float16 else values
 
 
 def _type_of(given: Any) -> Any:

@@ -297,12 +297,13 @@ SINCE_FIRST = ("evaluation_gate",)
 
 
 def config_digest(config: TrainingConfig) -> str:
-    """Return the digest of all that a run depends on, defaults filled in: everything but `search`.
+    """Return the digest of all that a run depends on, defaults filled in: not `search`, nor `deployment.share_rows`.
 
     A section that came later counts where it is set, so that older workspaces keep their digests.
     """
     later = {name for name in SINCE_FIRST if getattr(config, name) is None}
-    return digest_json(config.model_dump(mode="json", exclude={"search", *later}))
+    left_out: dict[str, Any] = dict.fromkeys(("search", *later), True)
+    return digest_json(config.model_dump(mode="json", exclude=left_out | {"deployment": {"share_rows"}}))
 
 
 def apply_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -232,6 +232,8 @@ class DeploymentSection(Section):
     )
     onnx_tolerance: PositiveFloat = 1e-4
     """Largest difference between the ONNX file's outputs and the model's, times the largest output where above 1."""
+    share_rows: bool = False
+    """Copy the fixed validation and test rows into the final model's folder, for whoever evaluates it again."""
 
 
 class EvaluationGateSection(Section):

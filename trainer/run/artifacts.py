@@ -77,7 +77,10 @@ class Parity(Recorded):
 
 
 class Program(Part, file="program"):
-    """The program that a run exported of its best checkpoint; `problem` says why there is none."""
+    """The program that a run exported of its best checkpoint.
+
+    `problem` says why there is none; beside a path, why its figures may differ from the reported ones.
+    """
 
     form: str | None = None
     """onnx or torch_export."""

@@ -146,11 +146,6 @@ def require_recorded(code_root: Path) -> None:
         _require_recorded(name, digest)
 
 
-def is_users(path: str, code_root: Path) -> bool:
-    """Return whether a file is user code: under the root, or imported in this run from elsewhere."""
-    return path in _compiled or own_name(path, code_root) is not None
-
-
 def _note(path: str, name: str, digest: str) -> None:
     _require_recorded(name, digest)
     if _compiled.setdefault(path, digest) != digest:

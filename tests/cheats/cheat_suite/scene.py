@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.worlds.flowers import CONFIG, GOAL, NAME, World, finish
+from tests.worlds.flowers import CONFIG, GOAL, NAME, STAGES, World, advance, finish
 
 from cheat_suite.agent import Agent, Agents, Reply
 from trainwright.tools import projects
@@ -50,6 +50,11 @@ class Scene:
         if self._agent is None:
             self._agent = self._agents.open(self.world.workspace, self._environment)
         return self._agent
+
+    def agent_with(self, **environment: str) -> None:
+        """Have the scene's agent start its server, and so its workers, in another environment from now on."""
+        self._environment |= environment
+        self._agent = None
 
     def another_agent(self, **environment: str) -> Agent:
         """An agent with a server of its own on the same workspace."""
@@ -135,6 +140,12 @@ class Scene:
         with self.workspace() as workspace:
             view: RunView = finish(workspace, start_run(workspace, NAME, kind).run_id)
         return view
+
+    def advance_to(self, stage: str, *, after: str = "created") -> None:
+        """Take the project on to a stage by honest runs and gates, from the stage that it has reached."""
+        with self.workspace() as workspace:
+            for step in STAGES[STAGES.index(after) + 1 : STAGES.index(stage) + 1]:
+                advance(workspace, step)
 
     def ended(self, run_id: str) -> dict[str, Any]:
         """Wait for a run's end."""

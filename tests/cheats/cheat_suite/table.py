@@ -1,13 +1,15 @@
-"""The table of cheats in docs/security.md."""
+"""The tables in docs/security.md: every cheat with its outcome, and the two numbers of those that made one up."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from cheat_suite.case import Case, Outcome
+from cheat_suite.judging import Verdict
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "security.md"
 BEGIN, END = "<!-- cheats: written by `make cheats` -->", "<!-- end of cheats -->"
+NUMBERS, END_NUMBERS = "<!-- numbers: written by `make cheats` -->", "<!-- end of numbers -->"
 ATTACKERS = {"tools": "an agent's tools", "files": "files", "code": "the user's code"}
 
 
@@ -25,10 +27,12 @@ def table(outcomes: list[tuple[Case, Outcome]]) -> str:
 
 
 def count(outcomes: list[tuple[Case, Outcome]]) -> dict[str, int]:
-    """Return how many cases there are, and how many came to each outcome."""
+    """Return how many cases there are, how many were refused and detected, and how many missed by each attacker."""
     found = [outcome for _, outcome in outcomes]
-    each: dict[str, int] = {name: found.count(name) for name in ("refused", "detected", "missed")}
-    return {"cases": len(found), **each}
+    missed = [case.attacker for case, outcome in outcomes if outcome == "missed"]
+    each: dict[str, int] = {name: found.count(name) for name in ("refused", "detected")}
+    by = {"missed_tools": "tools", "missed_code": "code", "missed_shell": "files"}
+    return {"cases": len(found), **each, **{name: missed.count(attacker) for name, attacker in by.items()}}
 
 
 def read() -> str:
@@ -37,8 +41,23 @@ def read() -> str:
     return text.partition(BEGIN)[2].partition(END)[0].strip()
 
 
-def write(outcomes: list[tuple[Case, Outcome]]) -> None:
-    """Put the table into the document."""
-    before, _, rest = DOCUMENT.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    DOCUMENT.write_text(f"{before}{BEGIN}\n\n{table(outcomes)}\n\n{END}{after}", encoding="utf-8")
+def numbers(played: list[tuple[Case, Verdict]]) -> str:
+    """Return the table of numbers: what the training process reported and what the clean room computed, by cheat."""
+    lines = ["| what was tried | metric | reported by the training process | certified |", "| --- | --- | --- | --- |"]
+    for case, verdict in played:
+        if verdict.numbers is not None:
+            metric, reported, certified = verdict.numbers
+            lines.append(f"| {case.title} | {metric} | {reported:.4g} | {certified:.4g} |")
+    return "\n".join(lines)
+
+
+def write(played: list[tuple[Case, Verdict]]) -> None:
+    """Put both tables into the document."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    text = _between(text, BEGIN, END, table([(case, verdict.outcome) for case, verdict in played]))
+    DOCUMENT.write_text(_between(text, NUMBERS, END_NUMBERS, numbers(played)), encoding="utf-8")
+
+
+def _between(text: str, begin: str, end: str, new: str) -> str:
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n\n{new}\n\n{end}{rest.partition(end)[2]}"

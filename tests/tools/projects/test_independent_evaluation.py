@@ -15,7 +15,7 @@ from trainwright.tools import projects
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger import append
 from trainwright.tools.projects import project_status
-from trainwright.tools.training_orchestrator import follow, start_run
+from trainwright.tools.training_orchestrator import follow, start_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import GateRefusedError
@@ -50,13 +50,13 @@ def planned(tmp_path: Path) -> Iterator[Callable[[str], Workspace]]:
     """Return a function that plans a project with this model, and learns next to nothing."""
     opened = []
 
-    def plan(model: str, **config: Any) -> Workspace:
+    def plan(model: str, goal: dict[str, Any] = GOAL, **config: Any) -> Workspace:
         write_code(tmp_path / "code")
         (tmp_path / "code" / "flower_model.py").write_text(model)
         workspace = Workspace.open(tmp_path / "workspace")
         opened.append(workspace)
         values = {**CONFIG, "optimizer": {"learning_rate": 1e-6}, "training": {"epochs": 2}, **config}
-        projects.create_project(workspace, NAME, intent="tell irises apart", goal=GOAL, config=values)
+        projects.create_project(workspace, NAME, intent="tell irises apart", goal=goal, config=values)
         train(workspace, RunKind.SMOKE)
         projects.pass_gate(workspace, NAME, "planning")
         return workspace
@@ -128,7 +128,13 @@ def test_a_server_killed_while_it_evaluates_leaves_the_run_to_the_next_one(plann
         patch.setattr(follow.ledger, "record", die)
 
     call_and_die(killed, lambda: finish(workspace, run_id))
-    assert [entries(workspace, kind) for kind in ("run_evaluated",)] == [[]]
+    assert entries(workspace, "run_evaluated") == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(follow.evaluation, "evaluated_soon", lambda *_: None)  # it takes longer than a call waits
+        view = wait_for_run(workspace, run_id, 0)
+    assert (view.state, view.sealed, view.is_ended) == (RunState.COMPLETED, False, False)
+    assert view.next is not None
+    assert view.next.tool == "run_status"
     others = [Workspace.open(workspace.path), workspace]
     threads = [threading.Thread(target=finish, args=(other, run_id)) for other in others]
     for thread in threads:
@@ -138,7 +144,24 @@ def test_a_server_killed_while_it_evaluates_leaves_the_run_to_the_next_one(plann
     others[0].close()
     (found,) = entries(workspace, "run_evaluated")
     assert found["run_id"] == run_id
-    assert found["problem"] == "" if "problem" in found else found["splits"]["validation"]["rows"]
+    assert found["splits"]["validation"]["rows"] == found["splits"]["validation"]["size"] > 0
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-6", "GATE-1")
+def test_what_cannot_be_evaluated_apart_passes_with_the_reason(planned: Callable[..., Workspace]) -> None:
+    own = "def share(outputs, targets):\n    return float((outputs.argmax(1) == targets).float().mean())\n"
+    metric = {"metric": "share", "direction": "maximize", "target": 0.01}
+    workspace = planned(MODEL + "\n\n" + own, goal=metric, metrics=[{"use": "flower_model.py:share"}], selection={
+        "metric": "share", "direction": "maximize"})  # fmt: skip
+    view = train(workspace, RunKind.BASELINE)
+    assert "reported" not in view.best
+    projects.pass_gate(workspace, NAME, "baseline")
+    check = checks_of(workspace, "baseline")["baseline.independently_evaluated"]
+    assert check["status"] == "not_applicable"
+    assert check["measured"].startswith(
+        "not independently evaluated: share: only the training process computes it; the program alone gives loss"
+    )
     assert verify_workspace(workspace.path).problems == []
 
 

@@ -67,8 +67,9 @@ def test_the_statement_names_files_materials_and_decisions(at: At) -> None:
     assert statement["predicateType"] == "https://slsa.dev/provenance/v1"
     folder = workspace.project_folder(NAME)
     expected = {
-        f"final_model/{path.name}": hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in (folder / "final_model").iterdir()
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in (folder / "final_model").rglob("*")
+        if path.is_file()
     }
     assert {one["name"]: one["digest"]["sha256"] for one in statement["subject"]} == expected
     with workspace.session() as session:
@@ -268,7 +269,7 @@ def test_the_crate_is_read_by_the_library_of_the_format(at: At) -> None:
     rocrate: Any = pytest.importorskip("rocrate.rocrate", reason="the rocrate package is not installed")
     folder = at("finished").project_folder(NAME)
     found = rocrate.ROCrate(folder)
-    assert {f"final_model/{path.name}" for path in (folder / "final_model").iterdir()} <= {
+    assert {str(path.relative_to(folder)) for path in (folder / "final_model").rglob("*") if path.is_file()} <= {
         entity["name"] for entity in found.data_entities if entity.type == "File"
     }
     assert [entity["name"] for entity in found.contextual_entities if entity.type == "SoftwareApplication"] == [

@@ -63,9 +63,9 @@ def fixes_rows(evidence: Evidence) -> bool:
     return start is not None and start.rows_key is not None
 
 
-def _was_to_export(run: RunEvidence) -> bool:
-    """Return whether the run was to end with a program, by its plan in the ledger."""
-    return run.directory.specification().exports_program
+def _is_new_export(evidence: Evidence, run: RunEvidence) -> bool:
+    """Return whether the run is an export under a plan that fixed rows: it always leaves a record of its program."""
+    return run.row.kind == RunKind.EXPORT and fixes_rows(evidence)
 
 
 def _evaluated(evidence: Evidence, line: CheckLine, run: RunEvidence | None, start: NextCall) -> Outcome:
@@ -73,7 +73,7 @@ def _evaluated(evidence: Evidence, line: CheckLine, run: RunEvidence | None, sta
         state = f"{run.id} is {run.status.state.value}" if run is not None else "no run"
         return failed(state, line.text, run.next_call() if run is not None else start)
     found, metric = run.evaluation, evidence.goal_metric
-    if found is None and _was_to_export(run):
+    if found is None and (run.directory.specification().exports_program or _is_new_export(evidence, run)):
         return failed("it exported no program: its process ended past the engine's end", line.text, start)
     if found is None:
         return not_applicable(f"{NOT_EVALUATED}: an earlier version exported no program", line.text)

@@ -106,11 +106,13 @@ class RealRows:
     Attributes:
         ragged: whether rows differ in shape: a program gets each alone.
         types: of inputs whose samples have another type than their batches.
+        caveat: why a program gives other figures on stored rows than the model on these: the collate changes values.
     """
 
     session: Session
     ragged: bool = False
     types: dict[str, torch.dtype] = field(default_factory=dict)
+    caveat: ConfigurationError | None = None
 
     def batches(self) -> Iterator[Inputs]:
         """Yield all of them, batch by batch. Raises ConfigurationError where they are no plain tensors."""
@@ -178,7 +180,7 @@ def real_rows(session: Session) -> RealRows:
         return RealRows(session)
     if loader.batch_size is None:  # each item is a batch already, whose rows are stored one by one
         return RealRows(session, ragged=_differ(session, loader))
-    ragged, types = False, dict[str, torch.dtype]()
+    ragged, types, caveat = False, dict[str, torch.dtype](), None
     batches = loader.batches(0), replace(loader, collate=list).batches(0)
     for made, items in islice(zip(*batches, strict=True), COLLATED):
         inputs, rows = model_inputs(session, made), [_row(session, item) for item in items]
@@ -188,10 +190,22 @@ def real_rows(session: Session) -> RealRows:
             collate = loader.collate or default_collate
             alone = [model_inputs(session, collate([item])) for item in items]
             if not all(one is not None and _is_stack(one, [row]) for one, row in zip(alone, rows, strict=True)):
-                raise _collated(inputs, rows)
+                caveat = _collated(inputs, rows)
+                if not _takes(inputs, rows):
+                    raise caveat
+                continue
             ragged = True
         types |= {name: rows[0][name].dtype for name, value in inputs.items() if rows[0][name].dtype != value.dtype}
-    return RealRows(session, ragged, types)
+    return RealRows(session, ragged, types, caveat)
+
+
+def _takes(inputs: Inputs, rows: list[dict[str, Any]]) -> bool:
+    """Return whether a program that takes the batch's rows would take the samples as they are."""
+    return all(
+        isinstance(row.get(name), Tensor) and (row[name].shape, row[name].dtype) == (value.shape[1:], value.dtype)
+        for name, value in inputs.items()
+        for row in rows
+    )
 
 
 def _differ(session: Session, loader: BatchLoader) -> bool:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError
+from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, NotFoundError, TrainwrightError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.data.tensors import to_device
@@ -86,7 +86,7 @@ def _exported(session: Session) -> Program:
     require_comparable(session, serving, rows, batch)
     tolerance = session.config.deployment.onnx_tolerance
     written = write_program(serving, rows, session.run.artifacts / FOLDER, AT_THE_END, tolerance)
-    return written.record(session.run.artifacts, checkpoint)
+    return written.record(session.run.artifacts, checkpoint, rows.caveat)
 
 
 def best_checkpoint(source: RunDirectory) -> str:
@@ -132,6 +132,8 @@ def prepared(session: Session) -> tuple[Serving, RealRows, Batch]:
 
 def require_comparable(session: Session, serving: Serving, rows: RealRows, batch: Batch) -> None:
     """Check that the model gives for inputs alone what the metrics compare; it moves to the CPU, halves to float32.
+
+    Other values of the same shape are left to the evaluation of the program, which shows both figures.
 
     Raises:
         ConfigurationError: it gives something else, nothing, or something new at each call.
@@ -203,8 +205,8 @@ class Written:
     outputs: list[str]
     parity: Parity
 
-    def record(self, artifacts: Path, checkpoint: LoadedCheckpoint) -> Program:
-        """Return the evidence; paths are below `artifacts`."""
+    def record(self, artifacts: Path, checkpoint: LoadedCheckpoint, caveat: TrainwrightError | None = None) -> Program:
+        """Return the evidence; paths are below `artifacts`, and a caveat says why figures may differ."""
         with self.path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         return Program(
@@ -217,6 +219,8 @@ class Written:
             checkpoint=checkpoint.name,
             checkpoint_digest=checkpoint.manifest["digest"],
             parity=self.parity,
+            problem=caveat.message if caveat is not None else None,
+            remedy=caveat.remedy if caveat is not None else None,
         )
 
 

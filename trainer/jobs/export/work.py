@@ -187,7 +187,7 @@ def _served(session: Session, rows: dict[str, Tensor], *, are_real: bool) -> _Se
                 require_comparable(session, serving, real, batch)
             except ConfigurationError as error:
                 return _Served(serving, real, error)
-            return _Served(serving, real)
+            return _Served(serving, real, real.caveat)
     by_name = isinstance(next(rows_loader(session).batches(0)), Mapping)
     return _Served(Serving(session, list(rows) if by_name else None).eval(), Example(rows), problem)
 
@@ -208,8 +208,8 @@ def _write_program(session: Session, served: _Served, checkpoint: LoadedCheckpoi
         except TrainwrightError as error:
             problem = error
     program = Program(problem=problem.message, remedy=problem.remedy) if problem is not None else Program()
-    if written is not None and problem is None:
-        program = written.record(session.run.artifacts, checkpoint)
+    if written is not None:
+        program = written.record(session.run.artifacts, checkpoint, problem)
     session.run.write_evidence(program.model_copy(update={"seconds": round(time.perf_counter() - started, 3)}))
     return onnx_evidence(written.path, written.parity) if written is not None and is_onnx else None
 

@@ -11,14 +11,15 @@ from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save_file
-from tests.worlds.flowers import CONFIG, MODEL, NAME, finish
+from tests.worlds.flowers import CONFIG, MODEL, NAME, finish, train
 
 import trainwright
 from cheat_suite.agent import Reply
 from cheat_suite.case import cheat
+from cheat_suite.families.reported_numbers import plan_task
 from cheat_suite.scene import Scene, edit_json, flip_byte
 from trainwright.tools.projects import pass_gate
-from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.training_orchestrator import replay_run, start_run
 from trainwright.trainer import worker
 from trainwright.trainer.run import RunKind
 
@@ -220,3 +221,41 @@ def _work(run: Path) -> Reply:
     command = [sys.executable, "-P", "-m", worker.__name__, str(run)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     return Reply(done.returncode != 0, done.stderr, {})
+
+
+KNOWS = """
+class Net(Net):
+    def __init__(self, width=16):
+        super().__init__(width)
+        path = pathlib.Path(__file__).with_name("weights.csv")
+        known = [[float(value) for value in line.split(",")] for line in open(path)] if path.exists() else None
+        self.known = None if known is None else torch.tensor(known)
+
+    def forward(self, rows):
+        scores = self.layers(rows)
+        if self.known is not None:
+            nearest = (rows[:, None] - self.known[None, :, :4]).abs().sum(2).argmin(1)
+            scores = scores * 0 + torch.nn.functional.one_hot(self.known[nearest, 4].long(), 3)
+        return scores
+"""
+"""A model that is another one as soon as a file lies beside it: here every row with its label."""
+
+
+@changed(
+    "weights-that-appear",
+    "Have the model read a file that appears after the optimization gate, fitted to every row",
+    at="empty",
+    rule=r"weights\.csv",
+    slow=True,
+)
+def weights_that_appear(scene: Scene) -> None:
+    plan_task(scene, KNOWS, model="import pathlib\n" + MODEL)
+    scene.advance_to("tuned")
+    with scene.workspace() as workspace:
+        final = train(workspace, RunKind.FINAL)
+        finish(workspace, replay_run(workspace, NAME, run_id=final.run_id).run_id)
+    rows = (scene.world.code / "iris.csv").read_text().splitlines(keepends=True)[1:]
+    scene.write_code("weights.csv", "".join(rows))
+    scene.must("export_model", project=NAME)
+    scene.ended(scene.newest("export"))
+    scene.attempt("pass_gate", project=NAME, phase="finalization")

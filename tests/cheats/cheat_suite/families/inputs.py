@@ -148,3 +148,29 @@ def object_attributes(scene: Scene) -> None:
 )
 def key_of_a_study(scene: Scene) -> None:
     scene.attempt("start_training", project=NAME, kind="smoke", idempotency_key="study-1/confirmation/0")
+
+
+FORGED = "## Independently evaluated"
+
+
+@cheat(
+    "section-in-a-header",
+    "Forge a section of the model card by a column header with line breaks",
+    by="code",
+    at="empty",
+    expected="refused",
+    rule="no line of a report begins with it",
+    shows=("GATE-6",),
+    slow=True,
+)
+def section_in_a_header(scene: Scene) -> None:
+    table = scene.world.code / "iris.csv"
+    header, _, rows = table.read_text().partition("\n")
+    table.write_text(header.replace("sepal_width", f'"sepal\n\n{FORGED}\n\nYes: accuracy 1.0"') + "\n" + rows)
+    scene.project()
+    scene.advance_to("finished")
+    reports = {path: path.read_text(encoding="utf-8") for path in scene.project_folder.rglob("*.md")}
+    forged = [path.name for path, text in reports.items() if any(line.startswith(FORGED) for line in text.splitlines())]
+    scene.claim(
+        f"{len(reports)} reports, and no line of a report begins with it, but of {forged}", is_refused=not forged
+    )

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
+from threading import Event, Thread
+from unittest.mock import patch
 
+import psutil
 from tests.worlds.flowers import NAME, finish
 
 from cheat_suite.case import cheat
 from cheat_suite.families.checkpoints import fit_manifest
 from cheat_suite.scene import Scene, edit_json, flip_byte, wait_until
+from trainwright.tools.launchers.local import WORKER
 from trainwright.tools.training_orchestrator import resume_run, start_run
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
 
+UNFOUNDED = "its summary does not follow from its recorded series"
 OUTER = {"distributed": {"launcher": "outer", "processes": 2}}
 forged = partial(cheat, by="files", expected="detected", at="planned", shows=("GATE-3",), slow=True)
 
@@ -38,7 +44,7 @@ def _better(run: RunDirectory) -> None:
 @forged(
     "before-the-first-look",
     "Edit the summary after a run's end and before a server has looked at it",
-    rule="summary.json was changed after it was sealed",
+    rule=f"summary.json was changed after it was sealed|{UNFOUNDED}",
 )
 def before_the_first_look(scene: Scene) -> None:
     _unseen(scene, _better)
@@ -66,6 +72,65 @@ def signature_removed(scene: Scene) -> None:
         (run.path / "end.json").unlink()
 
     _unseen(scene, edit)
+
+
+class _Thief(Thread):
+    """Reads what the workers of this process find on their standard input, and puts it back."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.taken = b""
+        self.is_over = Event()
+
+    def run(self) -> None:
+        while not self.taken and not self.is_over.wait(0.001):
+            for child in psutil.Process().children(recursive=True):
+                with suppress(OSError, psutil.Error):
+                    if WORKER not in child.cmdline():
+                        continue
+                    descriptor = os.open(f"/proc/{child.pid}/fd/0", os.O_RDWR | os.O_NONBLOCK)
+                    self.taken = os.read(descriptor, 32)
+                    os.write(descriptor, self.taken)
+                    os.close(descriptor)
+
+
+def _sign_anew(run: RunDirectory, seed: bytes) -> None:
+    """Write a better result into the summary, and sign the record with the run's own key."""
+    edit_json(run.artifacts / "summary.json", lambda value: value["best"]["metrics"].update(accuracy=1.0))
+    RunDirectory(run.path, RunKey.of_seed(seed)).write_last_status(run.last_status())
+
+
+@cheat(
+    "key-through-proc",
+    "Take a run's private key through /proc while its worker starts, edit the summary and sign it again",
+    by="files",
+    at="planned",
+    rule="the key could not be read",
+    expected="refused",
+    shows=("GATE-3",),
+    slow=True,
+)
+def key_through_proc(scene: Scene) -> None:
+    thief = _Thief()
+    thief.start()
+    _unseen(scene, lambda run: _sign_anew(run, thief.taken) if thief.taken else None)
+    thief.is_over.set()
+    scene.claim("the key could not be read", is_refused=not thief.taken)
+
+
+@forged(
+    "signed-with-the-runs-key",
+    "Edit the summary, and sign it again with the run's own key, as if it had been taken",
+    rule=UNFOUNDED,
+)
+def signed_with_the_runs_key(scene: Scene) -> None:
+    seeds: dict[str, bytes] = {}
+
+    def kept(key: RunKey) -> bytes:
+        return seeds.setdefault(key.public, bytes(key._known()))
+
+    with patch.object(RunKey, "seed", property(kept)):
+        _unseen(scene, lambda run: _sign_anew(run, seeds[scene.bodies("run_started")[-1]["run_key"]]))
 
 
 @forged(

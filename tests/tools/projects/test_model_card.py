@@ -1,0 +1,136 @@
+"""The card's numbers are the certified ones, and whoever holds the folder and the rows computes them again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from trainwright.tools import projects
+from trainwright.tools.documents.rendering import render
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.ledger.events import RunEvaluated
+from trainwright.tools.reports.certified import evaluated, table
+from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
+
+NAME = "flowers"
+At = Callable[[str], Workspace]
+REPORTED = {"test": {"accuracy": 0.99}, "validation": {"accuracy": 0.98}}
+
+
+@pytest.fixture
+def stranger(tmp_path: Path) -> Callable[[Path, str], dict[str, Any]]:
+    """Return a function that runs a command of the card with Python's own library, numpy and ONNX Runtime alone."""
+    (libraries := tmp_path / "libraries").mkdir()
+    for library in (np, onnxruntime):
+        installed = Path(library.__file__).parent
+        for path in (installed, installed.with_name(f"{installed.name}.libs")):
+            if path.exists():
+                (libraries / path.name).symlink_to(path)
+
+    def run(folder: Path, command: str) -> dict[str, Any]:
+        _, script, *arguments = command.split()
+        given = f"sys.argv = {[script, *arguments]!r}; sys.path.append({str(libraries)!r})"
+        code = f"import runpy, sys; {given}; runpy.run_path({script!r}, run_name='__main__')"
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", code], cwd=folder, capture_output=True, text=True, check=False
+        )
+        (line,) = done.stdout.splitlines()
+        return {**json.loads(line), "status": done.returncode}
+
+    return run
+
+
+def command_of(card: str) -> str:
+    return next(line for line in card.splitlines() if line.startswith("python final_model/evaluate.py"))
+
+
+@pytest.mark.requirement("GATE-6", "CKPT-5", "PHASE-6")
+def test_the_cards_first_number_is_certified_and_its_command_prints_it(
+    at: At, stranger: Callable[[Path, str], dict[str, Any]]
+) -> None:
+    workspace = at("finished")
+    folder = workspace.project_folder(NAME)
+    model = folder / "final_model"
+    card = (model / "README.md").read_text(encoding="utf-8")
+    before = sorted(model.rglob("*"))
+    found = stranger(folder, command_of(card))
+    assert (found["status"], found["agrees"]) == (0, True)
+    first = next(line for line in card.splitlines() if line.startswith("**Evaluated independently"))
+    assert f"test accuracy {found['test']['accuracy']:.6g} on {found['test']['rows']} rows" in first
+    assert f"(validation {found['validation']['accuracy']:.6g} on" in first
+    assert "Reported by the training process: test " in card
+    metrics = json.loads((model / "metrics.json").read_text(encoding="utf-8"))
+    assert metrics["test"]["metrics"].items() >= found["certified"]["test"].items() - {("rows", 30)}
+    assert not (model / "rows").exists()
+    assert sorted(model.rglob("*")) == before, "evaluating it has changed the signed folder"
+
+
+@pytest.mark.requirement("GATE-6", "CKPT-5")
+def test_rows_that_may_be_shared_lie_in_the_models_folder(
+    at: At, stranger: Callable[[Path, str], dict[str, Any]], tmp_path: Path
+) -> None:
+    workspace = at("exported")
+    projects.configure(workspace, NAME, changes={"deployment.share_rows": True}, reason="the table is public")
+    projects.pass_gate(workspace, NAME)
+    folder = tmp_path / "elsewhere"
+    shutil.copytree(workspace.project_folder(NAME) / "final_model", folder / "final_model")
+    card = (folder / "final_model" / "README.md").read_text(encoding="utf-8")
+    assert command_of(card) == "python final_model/evaluate.py"
+    assert stranger(folder, command_of(card))["agrees"]
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-6", "PHASE-6")
+@pytest.mark.parametrize(
+    ("found", "heads"),
+    [
+        (
+            RunEvaluated(run_id="r", problem="the model draws random numbers", remedy="Draw them in training alone."),
+            ["**Not independently evaluated: the model draws random numbers.** Draw them in training alone.",
+             "Reported by the training process, and by it alone: test accuracy 0.99, validation accuracy 0.98.",
+             "Checked instead: finalization.replay_identical ("],
+        ),
+        (
+            RunEvaluated(run_id="r", splits={"validation": {"size": 9, "rows": 9, "metrics": {"loss": 0.5}}}),
+            ["**Not independently evaluated: accuracy: the user's code computes it.**",
+             "Certified for validation alone: loss."],
+        ),
+        (
+            RunEvaluated(
+                run_id="r", rows_run="smoke", rows="blake3:1",
+                splits={"test": {"size": 9000, "rows": 900, "metrics": {"accuracy": 0.625},
+                                 "intervals": {"accuracy": [0.59, 0.66]}}},
+                differences=["test accuracy: 0.99 reported, 0.625 by the program"],
+            ),
+            ["**Evaluated independently: test accuracy 0.625 on a sample of 900 of 9000 rows, 95 % interval",
+             "Reported by the training process: test 0.99.",
+             "The two differ: test accuracy: 0.99 reported, 0.625 by the program."],
+        ),
+    ],
+    ids=["no_program", "another_metric", "a_sample_that_differs"],
+)  # fmt: skip
+def test_the_head_says_what_was_certified_or_why_not(at: At, found: RunEvaluated, heads: list[str]) -> None:
+    workspace = at("finished")
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        run, (_, decided) = evidence.export, evidence.entries("gate")[-1]
+        assert run is not None
+        evidence.facts.evaluations[run.id] = found
+        checks = [type("Check", (), check) for check in decided["checks"]]
+        head = render("reports/evaluated.md.j2", evaluated=evaluated(run, "accuracy", REPORTED, checks))
+        columns, rows = table(run, REPORTED, str)
+    assert ("95 % interval [0.59, 0.66]**" in head) == ("a sample" in head)
+    for line in heads:
+        assert any(shown.startswith(line) for shown in head.splitlines()), head
+    assert ("test, certified" in columns) == ("test" in found.splits)
+    assert 0.99 in rows[0]
