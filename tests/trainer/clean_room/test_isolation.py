@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
@@ -36,6 +37,17 @@ def test_environment_and_working_folder_have_no_effect(room: Any, tmp_path: Path
     variables = ("PYTHONPATH", "PYTHONHOME", "PYTHONUSERBASE", "PYTHONPYCACHEPREFIX")
     answer = room.answer(cwd=there, **dict.fromkeys(variables, str(there)), PYTHONSTARTUP=str(there / "numpy.py"))
     assert answer["splits"] == honest
+
+
+def test_its_files_import_each_other_and_three_libraries_alone() -> None:
+    allowed = {*sys.stdlib_module_names, "numpy", "onnxruntime", "torch"}
+    for path in Path(clean_room.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names = [] if node.level == 1 else [node.module or "above"]
+            else:
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert {name.partition(".")[0] for name in names} <= allowed, path.name
 
 
 def test_a_process_that_is_not_isolated_evaluates_nothing(room: Any) -> None:
