@@ -197,6 +197,8 @@ def _dispatch(
 def _fail(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, error: BaseException) -> None:
     """Write the failure: classified, with the user's part of the traceback."""
     sys.stderr.write("".join(traceback.format_exception(error)))
+    with suppress(Exception):  # for the next run, which may read what this one left
+        record_opened(run, specification)
     _record_failure(run, heartbeat, _failure_of(error, Path(specification.code_root)))
 
 

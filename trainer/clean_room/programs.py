@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .rows import Array, RefusalError, confined, require_digest
+from .rows import Array, RefusalError, checked, confined, require_digest
 
 REPEATED = "Repeat the run: it exports its program at its end."
 TYPES = {
@@ -41,21 +41,21 @@ def open_program(order: Mapping[str, Any], threads: int) -> Program:
     path = Path(order["path"])
     if not path.is_file():
         raise RefusalError(f"There is no program {path.name}.", REPEATED)
-    require_digest(path, str(order["digest"]), path.name, REPEATED)
+    content = checked(path, str(order["digest"]), path.name, REPEATED)
     for name, digest in (order.get("files") or {}).items():  # weights beside a program above 2 GiB
         require_digest(confined(path.parent, name), digest, name, REPEATED)
     form = order.get("form")
     if form == "onnx":
-        return OnnxProgram(path, order, threads)
+        return OnnxProgram(path, content, order, threads)
     if form == "torch_export":
-        return TorchProgram(path, order, threads)
+        return TorchProgram(path, content, order, threads)
     raise RefusalError(f"A program of the form {form!r} cannot be run here.", "Export it as onnx or torch_export.")
 
 
 class OnnxProgram:
     """A program that ONNX Runtime runs."""
 
-    def __init__(self, path: Path, order: Mapping[str, Any], threads: int) -> None:
+    def __init__(self, path: Path, content: bytes, order: Mapping[str, Any], threads: int) -> None:
         import onnxruntime
 
         onnxruntime.set_default_logger_severity(3)
@@ -64,7 +64,7 @@ class OnnxProgram:
         weights_in = path.parent if order.get("files") else Path(__file__).parent  # where no program's weights lie
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights_in))
         try:
-            session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+            session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise RefusalError(f"ONNX Runtime cannot load {path.name}: {_first_line(error)}.", REPEATED) from error
         self.session: Any = session
@@ -89,10 +89,10 @@ class OnnxProgram:
 class TorchProgram:
     """A program of torch.export, run by torch; its archive is written anew first (archives.py)."""
 
-    def __init__(self, path: Path, order: Mapping[str, Any], threads: int) -> None:
+    def __init__(self, path: Path, content: bytes, order: Mapping[str, Any], threads: int) -> None:
         from .archives import rewritten
 
-        archive = rewritten(path)
+        archive = rewritten(path, content)
         os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # torch unpickles numbers alone
         import torch
 
