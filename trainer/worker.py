@@ -128,7 +128,8 @@ def _work(
         ballast.hold()
         store_of(run).recover()  # before any other process of the run reads them
         opened_files.install(run.path, Path(specification.code_root))
-        heartbeat.stage("fixing rows")
+        if specification.kind is RunKind.SMOKE:
+            heartbeat.stage("fixing rows")
         _fix_rows(run, specification, attempt, stop)
         _prepare(run, specification)
         reason = _dispatch(run, specification, heartbeat, stop, placement)
@@ -196,6 +197,8 @@ def _dispatch(
 def _fail(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, error: BaseException) -> None:
     """Write the failure: classified, with the user's part of the traceback."""
     sys.stderr.write("".join(traceback.format_exception(error)))
+    with suppress(Exception):  # for the next run, which may read what this one left
+        record_opened(run, specification)
     _record_failure(run, heartbeat, _failure_of(error, Path(specification.code_root)))
 
 

@@ -31,7 +31,9 @@ from trainwright.trainer.run import (
     RunStatus,
     write_atomically,
 )
+from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.environment import launch_environment
+from trainwright.trainer.run.key import rows_statement
 
 OWN = frozenset({"run.json", "launch.json", "run.lock", "status.json", "events.jsonl", "worker.log", "stop_reason"})
 """Files that belong to one run, or are written for it when it ends."""
@@ -117,9 +119,9 @@ class Understudy:
         self.at_once = False
         """Whether runs end the moment they are launched, as those of a study do."""
 
-    def spawn(self, folder: Path, launch: Launch, *_: object, stdin: bytes, **__: object) -> Launch:
+    def spawn(self, folder: Path, launch: Launch, *_: object, seed: bytes, **__: object) -> Launch:
         """Take up a run as a new worker does: lock, status, and a process that a signal ends."""
-        run = RunDirectory(folder, RunKey.of_seed(stdin))
+        run = RunDirectory(folder, RunKey.of_seed(seed))
         prepared = self.library.take(run)
         process = subprocess.Popen(["sleep", "3600"], stdin=subprocess.DEVNULL, start_new_session=True)
         lock = (folder / "run.lock").open("ab")
@@ -163,6 +165,7 @@ class Understudy:
             fields |= {"state": RunState.FAILED, "stop_reason": None}
         _copy(held.prepared, held.run)
         _sign_checkpoints(held.run)
+        _sign_rows(held.run)
         _write_events(held, shift)
         held.run.write_last_status(status.model_copy(update=fields))
         held.lock.close()
@@ -195,6 +198,14 @@ def _sign_checkpoints(run: RunDirectory) -> None:
         if manifest is not None and run.key is not None:
             manifest["signature"] = run.key.sign(manifest["digest"])
             write_atomically(folder / "manifest.json", json.dumps(manifest).encode())
+
+
+def _sign_rows(run: RunDirectory) -> None:
+    """Sign the rows that a smoke run fixed, as its own worker does."""
+    record = run.evidence(FixedRows.file)
+    if record is not None and run.key is not None:
+        record["signature"] = run.key.sign_rows(rows_statement(run.run_id, record))
+        write_atomically(run.artifacts / f"{FixedRows.file}.json", json.dumps(record).encode())
 
 
 def _write_events(held: Held, shift: float) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.memory_study import memory_study
 from trainwright.tools.hyperparameter_tuner.plots import history_plot, slice_plot
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, best_trial, trials_of
@@ -44,12 +45,23 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
         studies=len(ids),
         best=best_trial(trials, study.objective["direction"]),
         found=study.confirmation,
+        reported=_reported(session, workspace, study),
         importances=importances(search, study.objective["direction"], trials),
         saved=saved,
         planned=planned,
         keys=sorted({key for trial in trials for key in trial.parameters}),
         epochs=lambda trial: max(trial.intermediate, default=0),
     )
+
+
+def _reported(session: Session, workspace: Workspace, study: Study) -> dict[str, float | None]:
+    """Return what each repetition's training process reported, by run, where the values compared are certified ones."""
+    found = study.confirmation or {}
+    if not found.get("certified"):
+        return {}
+    evidence, metric = Evidence(session, workspace, study.project), study.objective["metric"]
+    runs = [evidence.run(run_id) for run_id in (*found["baseline_runs"], *found["best_runs"])]
+    return {run.id: run.reported_value(metric) for run in runs if run is not None}
 
 
 def importances(search: SearchSection, direction: str, trials: list[TrialRecord]) -> dict[str, float]:

@@ -167,7 +167,8 @@ def _came_to(view: RunView) -> list[str]:
     """Return state, best value and result of a run, in few words."""
     parts = [view.state.value] if view.is_ended else [view.state.value, f"step {view.step}"]
     if view.best and isinstance(view.best.get("value"), int | float):
-        parts.append(f"best {view.best['metric']} {view.best['value']:.4g}")
+        reported = f" ({view.best['reported']:.4g} reported by its process)" if "reported" in view.best else ""
+        parts.append(f"best {view.best['metric']} {view.best['value']:.4g}{reported}")
     for name, value in (view.result or {}).items():
         inner = value if isinstance(value, dict) else {"": value}
         figures = {key: one for key, one in inner.items() if isinstance(one, bool | int | float)}

@@ -15,6 +15,7 @@ from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
+from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
@@ -95,6 +96,8 @@ def model_card(
         served=json.loads(served.read_text(encoding="utf-8")),
         checkable=checkable,
         signature_command=COMMAND,
+        configurations=configurations_beside(evidence) if evidence.improvement[0].get("validated") else [],
+        **looked_at_values(evidence, final, with_test=True),
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
     return f"---\n{_head(evidence.export, final.data, label, evidence.name)}\n---\n\n{text}"

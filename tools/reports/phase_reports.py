@@ -10,6 +10,7 @@ from trainwright.tools.gates.decide import final_values
 from trainwright.tools.gates.exits import verdict
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.reports.certified import evaluated, table
+from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values, written_at
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.checkpoints.index import list_checkpoints
@@ -34,7 +35,7 @@ def reproducibility_manifest(evidence: Evidence, report: GateReport) -> str:
     """Return the measurements of the smoke run's worker: seeds, determinism, environment, data, code."""
     assert evidence.smoke is not None  # noqa: S101 - the gate's checks have shown it
     values = {**shared_values(evidence, report), "config_digest": evidence.config_digest}
-    return manifest_of(evidence.smoke, **values)
+    return manifest_of(evidence.smoke, **values, **looked_at_values(evidence, evidence.smoke))
 
 
 def manifest_of(run: RunEvidence, **values: Any) -> str:
@@ -98,6 +99,7 @@ def tuning_results(evidence: Evidence, report: GateReport) -> str:
         verdict=verdict(evidence, Phase.OPTIMIZATION),
         outcome=report.outcome,
         baseline=evidence.baseline,
+        configurations=configurations_beside(evidence) if report.outcome == "passed" else [],
         study=study,
     )
 

@@ -93,6 +93,6 @@ def _record(order: dict[str, Any], found: RunEvaluated, rows: str) -> dict[str, 
 def _without_rows(rows: Path, *, is_shared: bool) -> str:
     """Return why the rows are not in the model's folder; empty where they are."""
     if not is_shared:
-        return "they are the user's data, and `deployment.share_rows` is false"
+        return "they are the user's data, and deployment.share_rows is false"
     size = sum(path.stat().st_size for path in files_among(rows.rglob("*")))
     return f"they take {size:,} bytes, more than {MOST_SHARED_BYTES:,}" if size > MOST_SHARED_BYTES else ""

@@ -40,11 +40,16 @@ CONTAINERS = {None, "builtins.tuple", "builtins.list", "builtins.dict"}
 REMEDY = "Export the model as ONNX: let it use operations that ONNX has, of torch itself."
 
 
-def rewritten(path: Path) -> io.BytesIO:
-    """Return the archive of these parts alone. Raises RefusalError for whatever could run code when it is loaded."""
+def rewritten(path: Path, content: bytes) -> io.BytesIO:
+    """Return the archive of these parts alone. Raises RefusalError for whatever could run code when it is loaded.
+
+    Args:
+        path: of the archive, for messages.
+        content: its bytes.
+    """
     again = io.BytesIO()
     try:
-        with zipfile.ZipFile(path) as given, zipfile.ZipFile(again, "w", zipfile.ZIP_STORED) as written:
+        with zipfile.ZipFile(io.BytesIO(content)) as given, zipfile.ZipFile(again, "w", zipfile.ZIP_STORED) as written:
             names = [name for name in given.namelist() if not name.endswith("/")]
             roots = {name.partition("/")[0] for name in names}
             if len(set(names)) != len(names) or len(roots) != 1:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .rows import Array, RefusalError, confined, require_digest
+from .rows import Array, RefusalError, checked, confined, require_digest
 
 REPEATED = "Repeat the run: it exports its program at its end."
 TYPES = {
@@ -41,21 +41,21 @@ def open_program(order: Mapping[str, Any], threads: int) -> Program:
     path = Path(order["path"])
     if not path.is_file():
         raise RefusalError(f"There is no program {path.name}.", REPEATED)
-    require_digest(path, str(order["digest"]), path.name, REPEATED)
+    content = checked(path, str(order["digest"]), path.name, REPEATED)
     for name, digest in (order.get("files") or {}).items():  # weights beside a program above 2 GiB
         require_digest(confined(path.parent, name), digest, name, REPEATED)
     form = order.get("form")
     if form == "onnx":
-        return OnnxProgram(path, order, threads)
+        return OnnxProgram(path, content, order, threads)
     if form == "torch_export":
-        return TorchProgram(path, order, threads)
+        return TorchProgram(path, content, order, threads)
     raise RefusalError(f"A program of the form {form!r} cannot be run here.", "Export it as onnx or torch_export.")
 
 
 class OnnxProgram:
     """A program that ONNX Runtime runs."""
 
-    def __init__(self, path: Path, order: Mapping[str, Any], threads: int) -> None:
+    def __init__(self, path: Path, content: bytes, order: Mapping[str, Any], threads: int) -> None:
         import onnxruntime
 
         onnxruntime.set_default_logger_severity(3)
@@ -64,7 +64,7 @@ class OnnxProgram:
         weights_in = path.parent if order.get("files") else Path(__file__).parent  # where no program's weights lie
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights_in))
         try:
-            session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
+            session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise RefusalError(f"ONNX Runtime cannot load {path.name}: {_first_line(error)}.", REPEATED) from error
         self.session: Any = session
@@ -83,16 +83,16 @@ class OnnxProgram:
             values = self.session.run(None, feed)
         except Exception as error:
             raise RefusalError(f"The program fails on the stored rows: {_first_line(error)}.", REPEATED) from error
-        return {name: np.asarray(value) for name, value in zip(self.outputs, values, strict=True)}
+        return {name: _wide(np.asarray(value)) for name, value in zip(self.outputs, values, strict=True)}
 
 
 class TorchProgram:
     """A program of torch.export, run by torch; its archive is written anew first (archives.py)."""
 
-    def __init__(self, path: Path, order: Mapping[str, Any], threads: int) -> None:
+    def __init__(self, path: Path, content: bytes, order: Mapping[str, Any], threads: int) -> None:
         from .archives import rewritten
 
-        archive = rewritten(path)
+        archive = rewritten(path, content)
         os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"  # torch unpickles numbers alone
         import torch
 
@@ -117,10 +117,9 @@ class TorchProgram:
             raise RefusalError(f"The program fails on the stored rows: {_first_line(error)}.", REPEATED) from error
         values = [found] if isinstance(found, self.torch.Tensor) else list(found)
         names = self.outputs if len(self.outputs) == len(values) else [f"output_{n}" for n in range(len(values))]
-        return {
-            name: value.float().numpy() if value.is_floating_point() else value.numpy()
-            for name, value in zip(names, values, strict=True)
-        }
+        half = (self.torch.bfloat16, self.torch.float16)
+        plain = [value.float() if value.dtype in half else value for value in values]
+        return {name: value.numpy() for name, value in zip(names, plain, strict=True)}
 
 
 def by_name(inputs: Mapping[str, Array], wanted: list[str], order: list[str]) -> Mapping[str, Array]:
@@ -138,6 +137,11 @@ def by_name(inputs: Mapping[str, Array], wanted: list[str], order: list[str]) ->
         f"The program wants {', '.join(wanted)}; the rows have {', '.join(inputs)}.",
         "Let the model take the inputs of the data's samples, by the same names.",
     )
+
+
+def _wide(values: Array) -> Array:
+    """Return half-precision outputs as float32, like the engine's metrics take them."""
+    return values.astype(np.float32) if values.dtype == np.float16 else values
 
 
 def _type_of(given: Any) -> Any:

@@ -1,8 +1,9 @@
-"""Rows that planning fixed, read from .npy files: each is checked by its SHA-256 first, then memory-mapped."""
+"""Rows that planning fixed, read from .npy files: each is checked by its SHA-256."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 PIECE_BYTES = 1 << 20
+IN_MEMORY_BYTES = 1 << 28
+"""Of an array that is read whole; a larger one is mapped, after its file was read once for the digest."""
 
 
 class RefusalError(Exception):
@@ -114,17 +117,19 @@ def _column(folder: Path, record: Mapping[str, Any]) -> Column:
 
 
 def read_array(folder: Path, record: Mapping[str, Any]) -> Array:
-    """Return one array of the record, memory-mapped.
+    """Return one array of the record; a large one memory-mapped.
 
     Raises:
         RefusalError: its file lies outside the folder, is not the recorded one, or holds anything but plain values.
     """
-    path = confined(folder, str(record["path"]))
-    require_digest(path, str(record["digest"]), record["path"], RENEWED)
+    path, digest = confined(folder, str(record["path"])), str(record["digest"])
     shape = [int(size) for size in record["shape"]]
     try:
-        mapped = "r" if all(shape) else None  # an empty file cannot be mapped
-        values: Array = np.load(path, mmap_mode=mapped, allow_pickle=False)  # type: ignore[arg-type]
+        if path.stat().st_size <= IN_MEMORY_BYTES:
+            values: Array = np.load(io.BytesIO(checked(path, digest, record["path"], RENEWED)), allow_pickle=False)
+        else:
+            require_digest(path, digest, record["path"], RENEWED)
+            values = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
         raise RefusalError(f"{record['path']} is no plain .npy array: {str(error)[:120]}.", RENEWED) from error
     if list(values.shape) != shape or str(values.dtype) != record["dtype"] or values.dtype.hasobject:
@@ -146,11 +151,22 @@ def confined(folder: Path, name: str) -> Path:
     return path
 
 
+def checked(path: Path, digest: str, name: object, remedy: str) -> bytes:
+    """Return the file's bytes, read once: what is used was compared. Raises RefusalError as `require_digest`."""
+    content = path.read_bytes()
+    _require_same(hashlib.sha256(content).hexdigest(), digest, name, remedy)
+    return content
+
+
 def require_digest(path: Path, digest: str, name: object, remedy: str) -> None:
     """Raise RefusalError unless the file's SHA-256 is `digest` (hexadecimal)."""
     found = hashlib.sha256()
     with path.open("rb", buffering=0) as file:
         while piece := file.read(PIECE_BYTES):
             found.update(piece)
-    if found.hexdigest() != digest.removeprefix("sha256:"):
-        raise RefusalError(f"{name} is not the file that was recorded: its SHA-256 is {found.hexdigest()}.", remedy)
+    _require_same(found.hexdigest(), digest, name, remedy)
+
+
+def _require_same(found: str, digest: str, name: object, remedy: str) -> None:
+    if found != digest.removeprefix("sha256:"):
+        raise RefusalError(f"{name} is not the file that was recorded: its SHA-256 is {found}.", remedy)

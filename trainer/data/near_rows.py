@@ -36,14 +36,6 @@ LEAST_NUMBERS = 4
 MARGIN = 2
 SHIFTS = [(y, x) for y in range(-MARGIN, MARGIN + 1) for x in range(-MARGIN, MARGIN + 1) if y or x]
 ZOOMS = (0.75, 0.875)
-HOW = {
-    "none": "as they are, or rounded",
-    "scaled": "scaled and offset (a * row + b)",
-    "flipped": "flipped or turned",
-    "shifted": "shifted by some pixels",
-    "cropped": "cropped and enlarged",
-}
-"""The transformations, in words."""
 
 Array = np.ndarray[Any, Any]
 Form = Callable[[Array], Array]

@@ -98,14 +98,15 @@ def _answer(run: RunDirectory, specification: RunSpecification, stop: StopReques
         pid = os.fork()
     if pid == 0:
         _work(run, specification, draw, writing, parent)
+    answer, code = None, 0
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         os.close(writing)
         answer = _wait(pid, reading, stop)
-        return answer if answer is not None else _ended(os.waitstatus_to_exitcode(_reap(pid)))
     finally:
-        _kill(pid)
+        code = _kill(pid)
         os.close(reading)
+    return answer if answer is not None else _ended(code)
 
 
 def _wait(pid: int, reading: int, stop: StopRequest) -> dict[str, Any] | None:
@@ -132,10 +133,6 @@ def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _reap(pid: int) -> int:
-    return os.waitpid(pid, 0)[1]
-
-
 def _ended(code: int) -> dict[str, Any]:
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return FixedRows(
@@ -144,15 +141,14 @@ def _ended(code: int) -> dict[str, Any]:
     ).as_dict()
 
 
-def _kill(pid: int) -> None:
-    """End the fork and all that descend from it, and wait for it."""
+def _kill(pid: int) -> int:
+    """End the fork, unless it has ended, and all that descend from it; return its exit code (negative: a signal)."""
     with suppress(psutil.Error):
         for process in psutil.Process(pid).children(recursive=True):
             with suppress(psutil.Error):
                 process.kill()
-    with suppress(ProcessLookupError, ChildProcessError):
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    os.kill(pid, signal.SIGKILL)  # a fork that has ended keeps its id, and its exit code, until it is waited for
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _work(run: RunDirectory, specification: RunSpecification, draw: int, writing: int, parent: int) -> NoReturn:

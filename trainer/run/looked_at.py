@@ -7,6 +7,15 @@ from __future__ import annotations
 
 from trainwright.trainer.run.evidence import AlikeSamples, Part, Recorded
 
+TRANSFORMATIONS = {
+    "none": "as they are or rounded",
+    "scaled": "scaled and offset",
+    "flipped": "flipped or turned",
+    "shifted": "shifted by some pixels",
+    "cropped": "cropped and enlarged",
+}
+"""In words, how train rows are brought close to held-out ones."""
+
 
 class SplitLook(Recorded):
     """One split, and what predictors that learn nothing score on it, by metric."""

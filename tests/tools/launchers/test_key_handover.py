@@ -98,7 +98,7 @@ def test_no_process_of_the_same_user_takes_the_key_from_a_worker_that_starts(fol
         assert "fd/0" in found.read_text().split(), "this thief takes a key that a pipe holds"
         found.unlink()
     with stealing(folder, seed, user) as found:
-        start(folder, seed, "launcher", 6, user)
+        start(folder, seed, "launcher", 4, user)
         assert not found.exists(), found.read_text()
 
 

@@ -12,6 +12,8 @@ import os
 import socket
 import stat
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -31,17 +33,17 @@ class Victim:
         self.answers: list[socket.socket] = []
 
     def looks(self) -> Iterator[tuple[str, bytes]]:
-        """Yield all that can be read now, by the way that it was read."""
+        """Yield what can be read at once, by the way that it was read; open the rest."""
+        self._open_memory()
+        self._take_sockets()
         for name in ("cmdline", "environ", "fd/0"):
             with suppress(OSError):
                 file = os.open(f"/proc/{self.pid}/{name}", os.O_RDONLY | os.O_NONBLOCK)
                 yield name, os.read(file, 1 << 16)
                 os.close(file)
-        self._take_sockets()
         for source in (*self.sockets.values(), *self.answers):
             with suppress(OSError):
                 yield "pidfd_getfd", source.recv(4096, socket.MSG_DONTWAIT)
-        yield from (("mem", part) for part in self._memory())
 
     def _take_sockets(self) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
@@ -61,11 +63,14 @@ class Victim:
         if of_process >= 0:
             os.close(of_process)
 
-    def _memory(self) -> Iterator[bytes]:
+    def _open_memory(self) -> None:
         if self.memory is None:
             with suppress(OSError):
                 folder = Path(f"/proc/{self.pid}")
                 self.memory = (folder / "maps").open("rb"), (folder / "mem").open("rb", 0)
+
+    def memory_parts(self) -> Iterator[bytes]:
+        """Yield the memory that can be written to."""
         if self.memory is None:
             return
         maps, memory = self.memory
@@ -78,23 +83,50 @@ class Victim:
                     yield memory.read(last - first)
 
 
-def main(mark: str, seed: str, found: Path) -> None:
-    """Watch until killed."""
-    wanted, victims = (bytes.fromhex(seed), seed.encode()), dict[int, Victim]()
+class Loot:
+    """The file FOUND: the ways by which the seed was seen."""
+
+    def __init__(self, seed: str, found: Path) -> None:
+        self.wanted, self.found = (bytes.fromhex(seed), seed.encode()), found
+
+    def take(self, way: str, data: bytes) -> None:
+        """Note the way if the data holds the seed."""
+        if any(each in data for each in self.wanted):
+            with self.found.open("a") as out:
+                out.write(f"{way}\n")
+
+
+def read_memory(victims: dict[int, Victim], loot: Loot) -> None:
+    """Read the memory of all victims again and again."""
     while True:
-        for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+        time.sleep(0.02)
+        for victim in list(victims.values()):
             with suppress(OSError):
-                if pid not in victims and pid != os.getpid():
-                    line = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
-                    if mark in line and __file__ not in line:
-                        victims[pid] = Victim(pid)
+                for part in victim.memory_parts():
+                    loot.take("mem", part)
+
+
+def new_victims(mark: str, known: dict[int, Victim]) -> Iterator[int]:
+    """Yield the processes with the mark that are not known yet."""
+    for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
+        with suppress(OSError):
+            if pid not in known and pid != os.getpid():
+                line = Path(f"/proc/{pid}/cmdline").read_bytes().decode()
+                if mark in line and __file__ not in line:
+                    yield pid
+
+
+def main(mark: str, loot: Loot) -> None:
+    """Watch until killed. A thread reads memory, so that no process that starts is missed meanwhile."""
+    victims: dict[int, Victim] = {}
+    threading.Thread(target=read_memory, args=(victims, loot), daemon=True).start()
+    while True:
+        victims |= {pid: Victim(pid) for pid in new_victims(mark, victims)}
         for victim in victims.values():
             with suppress(OSError):
                 for way, data in victim.looks():
-                    if any(each in data for each in wanted):
-                        with found.open("a") as out:
-                            out.write(f"{way}\n")
+                    loot.take(way, data)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    main(sys.argv[1], Loot(sys.argv[2], Path(sys.argv[3])))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from trainwright.server.commands.replay_step import show_replay
 from trainwright.tools import ledger
 from trainwright.tools.training_orchestrator import launch, resume_run, start_run, stop_run, wait_for_run
 from trainwright.tools.verification import verify_workspace
@@ -42,7 +43,7 @@ def told_of(workspace: Workspace, run: RunDirectory) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.requirement("REPRO-5", "GATE-3")
 def test_a_step_of_a_run_is_replayed_by_a_stranger_and_gives_the_state_that_the_run_has_committed_to(
-    workspace: Workspace,
+    workspace: Workspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = ended(workspace)
     before = digest_path(run.path)
@@ -55,6 +56,8 @@ def test_a_step_of_a_run_is_replayed_by_a_stranger_and_gives_the_state_that_the_
         assert 1 <= done.steps <= int(step)
     assert max(map(int, made.steps)) == made.draws[0].steps[-1]
     assert digest_path(run.path) == before, "nothing was written into the run"
+    assert show_replay(workspace.path, run.run_id, int(step), None)
+    assert "are those that the run has committed to" in capsys.readouterr().out
     with pytest.raises(ConflictError, match="has not committed to its state around step 1000"):
         replay_step(workspace, run.run_id, 1000)
 

@@ -44,6 +44,27 @@ def test_whole_numbers_become_what_the_program_takes(room: Any) -> None:
     assert byte == room.validation()
 
 
+def test_a_batch_has_as_many_rows_as_their_outputs_allow(room: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trainwright.trainer.clean_room import evaluation
+
+    batches: list[int] = []
+    honest = evaluation.open_program
+
+    def counting(order: Any, threads: int) -> Any:
+        program = honest(order, threads)
+        whole = type(program).__call__
+        monkeypatch.setattr(
+            type(program), "__call__", lambda self, given: (batches.append(len(given["input"])), whole(self, given))[1]
+        )
+        return program
+
+    monkeypatch.setattr(evaluation, "open_program", counting)
+    monkeypatch.setattr(evaluation, "OUTPUT_BYTES", 20 * 3 * 4)  # of twenty rows
+    small = evaluation.evaluate(room.order)["splits"]
+    assert batches == [2, 20, 20, 20, 20, 8]
+    assert small["validation"]["metrics"] == pytest.approx(room.validation()["metrics"])
+
+
 def test_a_samples_numbers_come_with_intervals_round_them(room: Any) -> None:
     room.fix(room.inputs, room.targets, size=5000)
     found = room.validation()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from trainwright.trainer import clean_room
 
 pytestmark = pytest.mark.requirement("GATE-6")
 
@@ -35,9 +39,18 @@ def test_environment_and_working_folder_have_no_effect(room: Any, tmp_path: Path
     assert answer["splits"] == honest
 
 
-def test_a_process_that_is_not_isolated_evaluates_nothing(room: Any) -> None:
-    from trainwright.trainer import clean_room
+def test_its_files_import_each_other_and_three_libraries_alone() -> None:
+    allowed = {*sys.stdlib_module_names, "numpy", "onnxruntime", "torch"}
+    for path in Path(clean_room.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                names = [] if node.level == 1 else [node.module or "above"]
+            else:
+                names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert {name.partition(".")[0] for name in names} <= allowed, path.name
 
+
+def test_a_process_that_is_not_isolated_evaluates_nothing(room: Any) -> None:
     entry = Path(clean_room.__file__).parent / "__main__.py"
     process = subprocess.run([sys.executable, str(entry)], input="{}", capture_output=True, text=True, check=False)
     assert "not isolated" in process.stdout
@@ -100,6 +113,14 @@ def test_what_cannot_be_evaluated_is_answered_with_problem_and_remedy(
     answer = room.answer()
     assert told in answer["problem"]
     assert answer["remedy"]
+
+
+def test_an_order_that_is_no_json_is_answered_with_a_problem() -> None:
+    entry = Path(clean_room.__file__).parent / "__main__.py"
+    command = [sys.executable, "-I", "-S", "-B", str(entry)]
+    process = subprocess.run(command, input="no order", capture_output=True, text=True, check=False)
+    assert set(json.loads(process.stdout)) == {"problem", "remedy"}
+    assert process.stderr == ""
 
 
 def test_a_program_that_is_none_or_fails_on_the_rows_is_answered_with_a_problem(room: Any) -> None:

@@ -187,6 +187,27 @@ def test_of_too_many_rows_a_sample_is_kept_that_the_key_draws(smoke: Smoke, tmp_
     assert values_of(run, fixed.inputs["input"])[:, 0].tolist() == (chosen + 100).tolist()
 
 
+def test_of_a_long_stream_a_sample_is_kept_in_a_second_pass(smoke: Smoke) -> None:
+    code = """
+class Stream(torch.utils.data.IterableDataset):
+    def __init__(self, size):
+        self.size = size
+    def __len__(self):
+        return self.size
+    def __iter__(self):
+        for number in range(self.size):
+            yield torch.full((4,), float(number)), number % 2
+def data():
+    return {"train": Stream(20), "validation": Stream(400)}
+"""
+    run = smoke(code, evaluation_rows_bytes=2400)
+    fixed = validation_of(run)
+    chosen = values_of(run, fixed.chosen)
+    assert 50 < len(chosen) <= 100
+    assert values_of(run, fixed.inputs["input"])[:, 0].tolist() == chosen.tolist()
+    assert values_of(run, fixed.target).tolist() == (chosen % 2).tolist()
+
+
 def test_of_tensors_in_memory_a_sample_is_kept_too(smoke: Smoke) -> None:
     run = smoke("", {"data": {"use": "digits"}, "model": {"use": "mlp"}}, evaluation_rows_bytes=100_000)
     record = run.part(FixedRows)

@@ -78,6 +78,13 @@ def test_files_that_the_run_wrote_are_named_as_it_left_them(files: Path, ended: 
     assert opened.written["state.json"] == digest_bytes(b"2")
 
 
+@pytest.mark.requirement("GATE-6")
+def test_a_failed_run_names_what_it_wrote_too(files: Path, ended: Any) -> None:
+    run = ended(READING + "        raise ValueError('too late')\n")
+    assert run.status().state == "failed"
+    assert run.part(Opened).written["state.json"] == digest_bytes(b"2")
+
+
 IN_LOADERS = """
 from pathlib import Path
 HERE = Path(__file__).parent

@@ -172,6 +172,11 @@ def test_an_export_is_checked_against_the_model_at_several_batch_sizes(
     assert evidence["onnx"]["passed"] is True
     assert len(evidence["onnx"]["batch_sizes"]) >= 2
     assert evidence["onnx"]["max_abs_difference"] < 1e-5
+    assert evidence["onnx"]["rows_compared"] == evidence["validation"]["size"]
+    program = exported.evidence("program")
+    assert program["path"] == "final_model/model.onnx"
+    assert program["checkpoint_digest"] == evidence["checkpoint_digest"]
+    assert program["parity"]["extreme_compared"] > 0
     assert evidence["safetensors"] == {"tensors": 4, "reloaded_identical": True}
     folder = exported.artifacts / "final_model"
     assert sorted(evidence["files"]) == sorted(path.name for path in folder.iterdir())

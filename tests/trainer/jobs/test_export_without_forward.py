@@ -47,4 +47,5 @@ def test_a_model_without_forward_is_exported_as_weights(tmp_path: Path, make_run
     evidence = run.evidence("export")
     assert evidence["safetensors"]["reloaded_identical"] is True
     assert evidence["onnx"] is None
+    assert "has no forward" in run.evidence("program")["problem"]
     assert evidence["test"]["metrics"]["loss"] > 0

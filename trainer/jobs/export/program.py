@@ -36,7 +36,7 @@ from trainwright.trainer.jobs.export.inputs import (
     rows_loader,
 )
 from trainwright.trainer.jobs.export.parity import Comparison, Worst, compare, is_repeatable, part, wanted_of
-from trainwright.trainer.jobs.export.reasons import in_plain_words, no_output, other_output, padded, refusal
+from trainwright.trainer.jobs.export.reasons import in_plain_words, no_forward, no_output, other_output, padded, refusal
 from trainwright.trainer.jobs.export.serving import Serving, is_close
 from trainwright.trainer.objectives.objective import NoObjective
 from trainwright.trainer.objectives.supervised import CustomStep
@@ -161,10 +161,7 @@ def require_comparable(session: Session, serving: Serving, rows: RealRows, batch
 
 def _call(serving: Serving, rows: Inputs) -> list[Tensor]:
     if type(serving.model).forward is nn.Module.forward:
-        raise ConfigurationError(
-            f"The model ({type(serving.model).__name__}) has no forward: only the task's step knows how to call it.",
-            remedy="Give the model a `forward(inputs)` that returns the prediction, and let the step call it.",
-        )
+        raise no_forward(serving.model)
     return wanted_of(serving, rows)
 
 
@@ -231,12 +228,14 @@ def write_program(serving: Serving, rows: Rows, folder: Path, order: Sequence[st
     """Write the program by the first exporter whose file agrees with the model.
 
     Raises:
-        ConfigurationError: no exporter can write it.
+        ConfigurationError: the model cannot be called so, or no exporter can write it.
         IntegrityError: what they wrote differs from the model.
-        Exception: the model's own.
     """
     first = next(rows.batches())
-    wanted_of(serving, part(first, 0, TRACED_ROWS))  # which names the outputs
+    try:
+        wanted_of(serving, part(first, 0, TRACED_ROWS))  # which names the outputs
+    except Exception as error:
+        raise refusal([("the model", error)], tolerance) from error
     failed: list[tuple[str, Exception | Worst]] = []
     for exporter, free in _attempts(serving, rows, first, order):
         path = folder / FILES[exporters.form_of(exporter)]

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError, TrainwrightError
 from trainwright.trainer.jobs.export.parity import Worst
@@ -24,6 +24,11 @@ BRANCHING = (
 )
 KNOWN: tuple[tuple[str, str, str], ...] = (
     (r"data-dependent|DataDependent|GuardOnDataDependent|Could not guard|aten\._local_scalar_dense", *BRANCHING),
+    (
+        r'missing the required "forward"',
+        "The model has no forward: only the task's step knows how to call it",
+        "Give the model a `forward(inputs)` that returns the prediction, and let the step call it.",
+    ),
     (
         r"missing \d+ required|unexpected keyword|takes .* positional argument",
         "The model cannot be called with its inputs alone",
@@ -94,6 +99,14 @@ def refusal(failed: list[tuple[str, Exception | Worst]], tolerance: float) -> Tr
     known = [in_plain_words(error) for error in reversed(errors)]
     message, remedy = next((pair for pair in known if not pair[0].startswith(OTHERWISE[0])), known[0])
     return ConfigurationError(message, remedy=remedy, details=WITHOUT_ONNX)
+
+
+def no_forward(model: nn.Module) -> ConfigurationError:
+    """Return the error for a model that only its task's step knows how to call."""
+    return ConfigurationError(
+        f"The model ({type(model).__name__}) has no forward: only the task's step knows how to call it.",
+        remedy="Give the model a `forward(inputs)` that returns the prediction, and let the step call it.",
+    )
 
 
 def no_output(name: str) -> ConfigurationError:

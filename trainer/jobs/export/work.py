@@ -33,6 +33,7 @@ from trainwright.trainer.jobs.export.program import (
     require_comparable,
     write_program,
 )
+from trainwright.trainer.jobs.export.reasons import no_forward
 from trainwright.trainer.jobs.export.serving import Serving
 from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically
 from trainwright.trainer.run.artifacts import Program
@@ -41,10 +42,6 @@ from trainwright.trainer.run.results import Evaluated, Export, Onnx, Safetensors
 from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.stop import StopRequest
 
-UNCALLABLE = ConfigurationError(
-    "Only the task's step knows how to call the model.",
-    remedy="Give the model a `forward(inputs)` that returns the prediction, and let the step call it.",
-)
 OTHER_INPUTS = ConfigurationError(
     "`example_input` has other inputs than the samples, so no program can be sent the samples.",
     remedy="Give samples that hold all inputs of the model, or defaults to the others, and leave example_input out.",
@@ -135,7 +132,8 @@ def _write(
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
     else:
-        session.run.write_evidence(Program(problem=UNCALLABLE.message, remedy=UNCALLABLE.remedy))
+        error = no_forward(session.model)
+        session.run.write_evidence(Program(problem=error.message, remedy=error.remedy))
     described = {
         **session.run.part(Resolved).as_dict(),
         "class_names": splits.class_names,

@@ -1,0 +1,143 @@
+"""Section of reports on what was looked at: plain predictors, near rows, opened files, projects on the same rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import select
+
+from trainwright.tools.gates.decide import final_values
+from trainwright.tools.gates.leakage import beyond_chance, probability
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.ledger import entries
+from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.config import flatten, parse_config
+from trainwright.trainer.run.artifacts import FixedRows
+from trainwright.trainer.run.evidence import Data
+from trainwright.trainer.run.looked_at import TRANSFORMATIONS, LookedAt, Opened
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run.looked_at import NearRows, SplitLook
+
+MOST_FILES = 50
+SPLITS = ("train", "validation", "test")
+
+
+class SplitLine(NamedTuple):
+    """One split's line of the table; scores in words."""
+
+    name: str
+    size: int
+    classes: str
+    constant: str
+    nearest_neighbour: str
+
+
+def looked_at_values(evidence: Evidence, run: RunEvidence | None, *, with_test: bool = False) -> dict[str, Any]:
+    """Return the values of `looked_at.md.j2`.
+
+    Args:
+        evidence: of the project; the look is its planning's smoke run's.
+        run: whose opened files are named.
+        with_test: also what is known of the test split beside its size; before the release it is not shown.
+    """
+    smoke = evidence.smoke
+    look = smoke.part(LookedAt) if smoke is not None else LookedAt()
+    opened = run.part(Opened) if run is not None else Opened()
+    return {
+        "look": look,
+        "split_lines": [_line(name, look.splits[name], with_test) for name in SPLITS if name in look.splits],
+        "transformations": [TRANSFORMATIONS.get(name, name) for name in look.transformations],
+        "near_rows": [_near_text(one) for one in near_rows(evidence, look)],
+        "opened_by": run.id if run is not None and opened else None,
+        "opened": dict(list(opened.files.items())[:MOST_FILES]),
+        "opened_more": max(0, len(opened.files) - MOST_FILES) + opened.more,
+        "others": projects_on_same_rows(evidence),
+    }
+
+
+def near_rows(evidence: Evidence, look: LookedAt) -> list[NearRows]:
+    """Return the near rows that chance does not explain, by the gate's rule: of each transformation the clearest."""
+    line = next((one for one in evidence.lines(Phase.PLANNING) if one.id == "planning.data_fingerprinted"), None)
+    limits = ((line.threshold if line else None) or math.inf, (line.most if line else None) or math.inf)
+    clearest: dict[tuple[Any, str], NearRows] = {}
+    for one in look.near_rows:
+        key = (one.splits, one.transformation)
+        if beyond_chance([one], *limits) and (key not in clearest or _chance(one) < _chance(clearest[key])):
+            clearest[key] = one
+    return list(clearest.values())
+
+
+def projects_on_same_rows(evidence: Evidence) -> list[tuple[str, list[str]]]:
+    """Return the workspace's other projects that were planned on rows or files of this one, and which they share."""
+    if evidence.smoke is None:
+        return []
+    own = _marks(evidence.smoke.directory)
+    names = evidence.session.scalars(select(Project.name).where(Project.name != evidence.name).order_by(Project.name))
+    found = []
+    for name in names:
+        planned = [body for _, body in entries(evidence.session, name, "gate") if _is_planning(body)]
+        smoke = planned[-1]["rested_on"].get("smoke_run") if planned else None
+        theirs = _marks(evidence.workspace.run_directory(name, smoke)) if smoke else {}
+        shared = [what for what, marks in own.items() if marks & theirs.get(what, set())]
+        found += [(name, shared)] if shared else []
+    return found
+
+
+def configurations_beside(evidence: Evidence) -> list[tuple[str, Any, Any]]:
+    """Return (key, value of the baseline, of the configuration to finalize): keys that were set or that differ."""
+    if evidence.baseline is None:
+        return []
+    final = final_values(evidence)
+    before = flatten(evidence.baseline.directory.specification().config.model_dump(mode="json", exclude={"search"}))
+    after = flatten(parse_config(final).model_dump(mode="json", exclude={"search"}))
+    keys = [key for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key)]
+    given = [key for key in flatten(evidence.version.values) if key not in keys and key in before]
+    return [(key, before.get(key), after.get(key)) for key in [*keys, *given] if not key.startswith("search.")]
+
+
+def _line(name: str, look: SplitLook, with_test: bool) -> SplitLine:
+    if name == "test" and not with_test:
+        return SplitLine(name, look.size, *3 * ("shown with the release",))
+    classes = ", ".join(f"{one}: {count}" for one, count in (look.classes or {}).items())
+    scores = [_scores(values) for values in (look.constant, look.nearest_neighbour)] if name != "train" else ["", ""]
+    return SplitLine(name, look.size, classes, *scores)
+
+
+def _scores(values: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4g}" for name, value in values.items()) or "not scored"
+
+
+def _near_text(one: NearRows) -> str:
+    first, second = one.splits
+    how = TRANSFORMATIONS.get(one.transformation, one.transformation)
+    nearest = ", ".join(f"{row} and {other}" for row, other in one.examples[:3])
+    return f"{one.alike} of {one.first} {first} rows resemble {second} rows {how} (samples {nearest})"
+
+
+def _chance(one: NearRows) -> float:
+    return probability(one.alike, one.near, one.first, one.second)
+
+
+def _is_planning(body: dict[str, Any]) -> bool:
+    return bool(body["phase"] == Phase.PLANNING and body["outcome"] != "refused")
+
+
+def _marks(run: RunDirectory) -> dict[str, set[Any]]:
+    """Return what tells a smoke run's held-out rows and its source files: {what: digests}."""
+    try:
+        data, rows = run.part(Data), run.part(FixedRows)
+    except TrainwrightError:  # a damaged record; `verify` names it
+        return {}
+    found: dict[str, set[Any]] = {}
+    for name in SPLITS[1:]:
+        fixed, split = rows.splits.get(name), data.splits.get(name)
+        arrays = [*fixed.inputs.values(), fixed.target] if fixed is not None else []
+        marks: set[Any] = {tuple(array.digest for array in arrays if array is not None), split and split.fingerprint}
+        found[f"the {name} rows"] = {mark for mark in marks if mark} if split is not None and split.size else set()
+    return found | {f"the file {name}": {digest} for name, digest in data.files.items()}
