@@ -38,6 +38,17 @@ TASKS = {
                 return self.head(self.lstm(self.embedding(x))[0][:, -1])
         def data(): return TensorDataset(whole(0, 20, 90, 6), whole(0, 2, 90))
     """,
+    "transformer": """
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+                self.embedding, self.head = nn.Embedding(20, 8), nn.Linear(8, 2)
+                self.layers = nn.TransformerEncoder(layer, 1)
+            def forward(self, x):
+                return self.head(self.layers(self.embedding(x)).mean(1))
+        def data(): return TensorDataset(whole(0, 20, 90, 6), whole(0, 2, 90))
+    """,
     "pixels of bytes": """
         class Net(nn.Module):
             def __init__(self):
