@@ -32,7 +32,9 @@ from trainwright.trainer.run import (
     write_atomically,
 )
 from trainwright.trainer.run.artifacts import FixedRows
+from trainwright.trainer.run.commitments import Commitments, StepState, draw
 from trainwright.trainer.run.environment import launch_environment
+from trainwright.trainer.run.evidence import Resolved, Summary
 from trainwright.trainer.run.key import rows_statement
 
 OWN = frozenset({"run.json", "launch.json", "run.lock", "status.json", "events.jsonl", "worker.log", "stop_reason"})
@@ -166,6 +168,7 @@ class Understudy:
         _copy(held.prepared, held.run)
         _sign_checkpoints(held.run)
         _sign_rows(held.run)
+        _commit(held.run)
         _write_events(held, shift)
         held.run.write_last_status(status.model_copy(update=fields))
         held.lock.close()
@@ -206,6 +209,14 @@ def _sign_rows(run: RunDirectory) -> None:
     if record is not None and run.key is not None:
         record["signature"] = run.key.sign_rows(rows_statement(run.run_id, record))
         write_atomically(run.artifacts / f"{FixedRows.file}.json", json.dumps(record).encode())
+
+
+def _commit(run: RunDirectory) -> None:
+    """Draw the steps to be replayed as the run's own worker does. No model here replays one: any digest will do."""
+    if run.key is not None and run.specification().commits_steps and (steps := run.part(Summary).steps):
+        drawn = draw(run.key, run.run_id, first=0, last=max(steps, run.part(Resolved).total_steps or 0))
+        state = StepState(before=digest_json([run.run_id, "before"]), after=digest_json([run.run_id, "after"]))
+        run.write_evidence(Commitments(draws=[drawn], steps={str(step): state for step in drawn.steps}))
 
 
 def _write_events(held: Held, shift: float) -> None:

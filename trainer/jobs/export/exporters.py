@@ -91,10 +91,15 @@ def quiet() -> Iterator[None]:
 def _fast(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
     names = serving.output_names
     axes = free.axes(inputs) | {name: {0: "batch"} for name in names}
-    torch.onnx.export(
-        serving, tuple(inputs.values()), str(path), dynamo=False, input_names=list(inputs), output_names=names,
-        dynamic_axes=axes, opset_version=OPSET,
-    )  # fmt: skip
+    fused = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)  # a layer of attention as one operation is not in ONNX
+    try:
+        torch.onnx.export(
+            serving, tuple(inputs.values()), str(path), dynamo=False, input_names=list(inputs), output_names=names,
+            dynamic_axes=axes, opset_version=OPSET,
+        )  # fmt: skip
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
 
 
 def _dynamo(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
