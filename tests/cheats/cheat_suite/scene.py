@@ -215,7 +215,9 @@ class Scene:
 
     def gains(self) -> int:
         """Count what the ledger holds in anyone's favour: not refusals, ended runs, or questions to the owner."""
-        rows = self.query("SELECT kind, body FROM ledger WHERE kind NOT IN ('run_sealed', 'owner_request')")
+        rows = self.query(
+            "SELECT kind, body FROM ledger WHERE kind NOT IN ('run_sealed', 'run_evaluated', 'owner_request')"
+        )
         return sum('"outcome":"refused"' not in body.replace(" ", "") for _, body in rows)
 
     def _mark(self) -> None:

@@ -14,6 +14,7 @@ from tests.worlds.flowers import CONFIG, MODEL, NAME
 from cheat_suite.case import cheat
 from cheat_suite.families.held_out import BUILD
 from cheat_suite.scene import Scene
+from trainwright.trainer.clean_room import metrics
 
 DIFFERS = r"baseline\.independently_evaluated: .*(accuracy|loss)"
 """Both numbers are in the sentence; the suite's table shows them."""
@@ -171,13 +172,14 @@ at_import(
 )
 SITE = '''
 import importlib.abc, importlib.machinery, sys
+METRICS = NAME
 
 
 class Before(importlib.abc.MetaPathFinder):
     """Finds the engine's metrics before anyone guards them."""
 
     def find_spec(self, name, path, target=None):
-        if name != "trainwright.trainer.clean_room.metrics":
+        if name != METRICS:
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         execute = spec.loader.exec_module
@@ -203,7 +205,7 @@ if "-m" in sys.orig_argv and sys.orig_argv[-1].rpartition("/")[2].startswith(("s
 def sitecustomize(scene: Scene) -> None:
     folder = scene.world.folder / "aside"
     folder.mkdir()
-    (folder / "sitecustomize.py").write_text(SITE)
+    (folder / "sitecustomize.py").write_text(SITE.replace("NAME", repr(metrics.__name__)))
     scene.agent_with(PYTHONPATH=os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", ""))))
     _play(scene, MODEL)
 
