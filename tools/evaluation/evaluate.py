@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory, RunSpecification
     from trainwright.trainer.run.evidence import Part
 
-BATCH_ROWS = 256
 AGAIN = "Start the run again: its record was changed while it was read; `trainwright verify` names what differs."
 
 
@@ -84,11 +83,8 @@ def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program
         "loss": loss,
         "task": task,
         "tasks": _tasks_of(config),
-        "target_scaling": record.target_scaling,
-        "bytes_per_target": record.bytes_per_target,
         "threads": 1,
         "libraries": libraries_of(str(program.form)),
-        "batch_rows": BATCH_ROWS,
     }
 
 
@@ -150,16 +146,10 @@ def _compared(run: Sealed, answer: dict[str, Any], program: Program, precision: 
 
 def _known_cause(run: Sealed, program: Program) -> tuple[str, str] | None:
     """Return why figures may differ though nobody is at fault, and the remedy; None where nothing explains it."""
-    if own := own_outputs(run):
+    if users := run.part(Resolved).judged_by:
         remedy = "Let model(inputs) return what is reported, or leave the figure as it is: nobody evaluates it."
-        return f"{own} reports by other outputs than model(inputs):", remedy
+        return f"the user's {users} reports by other outputs than model(inputs):", remedy
     return (program.problem, program.remedy or "") if program.problem else None
-
-
-def own_outputs(run: Sealed) -> str:
-    """Return which of the user's functions may report by other outputs than model(inputs); empty where none does."""
-    judged_by = run.part(Resolved).judged_by
-    return f"the user's {judged_by}" if judged_by else ""
 
 
 def _was_asked(split: dict[str, Any], metric: str) -> bool:
