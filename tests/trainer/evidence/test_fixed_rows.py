@@ -293,7 +293,7 @@ def test_the_rows_are_signed_by_a_key_that_the_worker_then_forgets(
     from trainwright.trainer.supervision.stop import StopRequest
 
     made = make_run(tmp_path / "run", digits, kind=RunKind.SMOKE)
-    run, key = RunDirectory(made.path, RunKey.of_seed(bytes(range(32)))), RunKey.of_seed(bytes(range(32)))
+    run, key = RunDirectory(made.path, RunKey(bytes(range(32)))), RunKey(bytes(range(32)))
     fix_rows(run, run.specification(), 1, StopRequest(run.stop_reason))
     record = run.evidence("fixed_rows")
     assert record is not None

@@ -15,6 +15,7 @@ from torch.utils.data import default_collate
 from trainwright.trainer.assembly.loaders import make_loader
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.plain_values import input_name
 from trainwright.trainer.data.tensors import InMemory
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.multi_task import MultiTask
@@ -40,7 +41,7 @@ def model_inputs(session: Session, batch: Any) -> Inputs | None:
     if isinstance(objective, MultiTask) and isinstance(batch, Mapping):
         sources = {part.source for part in objective.parts}
         named = {name: value for name, value in batch.items() if name not in sources}
-    inputs = {**{_name(number, len(args)): value for number, value in enumerate(args)}, **named}
+    inputs = {**{input_name(number, len(args)): value for number, value in enumerate(args)}, **named}
     if not isinstance(objective, Supervised | MultiTask):
         inputs = _taken(session.model, inputs, by_keyword=isinstance(batch, Mapping))
     if not inputs or not all(isinstance(value, Tensor) for value in inputs.values()):
@@ -299,7 +300,7 @@ def _example(session: Session) -> dict[str, Any] | None:
     if example is None or isinstance(example, Mapping):
         return None if example is None else dict(example)
     listed = [example] if isinstance(example, Tensor) else list(example)
-    return {_name(n, len(listed)): value for n, value in enumerate(listed)}
+    return {input_name(n, len(listed)): value for n, value in enumerate(listed)}
 
 
 def _real_inputs(session: Session, count: int) -> Inputs | None:
@@ -314,7 +315,3 @@ def _first_batch(session: Session, count: int) -> Any:
     if loader.batch_size is not None:
         loader = replace(loader, batch_size=count)
     return next(loader.batches(0))
-
-
-def _name(number: int, count: int) -> str:
-    return "input" if count == 1 else f"input_{number}"
