@@ -72,8 +72,9 @@ def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Com
     if order.get("tasks"):
         return _of_tasks(order["tasks"])
     scaling = order.get("target_scaling") or record.get("target_scaling")
-    names = list(order.get("metrics") or [])
-    return [Comparison("", names, order.get("loss"), order.get("task"), output=order.get("output"), scaling=scaling)]
+    names, loss = list(order.get("metrics") or []), order.get("loss")
+    loss = loss and {**loss, "train_counts": record.get("train_counts")}
+    return [Comparison("", names, loss, order.get("task"), output=order.get("output"), scaling=scaling)]
 
 
 def _of_tasks(wanted: Mapping[str, Any]) -> list[Comparison]:

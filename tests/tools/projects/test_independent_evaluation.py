@@ -76,7 +76,7 @@ def planned(tmp_path: Path) -> Iterator[Callable[[str], Workspace]]:
     """Return a function that plans a project with this model, and learns next to nothing."""
     opened = []
 
-    def plan(model: str, goal: dict[str, Any] = GOAL, **config: Any) -> Workspace:
+    def plan(model: str, /, goal: dict[str, Any] = GOAL, **config: Any) -> Workspace:
         write_code(tmp_path / "code")
         (tmp_path / "code" / "flower_model.py").write_text(model)
         workspace = Workspace.open(tmp_path / "workspace")
@@ -125,6 +125,25 @@ def test_an_honest_projects_gates_are_decided_by_certified_figures(at: At) -> No
     assert all(view.evaluated.startswith("validation accuracy ") for view in views)
     assert all(line.reported is None for line in project_status(workspace, NAME).runs)
     assert verify_workspace(workspace.path, evaluates=True).problems == []
+
+
+@pytest.mark.requirement("GATE-6")
+@pytest.mark.parametrize("loss", [{"use": "cross_entropy", "args": {"weights": "balanced"}}, {"use": "class_balanced"}])
+def test_a_loss_weighted_by_the_classes_of_the_train_split_is_certified(
+    planned: Callable[..., Workspace], loss: dict[str, Any]
+) -> None:
+    goal = {"metric": "loss", "direction": "minimize", "target": 5.0}
+    workspace = planned(MODEL, goal, model={"use": "mlp"}, data={"use": "wine"}, loss=loss)
+    view = train(workspace, RunKind.BASELINE)
+    with workspace.session() as session:
+        run = Evidence(session, workspace, NAME).baseline
+        assert run is not None
+        assert run.evaluation is not None
+        assert (run.evaluation.problem, run.evaluation.differences) == ("", [])
+        assert run.certified()["loss"] == pytest.approx(run.evaluation.reported["validation"]["loss"], rel=1e-4)
+    assert view.best["value"] == pytest.approx(run.certified()["loss"])
+    projects.pass_gate(workspace, NAME, "baseline")
+    assert checks_of(workspace, "baseline")["baseline.independently_evaluated"]["status"] == "passed"
 
 
 @pytest.mark.requirement("GATE-6", "GATE-1")
