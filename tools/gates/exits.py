@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from trainwright.tools.gates.cures import fixes_exhausted
+from trainwright.tools.gates.figures import NOT_EVALUATED
 from trainwright.tools.gates.improvement import confirmed_value
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.searches import ended_studies, studies_under_way, unused_keys
@@ -97,7 +98,8 @@ def ending(evidence: Evidence, phase: Phase) -> dict[str, Any]:
 
     Returns:
         goal {metric, direction, target}; original_target where the owner revised it; reached; met; accepted_by where
-        the owner accepts the value; concluded: the grounds.
+        the owner accepts the value; concluded: the grounds; certified: False where the training process alone
+        measured the value.
     """
     value = reached(evidence, phase)
     found: dict[str, Any] = {"goal": evidence.goal, "reached": value, "met": evidence.reaches_goal(value)}
@@ -108,7 +110,18 @@ def ending(evidence: Evidence, phase: Phase) -> dict[str, Any]:
         found["accepted_by"] = granting(evidence.answers, evidence.settings, "acceptance")
     if phase is Phase.OPTIMIZATION and exit_of(evidence) == "concluded":
         found["concluded"] = grounds(evidence)
+    if value is not None and is_reported_alone(evidence, phase):
+        found["certified"] = False
     return found
+
+
+def is_reported_alone(evidence: Evidence, phase: Phase) -> bool:
+    """Return whether no program gives the value that was reached, though runs of this version export one."""
+    if phase is not Phase.FINALIZATION and improvement_validated(evidence):
+        return evidence.improvement[0].get("certified") is False
+    runs = [evidence.export, evidence.final] if phase is Phase.FINALIZATION else [evidence.baseline]
+    evaluated = [run for run in runs if run is not None and run.is_complete and run.evaluation is not None]
+    return bool(evaluated) and not any(evidence.goal_metric in run.certified() for run in evaluated)
 
 
 def reached(evidence: Evidence, phase: Phase) -> float | None:
@@ -131,6 +144,8 @@ def worded(end: dict[str, Any]) -> str:
     shown = "not measured" if value is None else f"{value:.6g}"
     sentence = f"Goal {'reached' if end['met'] else 'not reached'}: {shown} of {goal['target']:g}"
     sentence += f" (validation {goal['metric']}, {'lower' if goal['direction'] == 'minimize' else 'higher'} is better)"
+    if end.get("certified") is False:
+        sentence += f"; {NOT_EVALUATED}"
     if "original_target" in end:
         sentence += f"; revised from {end['original_target']:g}{by_whom(end['revised_by'])}"
     if "accepted_by" in end:

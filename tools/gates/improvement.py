@@ -156,11 +156,13 @@ def measure_improvement(evidence: Evidence) -> tuple[dict[str, Any], list[str]]:
     studies = [body for _, body in evidence.entries("study")]
     look = look_number(studies, evidence.study.id if evidence.study else "", seeds, confirmation["best_parameters"])
     measured = compare(values["baseline"], values["best"], direction, samples=samples, look=look)
-    return {**measured, **values, **({"certified": True} if is_certified else {}), "seeds": seeds}, []
+    return {**measured, **values, **({} if is_certified is None else {"certified": is_certified}), "seeds": seeds}, []
 
 
-def repeated_values(runs: dict[str, list[RunEvidence]], metric: str) -> tuple[dict[str, list[float]], bool, list[str]]:
-    """Return a metric of each side's repetitions, whether it is certified, and the problems.
+def repeated_values(
+    runs: dict[str, list[RunEvidence]], metric: str
+) -> tuple[dict[str, list[float]], bool | None, list[str]]:
+    """Return a metric of each side's repetitions, whether it is certified (None: an earlier version's), and problems.
 
     Certified values of all repetitions are compared, or reported ones of all, where one cannot be evaluated apart.
     """
@@ -180,7 +182,7 @@ def repeated_values(runs: dict[str, list[RunEvidence]], metric: str) -> tuple[di
     problems += [f"run {run_id} recorded no finite validation {metric}" for run_id in odd]
     return (
         {side: [value for _, value in own if value is not None] for side, own in found.items()},
-        is_certified,
+        is_certified if len(without) < len(every) else None,
         problems,
     )
 

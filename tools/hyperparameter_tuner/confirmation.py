@@ -65,7 +65,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         "best_parameters": best.parameters,
         "best_value": best.value,
         **values,
-        **({"certified": True} if is_certified else {}),
+        **({} if is_certified is None else {"certified": is_certified}),
         "baseline_runs": sides["baseline"],
         "best_runs": sides["best"],
         **compare(values["baseline"], values["best"], study.objective["direction"], samples=samples, look=look),
@@ -117,8 +117,10 @@ def _existing_run(workspace: Workspace, project: str, digest: str) -> str | None
     return None
 
 
-def _values(workspace: Workspace, study: Study, sides: dict[str, list[str]]) -> tuple[dict[str, list[float]], bool]:
-    """Return each side's values over the seeds, and whether they are certified.
+def _values(
+    workspace: Workspace, study: Study, sides: dict[str, list[str]]
+) -> tuple[dict[str, list[float]], bool | None]:
+    """Return each side's values over the seeds, and whether they are certified (None: an earlier version's).
 
     Raises:
         UserCodeError: figures that are certified of some repetitions alone, that differ, or that are missing.

@@ -52,13 +52,17 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
 
 
 def _run(program: Program, split: Split, compared: list[Comparison], batch_rows: int) -> None:
-    """Let all rows go through the program: two at first, then as many as their outputs' size allows."""
+    """Let all rows go through the program: two at first, then as many as their outputs' size allows.
+
+    Targets of tasks that stand among the samples' values are no inputs: a program could answer with them.
+    """
     start, most = 0, program.batch or 2
+    wanted = {each.target for each in compared}
     while start < split.rows:
-        stop, inputs, targets = split.batch(start, most)
-        outputs = program(inputs)
+        stop, values, targets = split.batch(start, most)
+        outputs = program({name: value for name, value in values.items() if name not in wanted})
         for each in compared:
-            each.add(outputs, inputs.get(each.target or "", targets))
+            each.add(outputs, values.get(each.target or "", targets))
         row_bytes = max(sum(value.nbytes for value in outputs.values()) // (stop - start), 1)
         start, most = stop, program.batch or max(min(OUTPUT_BYTES // row_bytes, batch_rows), 1)
 
@@ -68,8 +72,9 @@ def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Com
     if order.get("tasks"):
         return _of_tasks(order["tasks"])
     scaling = order.get("target_scaling") or record.get("target_scaling")
-    names = list(order.get("metrics") or [])
-    return [Comparison("", names, order.get("loss"), order.get("task"), output=order.get("output"), scaling=scaling)]
+    names, loss = list(order.get("metrics") or []), order.get("loss")
+    loss = loss and {**loss, "train_counts": record.get("train_counts")}
+    return [Comparison("", names, loss, order.get("task"), output=order.get("output"), scaling=scaling)]
 
 
 def _of_tasks(wanted: Mapping[str, Any]) -> list[Comparison]:

@@ -26,12 +26,12 @@ def terms(loss: Mapping[str, Any], outputs: Array, targets: Array) -> Terms:
     """Return the terms of a loss of outputs and targets, first dimension rows.
 
     Args:
-        loss: `name`, `args` as in a configuration, and `weights` where they were measured on the train split.
+        loss: `name`, `args` as in a configuration, and the `train_counts` by which weights are measured.
         outputs: logits or numbers, (rows, ...).
         targets: as the loss takes them, (rows, ...).
 
     Raises:
-        NotComputableError: no built-in loss of that name, or its weights are measured on data that is not here.
+        NotComputableError: no built-in loss of that name, or its weights are measured by counts that are not here.
         ValueError: outputs and targets do not fit it.
     """
     name, args = str(loss["name"]), dict(loss.get("args") or {})
@@ -39,13 +39,27 @@ def terms(loss: Mapping[str, Any], outputs: Array, targets: Array) -> Terms:
         raise NotComputableError(f"{name} has no form here: only built-in losses are computed independently")
     weights = args.pop("weights", args.pop("pos_weight", None))
     if weights == "balanced" or name == "class_balanced":
-        weights = loss.get("weights")
-        if weights is None:
-            raise NotComputableError(f"{name} has weights measured on the train split, whose rows are not here")
-    held = None if weights is None else np.asarray(weights, dtype=float).reshape(-1)
+        if not loss.get("train_counts"):
+            raise NotComputableError(f"{name} has weights measured on the train split, whose counts are not here")
+        counts_of_train = np.asarray(loss["train_counts"], dtype=float)
+        held: Array | None = _measured(name, args, counts_of_train, outputs, targets)
+    else:
+        held = None if weights is None else np.asarray(weights, dtype=float).reshape(-1)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         sums, counts = LOSSES[name](outputs, targets, args, held)
     return sums, counts
+
+
+def _measured(name: str, args: Mapping[str, Any], counts: Array, outputs: Array, targets: Array) -> Array:
+    """Return the weights of classes, or labels, by the counts of the train split (as the record of rows has them)."""
+    if name == "bce_with_logits":
+        negatives, positives = np.maximum(counts, 1.0)
+        return np.asarray(negatives / positives).reshape(targets.shape[1:] or -1)
+    size = outputs.shape[-1 if _is_by_token(outputs, targets) else 1]
+    known = np.pad(counts[0], (0, size - counts.shape[1]))  # classes that train lacks
+    some, beta = np.maximum(known, 1.0), float(args.get("beta", 0.999))
+    weights = (1.0 - beta) / (1.0 - beta**some) if name == "class_balanced" else 1.0 / some
+    return np.asarray(weights * known.sum() / (weights * known).sum())
 
 
 def cross_entropy(outputs: Array, targets: Array, args: Mapping[str, Any], weights: Array | None) -> Terms:
@@ -147,7 +161,7 @@ OF_CLASSES = {"cross_entropy", "focal", "class_balanced", "dice", "dice_cross_en
 
 def _by_class(outputs: Array, targets: Array) -> tuple[Array, Array, Array]:
     """Return log probabilities (rows, terms, classes), class numbers (rows, terms) with 0 for ignored, what counts."""
-    by_token = outputs.ndim == 3 and targets.ndim == 2 and outputs.shape[:2] == targets.shape
+    by_token = _is_by_token(outputs, targets)
     last = outputs if by_token or outputs.ndim == 2 else np.moveaxis(outputs, 1, -1)
     if last.shape[:-1] != targets.shape:
         raise ValueError(f"outputs {outputs.shape} do not fit class numbers {targets.shape}")
@@ -157,6 +171,10 @@ def _by_class(outputs: Array, targets: Array) -> tuple[Array, Array, Array]:
     if ((wanted < 0) | (wanted >= size))[counted].any():
         raise ValueError(f"a class number lies outside the {size} classes of the outputs")
     return _log_softmax(last.reshape(rows, -1, size)), np.where(counted, wanted, 0), counted
+
+
+def _is_by_token(outputs: Array, targets: Array) -> bool:
+    return outputs.ndim == 3 and targets.ndim == 2 and outputs.shape[:2] == targets.shape
 
 
 def _log_softmax(logits: Array) -> Array:

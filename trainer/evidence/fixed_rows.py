@@ -19,16 +19,21 @@ from torch.utils.data import IterableDataset
 from trainwright.trainer.assembly.raw_splits import RawSplits, build_raw_splits
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.section import Entry
 from trainwright.trainer.data import rows
+from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.loader import announce_epoch
 from trainwright.trainer.data.plain_values import KINDS, PlainSample, input_name, plain_sample, plain_tensor
 from trainwright.trainer.data.tensors import InMemory, TensorSamples
 from trainwright.trainer.data.text.blocks import TokenBlocks
 from trainwright.trainer.evidence.array_file import ArrayFile, shapes_beside
+from trainwright.trainer.losses import built_in_loss
+from trainwright.trainer.losses.fit import counts_on_train
 from trainwright.trainer.objectives.supervised import measure_targets
 from trainwright.trainer.run import RunDirectory, RunSpecification
 from trainwright.trainer.run.artifacts import ROWS, Array, FixedRows, FixedSplit
 from trainwright.trainer.user_code.clock import clock
+from trainwright.trainer.user_code.entries import is_entry
 from trainwright.trainer.user_code.guard import user_code
 
 SPLITS = ("validation", "test")
@@ -70,7 +75,25 @@ def write_fixed_rows(run: RunDirectory, specification: RunSpecification, draw: i
         with user_code("Reading the targets of the train split", root):
             scaling = measure_targets(raw.samples["train"], raw.data_seed).as_dict()
     per_target = next((split.bytes_per_target for split in splits.values()), 1.0)
-    return FixedRows(splits=splits, target_scaling=scaling, bytes_per_target=per_target)
+    counts = _train_counts(raw, specification)
+    return FixedRows(splits=splits, target_scaling=scaling, bytes_per_target=per_target, train_counts=counts)
+
+
+def _train_counts(raw: RawSplits, specification: RunSpecification) -> list[list[float]]:
+    """Return what the loss's weights are measured by; empty where they are not, or the split does not reveal it."""
+    named, train = specification.config.loss, raw.samples["train"]
+    entry = Entry(use=named) if isinstance(named, str) else named
+    loss = None if is_entry(entry.use) else built_in_loss(entry.use, entry.args)
+    if loss is None or loss.measure is None or isinstance(train, IterableDataset):
+        return []
+    with user_code("Reading the targets of the train split", Path(specification.code_root)):
+        labels = {} if isinstance(train, TensorSamples) else record_split(train, raw.data_seed).labels
+    try:
+        counts = counts_on_train(loss, train, labels)
+    except DataError:  # the run meets it too, and says so
+        return []
+    found: list[list[float]] = counts.reshape(2 if loss.task == "binary" else 1, -1).double().tolist()
+    return found
 
 
 @dataclass

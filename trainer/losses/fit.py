@@ -26,24 +26,30 @@ def measured_on_train(loss: Loss, samples: Any, labels: Mapping[int, int], class
     Raises:
         DataError: the train split does not reveal the counts.
     """
-    if loss.measure is None:
-        return loss
+    return loss if loss.measure is None else loss.measure(counts_on_train(loss, samples, labels, classes))
+
+
+def counts_on_train(loss: Loss, samples: Any, labels: Mapping[int, int], classes: int = 0) -> Tensor:
+    """Counts that a loss's weights are measured by: (classes,); of binary targets negatives, positives: (2, ...).
+
+    Arguments and errors are those of `measured_on_train`.
+    """
     targets = samples.column(-1) if isinstance(samples, TensorSamples) and len(samples.base) > 1 else None
     if loss.task == "binary":
         if targets is None:
             raise _unknown_counts(loss, "pos_weight", "the positives of each label")
         positives = (targets.reshape(len(targets), -1) > 0.5).sum(0)
         shape = targets.shape[1:] if targets.dim() > 1 else (1,)
-        return loss.measure(torch.stack([len(targets) - positives, positives]).reshape(2, *shape))
+        return torch.stack([len(targets) - positives, positives]).reshape(2, *shape)
     if targets is not None and not targets.is_floating_point():
-        return loss.measure(_counts(targets[targets != IGNORED], classes))
+        return _counts(targets[targets != IGNORED], classes)
     if not labels or isinstance(samples, IterableDataset):
         raise _unknown_counts(loss, "weights", "the samples of each class")
     known = sum(labels.values())  # of a large split only some samples were read
     counts = torch.zeros(max(classes, max(labels) + 1), dtype=torch.float64)
     for label, number in labels.items():
         counts[label] = number * len(samples) / known
-    return loss.measure(counts)
+    return counts
 
 
 def _counts(targets: Tensor, classes: int) -> Tensor:

@@ -57,6 +57,11 @@ class FixedRows(Part, file="fixed_rows"):
     target_scaling: dict[str, Any] | None = None
     """Mean and scale of the train split's targets, where the loss is computed in deviations from the mean."""
     bytes_per_target: float = 1.0
+    train_counts: list[list[float]] = []
+    """Train targets of each class, (1, classes), or negatives and positives of each label, (2, labels).
+
+    Only where the loss has weights that are measured by them.
+    """
     seconds: float = 0.0
     """What fixing them cost the run."""
     signature: str | None = None

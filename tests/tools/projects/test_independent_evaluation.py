@@ -43,6 +43,32 @@ class Net(torch.nn.Module):
             frame = frame.f_back
         return logits
 """
+REMEMBERS = """\
+import sys
+
+import torch
+
+SEEN = []
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.ReLU(), torch.nn.Linear(width, 3))
+
+    def forward(self, rows):
+        frame = sys._getframe(1)
+        while frame is not None and not self.training and not torch.jit.is_tracing():
+            for value in list(frame.f_locals.values()):
+                if isinstance(value, (tuple, list)) and len(value) == 2 and value[0] is rows:
+                    SEEN.append((rows.clone(), value[1].clone()))
+            frame = frame.f_back
+        if self.training or not SEEN:
+            return self.layers(rows)
+        seen, labels = (torch.cat(each) for each in zip(*SEEN))
+        same = ((rows[:, None] - seen[None]).abs().sum(-1) < 1e-4).float()
+        return self.layers(rows) + 9.0 * same @ torch.nn.functional.one_hot(labels, 3).float()
+"""
 
 
 @pytest.fixture
@@ -50,7 +76,7 @@ def planned(tmp_path: Path) -> Iterator[Callable[[str], Workspace]]:
     """Return a function that plans a project with this model, and learns next to nothing."""
     opened = []
 
-    def plan(model: str, goal: dict[str, Any] = GOAL, **config: Any) -> Workspace:
+    def plan(model: str, /, goal: dict[str, Any] = GOAL, **config: Any) -> Workspace:
         write_code(tmp_path / "code")
         (tmp_path / "code" / "flower_model.py").write_text(model)
         workspace = Workspace.open(tmp_path / "workspace")
@@ -101,6 +127,25 @@ def test_an_honest_projects_gates_are_decided_by_certified_figures(at: At) -> No
     assert verify_workspace(workspace.path, evaluates=True).problems == []
 
 
+@pytest.mark.requirement("GATE-6")
+@pytest.mark.parametrize("loss", [{"use": "cross_entropy", "args": {"weights": "balanced"}}, {"use": "class_balanced"}])
+def test_a_loss_weighted_by_the_classes_of_the_train_split_is_certified(
+    planned: Callable[..., Workspace], loss: dict[str, Any]
+) -> None:
+    goal = {"metric": "loss", "direction": "minimize", "target": 5.0}
+    workspace = planned(MODEL, goal, model={"use": "mlp"}, data={"use": "wine"}, loss=loss)
+    view = train(workspace, RunKind.BASELINE)
+    with workspace.session() as session:
+        run = Evidence(session, workspace, NAME).baseline
+        assert run is not None
+        assert run.evaluation is not None
+        assert (run.evaluation.problem, run.evaluation.differences) == ("", [])
+        assert run.certified()["loss"] == pytest.approx(run.evaluation.reported["validation"]["loss"], rel=1e-4)
+    assert view.best["value"] == pytest.approx(run.certified()["loss"])
+    projects.pass_gate(workspace, NAME, "baseline")
+    assert checks_of(workspace, "baseline")["baseline.independently_evaluated"]["status"] == "passed"
+
+
 @pytest.mark.requirement("GATE-6", "GATE-1")
 def test_a_model_that_reads_labels_from_the_callers_stack_closes_the_gate_with_both_figures(
     planned: Callable[..., Workspace],
@@ -114,6 +159,29 @@ def test_a_model_that_reads_labels_from_the_callers_stack_closes_the_gate_with_b
     line = next(line for line in project_status(workspace, NAME).runs if line.run_id == view.run_id)
     assert (line.best, line.reported) == (view.best["value"], 1.0)
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-6", "GATE-1")
+def test_an_export_that_learned_the_test_rows_by_heart_differs_from_the_program_that_training_left(
+    planned: Callable[..., Workspace],
+) -> None:
+    workspace = planned(REMEMBERS)
+    train(workspace, RunKind.BASELINE)
+    projects.pass_gate(workspace, NAME, "baseline")
+    projects.diagnose(workspace, NAME)
+    projects.pass_gate(workspace, NAME, "diagnostics")
+    projects.pass_gate(workspace, NAME, "optimization")
+    export = train(workspace, RunKind.EXPORT)
+    with workspace.session() as session:
+        run = Evidence(session, workspace, NAME).run(export.run_id)
+        assert run is not None
+        assert run.evaluation is not None
+        assert run.evaluation.reported["test"]["accuracy"] == 1.0
+    with pytest.raises(
+        GateRefusedError, match=r"test accuracy: 0\.\d+ by the program that the trained run left, 1 by the exported"
+    ):
+        projects.pass_gate(workspace, NAME, "finalization")
+    assert verify_workspace(workspace.path, evaluates=True).problems == []
 
 
 @pytest.mark.requirement("GATE-6")
@@ -162,7 +230,32 @@ def test_what_cannot_be_evaluated_apart_passes_with_the_reason(planned: Callable
     assert check["measured"].startswith(
         "not independently evaluated: share: only the training process computes it; the program alone gives loss"
     )
+    projects.diagnose(workspace, NAME)
+    projects.pass_gate(workspace, NAME, "diagnostics")
+    answer = projects.pass_gate(workspace, NAME, "optimization")
+    assert answer.goal.startswith("Goal reached: ")
+    assert answer.goal.endswith("; not independently evaluated")
+    assert project_status(workspace, NAME).reached == answer.goal
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-6")
+def test_a_split_that_the_run_had_and_nobody_fixed_closes_planning(
+    planned: Callable[..., Workspace], tmp_path: Path
+) -> None:
+    data = (
+        "from pathlib import Path\n\nimport torch\nfrom torch.utils.data import TensorDataset\n\n\n"
+        "def part(seed):\n"
+        "    rows = torch.randn(60, 4, generator=torch.Generator().manual_seed(seed))\n"
+        "    return TensorDataset(rows, (rows[:, 0] > 0).long())\n\n\n"
+        "def build():\n"
+        f"    called = Path({str(tmp_path / 'called')!r})\n"
+        "    later = called.exists()\n"
+        "    called.touch()\n"
+        "    return {'train': part(0), 'validation': part(1), **({'test': part(2)} if later else {})}\n"
+    )
+    with pytest.raises(GateRefusedError, match="the run had a test split, and its rows were not fixed"):
+        planned(MODEL + "\n\n" + data, data={"use": "flower_model.py:build"})
 
 
 @pytest.mark.requirement("GATE-6", "GATE-3")

@@ -47,13 +47,13 @@ class Room:
         }
         self.fix(self.inputs, self.targets)
 
-    def program(self, weights: np.ndarray, name: str = "model.onnx") -> dict[str, Any]:
-        """Write a program that multiplies by the weights; return its part of an order."""
+    def program(self, weights: np.ndarray, name: str = "model.onnx", takes: str = "input") -> dict[str, Any]:
+        """Write a program that multiplies one input by the weights; return its part of an order."""
         from onnx import TensorProto, helper, numpy_helper
 
         graph = helper.make_graph(
-            [helper.make_node("MatMul", ["input", "weights"], ["output"])], "linear",
-            [helper.make_tensor_value_info("input", TensorProto.FLOAT, ["rows", *[None] * (weights.ndim - 1)])],
+            [helper.make_node("MatMul", [takes, "weights"], ["output"])], "linear",
+            [helper.make_tensor_value_info(takes, TensorProto.FLOAT, ["rows", *[None] * (weights.ndim - 1)])],
             [helper.make_tensor_value_info("output", TensorProto.FLOAT, None)],
             [numpy_helper.from_array(weights, "weights")],
         )  # fmt: skip

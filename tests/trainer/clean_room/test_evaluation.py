@@ -136,6 +136,17 @@ def test_several_tasks_are_compared_each_in_its_columns(room: Any) -> None:
     assert found == pytest.approx({"loss": float(total), **values}, rel=1e-5)
 
 
+def test_a_program_is_not_given_the_targets_of_tasks_that_stand_among_the_samples_values(room: Any) -> None:
+    kinds = room.targets % 2
+    record = room.order["rows"]["record"]["splits"]["validation"]
+    record |= {"target": None, "inputs": {**record["inputs"], "kind": room.array("kind", kinds)}}
+    room.order["tasks"] = {"kind": {"loss": "cross_entropy", "outputs": 2, "metrics": ["accuracy"]}}
+    honest = room.validation()["metrics"]["kind_accuracy"]
+    assert honest == pytest.approx((room.logits[:, :2].argmax(1) == kinds).mean())
+    room.order["program"] = room.program(np.array([[-1.0, 1.0]], np.float32), "answers.onnx", takes="kind")
+    assert "The program wants kind; the rows have input." in room.answer()["problem"]
+
+
 def test_a_metric_of_the_engine_is_the_clean_rooms(room: Any) -> None:
     outputs, targets = torch.from_numpy(room.logits), torch.from_numpy(room.targets)
     found = room.validation()["metrics"]

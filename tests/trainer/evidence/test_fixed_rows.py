@@ -216,6 +216,40 @@ def test_of_tensors_in_memory_a_sample_is_kept_too(smoke: Smoke) -> None:
     assert all(0 < split.rows < split.size for split in record.splits.values())
 
 
+LABELLED = """
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, size):
+        self.size = size
+    def __len__(self):
+        return self.size
+    def __getitem__(self, index):
+        return torch.full((4,), float(index)), int(index < 3)
+def data():
+    return {"train": Rows(20), "validation": Rows(7)}
+def labels():
+    def rows(size):
+        targets = torch.tensor([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 0.0]] * size)
+        return torch.utils.data.TensorDataset(torch.ones(4 * size, 4), targets)
+    return {"train": rows(5), "validation": rows(1)}
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "loss", "counts"),
+    [
+        ("data", {"use": "class_balanced"}, [[17.0, 3.0]]),
+        ("labels", {"use": "bce_with_logits", "args": {"pos_weight": "balanced"}}, [[5.0, 15.0], [15.0, 5.0]]),
+        ("data", {"use": "cross_entropy"}, []),
+    ],
+)
+def test_of_the_train_split_the_counts_are_kept_that_a_loss_weighs_by(
+    smoke: Smoke, data: str, loss: dict[str, Any], counts: list[list[float]]
+) -> None:
+    run = smoke(LABELLED, {"data": {"use": f"mine:{data}"}, "loss": loss, "metrics": []})
+    assert validation_of(run)
+    assert run.part(FixedRows).train_counts == counts
+
+
 def test_a_hanging_data_set_fails_the_run_once_and_in_time(smoke: Smoke) -> None:
     code = """
 import time

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.gates.figures import NOT_EVALUATED, evaluation_text, rows_text, without
+from trainwright.tools.gates.figures import NOT_EVALUATED, SPLITS, evaluation_text, rows_text, without
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows
@@ -39,6 +39,9 @@ def rows_fixed(evidence: Evidence, line: CheckLine) -> Outcome:
         return failed("the smoke run ended without fixing them", line.text, evidence.start(RunKind.SMOKE))
     if record.problem:
         return not_applicable(f"not fixed: {record.problem} {record.remedy or ''}".strip(), line.text)
+    if lost := [name for name in SPLITS if run.data.sizes.get(name) and name not in record.splits]:
+        what = f"the run had a {lost[0]} split, and its rows were not fixed: the data was built twice, differently"
+        return failed(what, line.text, evidence.start(RunKind.SMOKE))
     digest = (run.sealed or {}).get(f"artifacts/{FixedRows.file}.json", "")
     counted = ", ".join(f"{name} {rows_text(split.rows, split.size)}" for name, split in record.splits.items())
     return passed(f"{counted}; {digest[:19]}…", line.text)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.attempts import describe_attempts
 from trainwright.tools.gates.exits import exit_of, grounds
+from trainwright.tools.gates.figures import NOT_EVALUATED
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
 from trainwright.tools.gates.searches import (
     conclude,
@@ -84,6 +85,7 @@ def improvement_above_spread(evidence: Evidence, line: CheckLine) -> Outcome:
     interval = f"{100 * found['confidence']:.4g} % [{found['improvement_low']:+.4g}, {found['improvement_high']:+.4g}]"
     seeds = f"over {len(found['seeds'])} seeds, spread {found['baseline_spread']:.4g}"
     measured = f"{found['improvement_mean']:+.4g}, {interval} {seeds}, look {found['look']}"
+    measured += f"; {NOT_EVALUATED}: values as reported" if found.get("certified") is False else ""
     if found["validated"]:
         return passed(measured, required)
     return failed(measured, required, next_search(evidence, found))
