@@ -13,7 +13,7 @@ from honest import honest
 from walk import Walk
 
 from trainwright.tools.ledger import ProjectFacts
-from trainwright.tools.projects import Advance, advance, configure, create_project
+from trainwright.tools.projects import advance, configure, create_project
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
@@ -92,13 +92,6 @@ def _played(workspace: Workspace, walk: Walk, code: Path) -> Found:
     found.seconds = time.monotonic() - began
     _compare(workspace, found)
     return found
-
-
-def _proposed(answer: Advance) -> dict[str, Any]:
-    """Return the changes of configuration that the answer proposes for a project that has not ended."""
-    call = answer.next
-    is_one = call is not None and call.tool == "configure" and answer.ended != "finished"
-    return dict(call.arguments.get("changes") or {}) if call is not None and is_one else {}
 
 
 def _compare(workspace: Workspace, found: Found) -> None:

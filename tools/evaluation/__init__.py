@@ -1,7 +1,7 @@
 """Evaluation of exported programs by a clean process: without user code, on the rows that planning fixed (GATE-6)."""
 
 from trainwright.tools.evaluation.comparison import differences_between, tolerance
-from trainwright.tools.evaluation.evaluate import Sealed, evaluate_program
+from trainwright.tools.evaluation.evaluate import Sealed, compared_with, evaluate_program
 from trainwright.tools.evaluation.process import run_clean_room
 from trainwright.tools.evaluation.under_way import STAGE, Attempt, evaluated_soon, forget, is_under_way
 
@@ -9,6 +9,7 @@ __all__ = [
     "STAGE",
     "Attempt",
     "Sealed",
+    "compared_with",
     "differences_between",
     "evaluate_program",
     "evaluated_soon",

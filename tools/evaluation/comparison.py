@@ -29,16 +29,21 @@ def tolerance(metric: str, reported: float, certified: float, rows: int, precisi
 
 
 def differences_between(
-    reported: Mapping[str, Mapping[str, float]], splits: Mapping[str, Mapping[str, Any]], precision: str = "fp32"
+    reported: Mapping[str, Mapping[str, float]],
+    splits: Mapping[str, Mapping[str, Any]],
+    precision: str = "fp32",
+    *,
+    by: str = "reported by the training process",
 ) -> list[str]:
     """Return one sentence for every metric, of a split, that differs beyond the tolerance.
 
     Args:
         reported: by split the values of the training process.
         splits: by split what the clean room answered.
+        by: whose values the reported ones are.
     """
     return [
-        f"{split} {what}"
+        f"{split} {metric}: {float(before):.6g} {by}, {what}"
         for split, found in splits.items()
         for metric, certified in {**found.get("metrics", {}), **found.get("not_finite", {})}.items()
         if (before := reported.get(split, {}).get(metric)) is not None
@@ -47,6 +52,7 @@ def differences_between(
 
 
 def _difference(metric: str, reported: float, certified: float, found: Mapping[str, Any], precision: str) -> str:
+    """Return what stands behind the reported value in the sentence; empty where both count as the same."""
     rows = int(found.get("rows", 0))
     allowed = tolerance(metric, reported, certified, rows, precision)
     if math.isfinite(reported) and math.isfinite(certified):
@@ -56,8 +62,7 @@ def _difference(metric: str, reported: float, certified: float, found: Mapping[s
         is_same = str(reported) == str(certified)
     if is_same:
         return ""
-    what = f"{metric}: {reported:.6g} reported by the training process"
-    return f"{what}, {certified:.6g} by the exported program alone on {rows} rows (allowed difference {allowed:.2g})"
+    return f"{certified:.6g} by the exported program alone on {rows} rows (allowed difference {allowed:.2g})"
 
 
 def _within(interval: Any, value: float) -> bool:

@@ -20,6 +20,8 @@ from trainwright.trainer.run.evidence import Resolved, Summary
 from trainwright.trainer.run.results import Export
 
 if TYPE_CHECKING:
+    from trainwright.tools.ledger import ProjectFacts
+    from trainwright.tools.workspace import Workspace
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import RunDirectory, RunSpecification
     from trainwright.trainer.run.evidence import Part
@@ -41,12 +43,26 @@ class Sealed(NamedTuple):
         return self.directory.part(kind) if is_same else kind()
 
 
-def evaluate_program(run: Sealed, rows: Sealed | None) -> RunEvaluated | None:
+def compared_with(
+    workspace: Workspace, facts: ProjectFacts, project: str, run_id: str
+) -> tuple[Sealed | None, Sealed | None]:
+    """Return planning's smoke run, whose rows count for a run, and the run that an export is of; None: not sealed."""
+    start = facts.started.get(run_id)
+    source = start.source_run if start is not None and start.kind == RunKind.EXPORT else None
+    found = [
+        Sealed(workspace.run_directory(project, name), facts.seals[name].digests) if name in facts.seals else None
+        for name in (facts.rows_run(run_id), source or "")
+    ]
+    return found[0], found[1]
+
+
+def evaluate_program(run: Sealed, rows: Sealed | None, source: Sealed | None = None) -> RunEvaluated | None:
     """Evaluate the program of a completed run on the rows that planning's smoke run fixed. Never raises.
 
     Args:
         run: the run, whose part Program names the program.
         rows: the smoke run on which the present planning decision depends; None where there is none.
+        source: of an export the run that was exported, whose program was written where no test rows were.
 
     Returns:
         What the ledger is to record; with a `problem` where it could not be evaluated. None: there is no part Program.
@@ -58,7 +74,7 @@ def evaluate_program(run: Sealed, rows: Sealed | None) -> RunEvaluated | None:
         if not program:
             return None
         found |= {"program": program.digest or "", "rows": _record_digest(rows)}
-        found |= _evaluated(run, rows, program)
+        found |= _evaluated(run, rows, program, source)
     except Exception as error:  # noqa: BLE001 - a run is sealed all the same, and its gate says why
         what = f"its record cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         found |= {"problem": what, "remedy": AGAIN}
@@ -73,10 +89,7 @@ def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program
     names = {*given, config.selection.metric, *(name for values in reported.values() for name in values)}
     loss, task = _loss_of(config, run.part(Resolved))
     return {
-        "program": {
-            "path": str(run.directory.artifacts / str(program.path)),
-            **program.model_dump(include={"form", "digest", "inputs", "outputs"}),
-        },
+        "program": _ordered(run, program),
         "rows": {"folder": str(rows.directory.artifacts), "record": record.as_dict()},
         "splits": _splits(specification.kind, record),
         "metrics": sorted(names & BUILT_IN.keys()),
@@ -102,7 +115,7 @@ def _splits(kind: RunKind, record: FixedRows) -> list[str]:
     return ["validation", *(["test"] if kind is RunKind.EXPORT and "test" in record.splits else [])]
 
 
-def _evaluated(run: Sealed, rows: Sealed | None, program: Program) -> dict[str, Any]:
+def _evaluated(run: Sealed, rows: Sealed | None, program: Program, source: Sealed | None) -> dict[str, Any]:
     if not program.path:
         cause = program.problem or "the run exported no program"
         return {"problem": f"no program could be made of it: {cause}", "remedy": program.remedy or ""}
@@ -117,7 +130,38 @@ def _evaluated(run: Sealed, rows: Sealed | None, program: Program) -> dict[str, 
     answer = run_clean_room(order)
     if answer.get("problem"):
         return {"problem": str(answer["problem"]), "remedy": str(answer.get("remedy", ""))}
-    return _compared(run, answer, program, specification.config.training.precision)
+    precision = specification.config.training.precision
+    found = _compared(run, answer, program, precision)
+    if "test" in answer["splits"]:
+        found["differences"] += _beside_source(order, answer["splits"], source, precision)
+    return found
+
+
+def _ordered(run: Sealed, program: Program) -> dict[str, Any]:
+    named = program.model_dump(include={"form", "digest", "inputs", "outputs"})
+    return {"path": str(run.directory.artifacts / str(program.path)), **named}
+
+
+def _beside_source(order: dict[str, Any], splits: dict[str, Any], source: Sealed | None, precision: str) -> list[str]:
+    """Return where an export's test figures are others than those of the program that the trained run left.
+
+    User code in an export is given the test rows, and could make the model answer by them. Where there is no program
+    from before, the test figures are nobody's but the export's: they are taken out.
+    """
+    program = source.part(Program) if source is not None else Program()
+    why = "" if program.path else f"the trained run left no program: {program.problem or 'an earlier version'}"
+    if source is not None and program.path:
+        form = libraries_of(str(program.form))
+        answer = run_clean_room(order | {"program": _ordered(source, program), "libraries": form, "splits": ["test"]})
+        if not answer.get("problem"):
+            before = {"test": answer["splits"]["test"]["metrics"]}
+            now = {"test": splits["test"] | {"intervals": {}}}  # both are of the same rows
+            return differences_between(before, now, precision, by="by the program that the trained run left")
+        why = f"the program that the trained run left: {answer['problem']}"
+    test = splits["test"]
+    test["not_computed"] |= dict.fromkeys(test["metrics"], why)
+    test |= {"metrics": {}, "intervals": {}}
+    return []
 
 
 def _compared(run: Sealed, answer: dict[str, Any], program: Program, precision: str) -> dict[str, Any]:

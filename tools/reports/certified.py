@@ -52,6 +52,7 @@ def evaluated(run: RunEvidence, metric: str, reported: Reported, checks: Sequenc
         "why": "" if figures else _why(run, metric),
         "remedy": found.remedy if found is not None and not figures else "",
         "others": {} if figures else others,
+        "missing": _missing(run, metric, reported) if figures else {},
         "reported": {split: values[metric] for split, values in reported.items() if metric in values},
         "differences": found.differences if found is not None else [],
         "instead": [check for check in checks if check.id in INSTEAD and check.status == "passed"],
@@ -85,6 +86,16 @@ def _why(run: RunEvidence, metric: str) -> str:
         return found.problem.rstrip(".")
     reasons: Mapping[str, str] = found.splits.get("validation", {}).get("not_computed", {})
     return f"{metric}: {reasons.get(metric, USERS_CODE)}"
+
+
+def _missing(run: RunEvidence, metric: str, reported: Reported) -> dict[str, str]:
+    """Return by split why its figure is the training process's alone, beside a split whose figure is certified."""
+    records = run.evaluation.splits if run.evaluation is not None else {}
+    return {
+        split: records.get(split, {}).get("not_computed", {}).get(metric, "no rows of it were fixed")
+        for split in SPLITS
+        if metric in reported.get(split, {}) and metric not in run.certified(split)
+    }
 
 
 def _cell(run: RunEvidence, split: str, name: str) -> Any:

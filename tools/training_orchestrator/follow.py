@@ -104,20 +104,13 @@ def _seal(workspace: Workspace, run: Run, seen: Observation, directory: RunDirec
     evaluated: list[RunEvaluated] | None = []
     if seen.state is RunState.COMPLETED and record["digests"] and run.id not in facts.seals:
         sealed = evaluation.Sealed(directory, record["digests"])
-        rows = _planned_rows(workspace, facts, run)
-        evaluated = evaluation.evaluated_soon(attempt, partial(evaluation.evaluate_program, sealed, rows))
+        others = evaluation.compared_with(workspace, facts, run.project, run.id)
+        evaluated = evaluation.evaluated_soon(attempt, partial(evaluation.evaluate_program, sealed, *others))
     if evaluated is None:
         _file(workspace, run, seen, None)
         return
     _file(workspace, run, seen, record, evaluated)
     evaluation.forget(attempt)
-
-
-def _planned_rows(workspace: Workspace, facts: ledger.ProjectFacts, run: Run) -> evaluation.Sealed | None:
-    """Return the smoke run on which the planning decision depends that permitted the run."""
-    smoke = facts.rows_run(run.id)
-    seal = facts.seals.get(smoke)
-    return evaluation.Sealed(workspace.run_directory(run.project, smoke), seal.digests) if seal is not None else None
 
 
 def _record(facts: ledger.ProjectFacts, run: Run, seen: Observation, directory: RunDirectory) -> dict[str, Any]:

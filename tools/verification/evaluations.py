@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.evaluation import Sealed, differences_between, evaluate_program
+from trainwright.tools.evaluation import Sealed, compared_with, differences_between, evaluate_program
 from trainwright.tools.evaluation.evaluate import reported_by
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.verification.findings import Case, Finding, Found, found
@@ -41,10 +41,8 @@ def _problems(case: Case, facts: ProjectFacts, project: str, run_id: str, *, aga
         if recorded is None:
             is_due = bool(program) and facts.seals[run_id].state == RunState.COMPLETED
             return [f"run {run_id} exported a program, and was sealed without its evaluation"] if is_due else []
-        rows_run = facts.rows_run(run_id)
-        seal = facts.seals.get(rows_run)
-        rows = Sealed(case.workspace.run_directory(project, rows_run), seal.digests) if seal is not None else None
-        return _differences(run, rows, recorded, program) + (_again(run, rows, recorded) if again else [])
+        rows, source = compared_with(case.workspace, facts, project, run_id)
+        return _differences(run, rows, recorded, program) + (_again(run, rows, source, recorded) if again else [])
     except TrainwrightError as error:
         return [f"run {run_id}: its evaluation cannot be compared: {error.message}"]
 
@@ -75,9 +73,9 @@ def _are_planned(recorded: RunEvaluated, rows: Sealed | None) -> bool:
     return (recorded.rows_run, recorded.rows) == (rows.directory.run_id, digest)
 
 
-def _again(run: Sealed, rows: Sealed | None, recorded: RunEvaluated) -> list[str]:
+def _again(run: Sealed, rows: Sealed | None, source: Sealed | None, recorded: RunEvaluated) -> list[str]:
     """Evaluate the program once more, and return where the figures are others."""
-    now = evaluate_program(run, rows)
+    now = evaluate_program(run, rows, source)
     if now is None or (now.problem and not now.splits):
         why = now.problem if now is not None else "its program is gone"
         return [] if recorded.problem else [f"run {run.directory.run_id} cannot be evaluated again: {why}"]

@@ -72,10 +72,13 @@ class Evaluated:
         self.run.write_evidence(Resolved.model_validate({"returns": "output", "loss": "cross_entropy", **record}))
 
     def configure(self, **values: Any) -> None:
-        """Plan the run with other values."""
-        specification = self.run.specification()
+        """Plan the run with other values of its configuration."""
         config = parse_config({**CONFIG, **values})
-        plan = specification.model_copy(update={"config": config, "config_digest": config_digest(config)})
+        self.plan(config=config, config_digest=config_digest(config))
+
+    def plan(self, **values: Any) -> None:
+        """Plan the run otherwise."""
+        plan = self.run.specification().model_copy(update=values)
         (self.run.path / "run.json").write_text(plan.model_dump_json())
 
     def sealed(self) -> tuple[Sealed, Sealed]:

@@ -15,6 +15,7 @@ from trainwright.tools.evaluation import Attempt, evaluate_program, evaluated_so
 from trainwright.tools.evaluation.comparison import differences_between, tolerance
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.trainer.base.canonical import canonical_json
+from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import Program
 
 pytestmark = pytest.mark.requirement("GATE-6")
@@ -100,6 +101,20 @@ def test_without_a_program_there_is_nothing_to_record(evaluated: Evaluated) -> N
     evaluated.remove(Program)
     assert evaluate_program(*evaluated.sealed()) is None
     assert evaluate_program(evaluated.sealed()[0], None) is None
+
+
+def test_an_export_is_certified_on_test_rows_where_the_trained_run_left_a_program(evaluated: Evaluated) -> None:
+    validation = evaluated.room.order["rows"]["record"]["splits"]["validation"]
+    evaluated.fix(splits={"validation": validation, "test": validation})
+    trained, _ = evaluated.sealed()
+    evaluated.plan(kind=RunKind.EXPORT)
+    run, rows = evaluated.sealed()
+    beside, alone = evaluate_program(run, rows, trained), evaluate_program(run, rows)
+    assert beside is not None
+    assert alone is not None
+    assert beside.certified("test") == beside.certified() == alone.certified()
+    assert alone.certified("test") == {}
+    assert alone.splits["test"]["not_computed"]["accuracy"].startswith("the trained run left no program")
 
 
 @pytest.mark.parametrize(

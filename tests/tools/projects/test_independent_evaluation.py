@@ -43,6 +43,32 @@ class Net(torch.nn.Module):
             frame = frame.f_back
         return logits
 """
+REMEMBERS = """\
+import sys
+
+import torch
+
+SEEN = []
+
+
+class Net(torch.nn.Module):
+    def __init__(self, width: int = 16) -> None:
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Linear(4, width), torch.nn.ReLU(), torch.nn.Linear(width, 3))
+
+    def forward(self, rows):
+        frame = sys._getframe(1)
+        while frame is not None and not self.training and not torch.jit.is_tracing():
+            for value in list(frame.f_locals.values()):
+                if isinstance(value, (tuple, list)) and len(value) == 2 and value[0] is rows:
+                    SEEN.append((rows.clone(), value[1].clone()))
+            frame = frame.f_back
+        if self.training or not SEEN:
+            return self.layers(rows)
+        seen, labels = (torch.cat(each) for each in zip(*SEEN))
+        same = ((rows[:, None] - seen[None]).abs().sum(-1) < 1e-4).float()
+        return self.layers(rows) + 9.0 * same @ torch.nn.functional.one_hot(labels, 3).float()
+"""
 
 
 @pytest.fixture
@@ -133,6 +159,29 @@ def test_a_model_that_reads_labels_from_the_callers_stack_closes_the_gate_with_b
     line = next(line for line in project_status(workspace, NAME).runs if line.run_id == view.run_id)
     assert (line.best, line.reported) == (view.best["value"], 1.0)
     assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("GATE-6", "GATE-1")
+def test_an_export_that_learned_the_test_rows_by_heart_differs_from_the_program_that_training_left(
+    planned: Callable[..., Workspace],
+) -> None:
+    workspace = planned(REMEMBERS)
+    train(workspace, RunKind.BASELINE)
+    projects.pass_gate(workspace, NAME, "baseline")
+    projects.diagnose(workspace, NAME)
+    projects.pass_gate(workspace, NAME, "diagnostics")
+    projects.pass_gate(workspace, NAME, "optimization")
+    export = train(workspace, RunKind.EXPORT)
+    with workspace.session() as session:
+        run = Evidence(session, workspace, NAME).run(export.run_id)
+        assert run is not None
+        assert run.evaluation is not None
+        assert run.evaluation.reported["test"]["accuracy"] == 1.0
+    with pytest.raises(
+        GateRefusedError, match=r"test accuracy: 0\.\d+ by the program that the trained run left, 1 by the exported"
+    ):
+        projects.pass_gate(workspace, NAME, "finalization")
+    assert verify_workspace(workspace.path, evaluates=True).problems == []
 
 
 @pytest.mark.requirement("GATE-6")

@@ -116,8 +116,16 @@ def test_rows_that_may_be_shared_lie_in_the_models_folder(
              "Reported by the training process: test 0.99.",
              "The two differ: test accuracy: 0.99 reported, 0.625 by the program."],
         ),
+        (
+            RunEvaluated(
+                run_id="r", splits={"validation": {"size": 9, "rows": 9, "metrics": {"accuracy": 0.5}},
+                                    "test": {"size": 9, "rows": 9, "not_computed": {"accuracy": "no program"}}},
+            ),
+            ["**Evaluated independently: validation accuracy 0.5 on 9 rows**",
+             "**The test accuracy is not independently evaluated: no program.**"],
+        ),
     ],
-    ids=["no_program", "another_metric", "a_sample_that_differs"],
+    ids=["no_program", "another_metric", "a_sample_that_differs", "no_test_figure"],
 )  # fmt: skip
 def test_the_head_says_what_was_certified_or_why_not(at: At, found: RunEvaluated, heads: list[str]) -> None:
     workspace = at("finished")
@@ -132,5 +140,5 @@ def test_the_head_says_what_was_certified_or_why_not(at: At, found: RunEvaluated
     assert ("95 % interval [0.59, 0.66]**" in head) == ("a sample" in head)
     for line in heads:
         assert any(shown.startswith(line) for shown in head.splitlines()), head
-    assert ("test, certified" in columns) == ("test" in found.splits)
+    assert ("test, certified" in columns) == bool(found.certified("test"))
     assert 0.99 in rows[0]
