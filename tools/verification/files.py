@@ -23,6 +23,7 @@ from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.paths import files_among, is_left_by_system
 from trainwright.trainer.checkpoints.index import list_checkpoints
+from trainwright.trainer.run import RunState
 from trainwright.trainer.run.commitments import Commitments
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import LIMITS
@@ -105,7 +106,13 @@ def _commitment_problems(run: RunDirectory, keys: list[str | None], seal: RunSea
             return []
         if plan.config.distributed.processes > 1:
             return []
-        problem = run.part(Commitments).problem(run.run_id, keys[-1], run.part(Summary).steps)
+        summary = run.part(Summary)
+        if seal.state == RunState.STOPPED:  # before its training began, perhaps: a former attempt's are there, or none
+            own = run.part(Commitments).draws[-1:]
+            keys = [key for key in keys if key is not None and own and own[0].is_of(run.run_id, key)] or keys
+        if not summary:
+            return []
+        problem = run.part(Commitments).problem(run.run_id, str(keys[-1]), summary.steps)
     except TrainwrightError as error:  # sealed as it was: damaged
         problem = error.message
     return [] if problem is None else [f"run {run.run_id}: {problem}"]

@@ -22,6 +22,13 @@ from trainwright.trainer.base.canonical import digest_file
 
 NAME = "flowers"
 At = Callable[[str], Workspace]
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Return the files below a folder by their names in it."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
 GATES = {"smoked": "planning", "trained": "baseline", "diagnosed": "optimization", "exported": "finalization"}
 
 
@@ -203,14 +210,15 @@ def test_drafts_of_an_abandoned_release_leave_the_former_one_alone_though_they_e
     folder = workspace.project_folder(NAME)
     configuration = {"optimizer.learning_rate": 0.0123}
     projects.configure(workspace, NAME, changes=configuration, begin_release=True)
-    released = {path.name: path.read_bytes() for path in (folder / "final_model").iterdir()}
+    released = files_of(folder / "final_model")
     with workspace.session() as session:
         drafts = gate_artifacts.new_drafts(session, folder) / "final_model"
         drafts.mkdir()
         for name in sorted(released, reverse=True)[:left]:
+            (drafts / name).parent.mkdir(exist_ok=True)
             (drafts / name).write_bytes(released[name])
     assert projects.project_status(workspace, NAME).phase == "planning"  # type: ignore[union-attr]
-    assert {path.name: path.read_bytes() for path in (folder / "final_model").iterdir()} == released
+    assert files_of(folder / "final_model") == released
     assert not (folder / "releases").exists()
     assert verify_workspace(workspace.path).problems == []
 

@@ -36,8 +36,9 @@ import torch
 class Net(torch.nn.Linear):
     def __init__(self):
         super().__init__(4, 3)
-        if Path(__file__).with_name("chance").exists():
-            scale = float(Path(__file__).with_name("chance").read_text())
+        chance = Path(__file__).parents[1] / "chance"  # outside the code root: a new file in it would reopen planning
+        if chance.exists():
+            scale = float(chance.read_text())
             self.weight.data += scale * (1 + int.from_bytes(os.urandom(2), "big") / 2**16)
 """
 
@@ -45,9 +46,10 @@ class Net(torch.nn.Linear):
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[Workspace]:
     """A workspace whose project `p` has a final run."""
-    (tmp_path / "net.py").write_text(NET)
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "net.py").write_text(NET)
     opened = Workspace.open(tmp_path / "workspace")
-    config = {"model": {"use": "net.py:Net"}, "data": {"use": "iris"}, "training": {"epochs": 3},
+    config = {"code_root": "code", "model": {"use": "net.py:Net"}, "data": {"use": "iris"}, "training": {"epochs": 3},
               "optimizer": {"learning_rate": 0.05}}  # fmt: skip
     projects.create_project(opened, "p", intent="", goal=GOAL | {"target": 0.3}, config=config)
     for kind, phase in ((RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline")):

@@ -41,7 +41,7 @@ class Committing(Observer):
 
     def stop(self, session: Session, reason: str) -> None:  # noqa: ARG002 - the moment's form
         """Write the evidence."""
-        if self.wanted:
+        if self.wanted or self.part.draws:  # a resumed attempt may be too short to have a step drawn
             session.run.write_evidence(self.part)
 
     def _note(self, session: Session, step: int) -> None:

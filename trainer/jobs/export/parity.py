@@ -130,14 +130,14 @@ class Comparison:
 
 
 def wanted_of(serving: Serving, inputs: Inputs) -> list[Tensor]:
-    """Return the model's outputs. Raises its errors."""
+    """Return the model's outputs, (batch, ...), for inputs (batch, ...). Raises its errors."""
     with torch.no_grad():
         outputs = serving(*inputs.values())
     return [outputs] if isinstance(outputs, Tensor) else list(outputs)
 
 
 def difference(given: Tensor, wanted: Tensor, where: str) -> Worst:
-    """Return the largest absolute difference of two outputs; places where both are not finite in one way are equal."""
+    """Return the largest absolute difference of two outputs (batch, ...); where neither is finite, they are equal."""
     if given.shape != wanted.shape:
         return Worst(math.inf, math.inf, 0.0, f"{where} (shapes {tuple(given.shape)} and {tuple(wanted.shape)})")
     ours, theirs = given.double(), wanted.double()

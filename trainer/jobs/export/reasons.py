@@ -120,7 +120,7 @@ def no_output(name: str) -> ConfigurationError:
 
 
 def other_output(alone: Tensor, reported: Tensor) -> ConfigurationError:
-    """Return the error for a model that gives other outputs without its targets than with them."""
+    """Return the error for a model that gives other outputs, (batch, ...), without its targets than with them."""
     return ConfigurationError(
         f"For its inputs alone the model gives {describe(alone)}, and in training and validation {describe(reported)} "
         "with other values.",

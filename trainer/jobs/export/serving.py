@@ -65,7 +65,7 @@ class Serving(nn.Module):
         return next(iter(named.values())) if len(named) == 1 else tuple(named.values())
 
     def outputs(self, *inputs: Tensor) -> dict[str, Tensor]:
-        """Return the outputs by name, the prediction first. Raises ConfigurationError as `forward` does."""
+        """Return the outputs (batch, ...) by name, the prediction first. Raises as `forward` does."""
         if self.types is not None:
             inputs = tuple(value.to(wanted) for value, wanted in zip(inputs, self.types, strict=True))
         if self.standardizes:
@@ -89,7 +89,7 @@ class Serving(nn.Module):
         return {OUTPUT: output, **{_free(name): value for name, value in named.items()}}
 
     def find_prediction(self, wanted: Tensor, *inputs: Tensor) -> bool:
-        """Take that of several outputs as the prediction which equals `wanted`; return whether one does."""
+        """Take the output that equals `wanted`, (batch, ...), as the prediction; return whether there is one."""
         with torch.no_grad():
             named = self.outputs(*inputs)
         for name, value in named.items():
@@ -101,7 +101,7 @@ class Serving(nn.Module):
 
 
 def is_close(value: Tensor, wanted: Tensor) -> bool:
-    """Return whether two outputs agree but for rounding, after the scores of one column lose it."""
+    """Return whether two outputs, (batch, ...) or (batch, 1), agree but for rounding."""
     if value.numel() != wanted.numel() or len(value) != len(wanted):
         return False
     ours, theirs = (one.detach().double().reshape(len(one), -1).cpu() for one in (value, wanted))
