@@ -194,15 +194,19 @@ def _compared(run: Sealed, answer: dict[str, Any], program: Program, precision: 
 
 def _known_cause(run: Sealed, program: Program) -> tuple[str, str] | None:
     """Return why figures may differ though nobody is at fault, and the remedy; None where nothing explains it."""
-    if own := own_outputs(run):
+    if own := _own_outputs(run):
         remedy = "Let model(inputs) return what is reported, or leave the figure as it is: nobody evaluates it."
         return f"{own} reports by other outputs than model(inputs):", remedy
     return (program.problem, program.remedy or "") if program.problem else None
 
 
-def own_outputs(run: Sealed) -> str:
-    """Return which of the user's functions may report by other outputs than model(inputs); empty where none does."""
-    judged_by = run.part(Resolved).judged_by
+def _own_outputs(run: Sealed) -> str:
+    """Return which of the user's functions may report by other outputs than model(inputs); empty where none does.
+
+    Only a task has any: what a run without one says of itself is not believed.
+    """
+    has_task = run.directory.specification().config.task is not None
+    judged_by = run.part(Resolved).judged_by if has_task else None
     return f"the user's {judged_by}" if judged_by else ""
 
 
