@@ -97,8 +97,6 @@ def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program
         "loss": loss,
         "task": task,
         "tasks": _tasks_of(config),
-        "target_scaling": record.target_scaling,
-        "bytes_per_target": record.bytes_per_target,
         "threads": 1,
         "libraries": libraries_of(str(program.form)),
         "batch_rows": BATCH_ROWS,

@@ -47,7 +47,6 @@ class Shipped(NamedTuple):
 
     command: str
     """That prints the numbers, from the project's folder."""
-    has_rows: bool
     without_rows: str
     """Why the rows are not there; empty where they are."""
 
@@ -74,7 +73,7 @@ def ship_evaluation(evidence: Evidence, folder: Path) -> Shipped | None:
         shutil.copyfile(path, folder / CODE_FOLDER / path.name)
     command = f"python {folder.name}/{SCRIPT}"
     place = os.path.relpath(source, evidence.folder)
-    return Shipped(f"{command} --rows {place}" if without else command, not without, without)
+    return Shipped(f"{command} --rows {place}" if without else command, without)
 
 
 def _record(order: dict[str, Any], found: RunEvaluated, rows: str) -> dict[str, Any]:

@@ -43,8 +43,8 @@ class Comparison:
     """Of the loss: classification, regression, …"""
     weight: float = 1.0
     """Of its loss in the sum."""
-    output: str | slice | None = None
-    """Which output of the program, or which columns of its first; None: the first."""
+    output: slice | None = None
+    """Which columns of the program's first output; None: all."""
     target: str | None = None
     """Which of the samples' values it is, where they are named and it is none of the usual names."""
     columns: slice | None = None
@@ -83,12 +83,6 @@ class Comparison:
                 self._keep(name, found, targets)
 
     def _chosen(self, outputs: Mapping[str, Array]) -> Array:
-        if isinstance(self.output, str):
-            if self.output not in outputs:
-                raise RefusalError(
-                    f"The program has no output {self.output!r}; it has {', '.join(outputs)}.", "Name one of these."
-                )
-            return outputs[self.output]
         first = next(iter(outputs.values()))
         return first if self.output is None else first[:, self.output]
 

@@ -71,10 +71,10 @@ def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Com
     """Return what an order compares: one output with the targets, or the columns of several tasks, side by side."""
     if order.get("tasks"):
         return _of_tasks(order["tasks"])
-    scaling = order.get("target_scaling") or record.get("target_scaling")
+    scaling = record.get("target_scaling")
     names, loss = list(order.get("metrics") or []), order.get("loss")
     loss = loss and {**loss, "train_counts": record.get("train_counts")}
-    return [Comparison("", names, loss, order.get("task"), output=order.get("output"), scaling=scaling)]
+    return [Comparison("", names, loss, order.get("task"), scaling=scaling)]
 
 
 def _of_tasks(wanted: Mapping[str, Any]) -> list[Comparison]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .rows import Array, RefusalError, checked, confined, require_digest
+from .rows import Array, RefusalError, checked
 
 REPEATED = "Repeat the run: it exports its program at its end."
 TYPES = {
@@ -42,8 +42,6 @@ def open_program(order: Mapping[str, Any], threads: int) -> Program:
     if not path.is_file():
         raise RefusalError(f"There is no program {path.name}.", REPEATED)
     content = checked(path, str(order["digest"]), path.name, REPEATED)
-    for name, digest in (order.get("files") or {}).items():  # weights beside a program above 2 GiB
-        require_digest(confined(path.parent, name), digest, name, REPEATED)
     form = order.get("form")
     if form == "onnx":
         return OnnxProgram(path, content, order, threads)
@@ -61,8 +59,8 @@ class OnnxProgram:
         onnxruntime.set_default_logger_severity(3)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = threads
-        weights_in = path.parent if order.get("files") else Path(__file__).parent  # where no program's weights lie
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(weights_in))
+        beside = str(Path(__file__).parent)  # weights outside the program's file are looked for here: there are none
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", beside)
         try:
             session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:
