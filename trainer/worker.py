@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
         sys.stderr.write("usage: python -P -m trainwright.trainer.worker RUN_DIR\n")
         return 2
     faulthandler.enable()
-    run = RunDirectory(Path(given[0]), RunKey.of_seed(seed) if seed else None)
+    run = RunDirectory(Path(given[0]), RunKey(seed) if seed else None)
     try:
         placement = Placement.of_environment()
         specification = run.specification()

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory, RunSpecification
     from trainwright.trainer.run.evidence import Part
 
-BATCH_ROWS = 256
 AGAIN = "Start the run again: its record was changed while it was read; `trainwright verify` names what differs."
 
 
@@ -99,7 +98,6 @@ def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program
         "tasks": _tasks_of(config),
         "threads": 1,
         "libraries": libraries_of(str(program.form)),
-        "batch_rows": BATCH_ROWS,
     }
 
 
@@ -192,20 +190,11 @@ def _compared(run: Sealed, answer: dict[str, Any], program: Program, precision: 
 
 def _known_cause(run: Sealed, program: Program) -> tuple[str, str] | None:
     """Return why figures may differ though nobody is at fault, and the remedy; None where nothing explains it."""
-    if own := _own_outputs(run):
+    has_task = run.directory.specification().config.task is not None  # without one there is no step of the user's
+    if has_task and (users := run.part(Resolved).judged_by):
         remedy = "Let model(inputs) return what is reported, or leave the figure as it is: nobody evaluates it."
-        return f"{own} reports by other outputs than model(inputs):", remedy
+        return f"the user's {users} reports by other outputs than model(inputs):", remedy
     return (program.problem, program.remedy or "") if program.problem else None
-
-
-def _own_outputs(run: Sealed) -> str:
-    """Return which of the user's functions may report by other outputs than model(inputs); empty where none does.
-
-    Only a task has any: what a run without one says of itself is not believed.
-    """
-    has_task = run.directory.specification().config.task is not None
-    judged_by = run.part(Resolved).judged_by if has_task else None
-    return f"the user's {judged_by}" if judged_by else ""
 
 
 def _was_asked(split: dict[str, Any], metric: str) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from threading import Event, Lock, Thread
+from concurrent.futures import Future
+from threading import Lock, Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -23,24 +24,8 @@ class Attempt(NamedTuple):
     number: int
 
 
-class _Evaluation:
-    """One evaluation in a thread of its own."""
-
-    def __init__(self, evaluate: Callable[[], RunEvaluated | None]) -> None:
-        self.done = Event()
-        self.result: RunEvaluated | None = None
-        self._evaluate = evaluate
-        Thread(target=self._work, name="evaluation", daemon=True).start()
-
-    def _work(self) -> None:
-        try:
-            self.result = self._evaluate()
-        finally:
-            self.done.set()
-
-
 _LOCK = Lock()
-_UNDER_WAY: dict[Attempt, _Evaluation] = {}
+_UNDER_WAY: dict[Attempt, Future[RunEvaluated | None]] = {}
 
 
 def evaluated_soon(
@@ -52,11 +37,14 @@ def evaluated_soon(
     """
     with _LOCK:
         if attempt not in _UNDER_WAY:
-            _UNDER_WAY[attempt] = _Evaluation(evaluate)
+            begun = _UNDER_WAY[attempt] = Future()
+            Thread(target=lambda: begun.set_result(evaluate()), name="evaluation", daemon=True).start()
         found = _UNDER_WAY[attempt]
-    if not found.done.wait(patience_seconds):
+    try:
+        result = found.result(patience_seconds)
+    except TimeoutError:
         return None
-    return [found.result] if found.result is not None else []
+    return [result] if result is not None else []
 
 
 def forget(attempt: Attempt) -> None:
@@ -68,4 +56,4 @@ def forget(attempt: Attempt) -> None:
 def is_under_way(run: Path) -> bool:
     """Return whether this server is evaluating the run's program."""
     with _LOCK:
-        return any(path == run and not found.done.is_set() for (path, _), found in _UNDER_WAY.items())
+        return any(path == run and not found.done() for (path, _), found in _UNDER_WAY.items())

@@ -142,3 +142,9 @@ def _bounds(code_root: Path) -> tuple[Path, tuple[str, ...], tuple[str, ...]]:
     folders = {*map(Path, given), *(Path(folder).resolve() for folder in given), ENGINE, PACKAGE}
     installed = tuple(f"{folder}{os.sep}" for folder in sorted(folders))
     return root, installed, tuple(folder for folder in installed if not root.is_relative_to(folder))
+
+
+def workspace_of(run: Path) -> Path | None:
+    """Return the workspace that a run's folder lies in, `projects/<name>/runs/<id>` below it; None where in none."""
+    is_in_one = run.parent.name == "runs" and len(run.parents) > 3 and run.parents[2].name == "projects"
+    return run.parents[3] if is_in_one else None

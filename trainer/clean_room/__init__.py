@@ -15,8 +15,8 @@ folder also works alone: a final model carries a copy of it.
     shipped     the same for a stranger who holds a final model's folder and perhaps its rows
 
 The order: `program` (path, form, digest, inputs, outputs), `rows` (folder, record), `splits`, `metrics`, `loss`
-(name, args), `task`, `tasks` (of several tasks, as configured: loss, outputs, target, weight, metrics), `threads`,
-`libraries`, `batch_rows`. The program's first output is compared.
+(name, args), `task`, `tasks` (of several
+tasks, as configured: loss, outputs, target, weight, metrics), `threads`, `libraries`.
 
 The answer: `splits` by name with `size`, `rows`, `metrics`, `intervals` (95 %) and `not_computed` (name: why);
 `versions`; `seconds`. Or `problem` and `remedy`, one sentence each.

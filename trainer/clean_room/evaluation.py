@@ -43,7 +43,7 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
         answer["not_computed"] = dict.fromkeys([*(order.get("metrics") or []), "loss"], "the rows have no targets")
     else:
         with np.errstate(over="ignore", invalid="ignore"):
-            _run(program, split, compared, int(order.get("batch_rows") or BATCH_ROWS))
+            _run(program, split, compared)
             for each in compared:
                 each.report(answer, is_sample=split.is_sample)
         _report_loss(compared, answer, split)
@@ -51,7 +51,7 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
     return {"size": split.size, "rows": split.rows, **answer}
 
 
-def _run(program: Program, split: Split, compared: list[Comparison], batch_rows: int) -> None:
+def _run(program: Program, split: Split, compared: list[Comparison]) -> None:
     """Let all rows go through the program: two at first, then as many as their outputs' size allows.
 
     Targets of tasks that stand among the samples' values are no inputs: a program could answer with them.
@@ -64,17 +64,16 @@ def _run(program: Program, split: Split, compared: list[Comparison], batch_rows:
         for each in compared:
             each.add(outputs, values.get(each.target or "", targets))
         row_bytes = max(sum(value.nbytes for value in outputs.values()) // (stop - start), 1)
-        start, most = stop, program.batch or max(min(OUTPUT_BYTES // row_bytes, batch_rows), 1)
+        start, most = stop, program.batch or max(min(OUTPUT_BYTES // row_bytes, BATCH_ROWS), 1)
 
 
 def comparisons(order: Mapping[str, Any], record: Mapping[str, Any]) -> list[Comparison]:
     """Return what an order compares: one output with the targets, or the columns of several tasks, side by side."""
     if order.get("tasks"):
         return _of_tasks(order["tasks"])
-    scaling = record.get("target_scaling")
     names, loss = list(order.get("metrics") or []), order.get("loss")
     loss = loss and {**loss, "train_counts": record.get("train_counts")}
-    return [Comparison("", names, loss, order.get("task"), scaling=scaling)]
+    return [Comparison("", names, loss, order.get("task"), scaling=record.get("target_scaling"))]
 
 
 def _of_tasks(wanted: Mapping[str, Any]) -> list[Comparison]:

@@ -59,8 +59,8 @@ class OnnxProgram:
         onnxruntime.set_default_logger_severity(3)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = threads
-        beside = str(Path(__file__).parent)  # weights outside the program's file are looked for here: there are none
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", beside)
+        nowhere = str(Path(__file__).parent)  # no file beside the program, which nobody compared, is part of it
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", nowhere)
         try:
             session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:

@@ -98,7 +98,7 @@ def open_split(folder: Path, record: Mapping[str, Any], split: str) -> Split:
     size, rows = int(found.get("size") or found["rows"]), int(found["rows"])
     if any(len(column) != rows for column in (*inputs.values(), *([target] if target else []))):
         raise RefusalError(f"The arrays of the {split} split do not have {rows} rows each.", RENEWED)
-    per_target = float(found.get("bytes_per_target") or record.get("bytes_per_target") or 1.0)
+    per_target = float(found.get("bytes_per_target") or 1.0)
     return Split(size, rows, found.get("chosen") is not None or rows < size, inputs, target, per_target)
 
 
@@ -168,5 +168,5 @@ def require_digest(path: Path, digest: str, name: object, remedy: str) -> None:
 
 
 def _require_same(found: str, digest: str, name: object, remedy: str) -> None:
-    if found != digest.removeprefix("sha256:"):
+    if found != digest:
         raise RefusalError(f"{name} is not the file that was recorded: its SHA-256 is {found}.", remedy)

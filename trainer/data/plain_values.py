@@ -22,7 +22,6 @@ class PlainSample(NamedTuple):
     """Inputs by name, and the target where there is one."""
 
     inputs: dict[str, Array]
-    by_keyword: bool
     target: Array | None
 
     @property
@@ -47,11 +46,11 @@ def plain_sample(sample: Any) -> PlainSample:
             raise _not_plain("Names of a sample's values", "something else than short text", "Use text as keys.")
         key = next((name for name in TARGET_KEYS if name in sample), None)
         inputs = {name: _plain(value, f"`{name}`") for name, value in sample.items() if name != key}
-        return PlainSample(inputs, True, None if key is None else _plain(sample[key], f"`{key}`"))
+        return PlainSample(inputs, None if key is None else _plain(sample[key], f"`{key}`"))
     if type(sample) not in (tuple, list):
-        return PlainSample({"input": _plain(sample, "The sample")}, False, None)
+        return PlainSample({"input": _plain(sample, "The sample")}, None)
     given, target = (sample[:-1], _plain(sample[-1], "The target")) if len(sample) > 1 else (sample, None)
-    return PlainSample(_positional(given), False, target)
+    return PlainSample(_positional(given), target)
 
 
 def _positional(given: Sequence[Any]) -> dict[str, Array]:

@@ -74,9 +74,7 @@ def write_fixed_rows(run: RunDirectory, specification: RunSpecification, draw: i
     if specification.config.target_scaling is not None:
         with user_code("Reading the targets of the train split", root):
             scaling = measure_targets(raw.samples["train"], raw.data_seed).as_dict()
-    per_target = next((split.bytes_per_target for split in splits.values()), 1.0)
-    counts = _train_counts(raw, specification)
-    return FixedRows(splits=splits, target_scaling=scaling, bytes_per_target=per_target, train_counts=counts)
+    return FixedRows(splits=splits, target_scaling=scaling, train_counts=_train_counts(raw, specification))
 
 
 def _train_counts(raw: RawSplits, specification: RunSpecification) -> list[list[float]]:
@@ -200,7 +198,7 @@ class _Split:
             arrays = [plain_tensor(tensor) for tensor in tensors]
             inputs, target = (arrays[:-1], arrays[-1]) if len(arrays) > 1 else (arrays, None)
             named = {input_name(number, len(inputs)): value for number, value in enumerate(inputs)}
-            yield PlainSample(named, False, target)
+            yield PlainSample(named, target)
 
     def _plain(self, item: Any) -> PlainSample:
         """Return the item's rows: one, or those of a batch."""
@@ -244,7 +242,6 @@ class _Split:
             rows=files[0].rows,
             inputs=dict(zip(first.inputs, arrays, strict=False)),
             order=[*first.inputs],
-            by_keyword=first.by_keyword,
             bytes_per_target=self.samples.bytes_per_token if type(self.samples) is TokenBlocks else 1.0,
             **values,
         )
@@ -273,7 +270,7 @@ def _stems(sample: PlainSample) -> list[str]:
 
 def _as_batch(sample: PlainSample) -> PlainSample:
     inputs = {name: value[None] for name, value in sample.inputs.items()}
-    return PlainSample(inputs, sample.by_keyword, None if sample.target is None else sample.target[None])
+    return PlainSample(inputs, None if sample.target is None else sample.target[None])
 
 
 def digested(record: FixedRows, artifacts: Path) -> FixedRows:

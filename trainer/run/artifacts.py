@@ -42,7 +42,6 @@ class FixedSplit(Recorded):
     """By the name of the model's input: `input`, or `input_0`, `input_1` … in the order of the call, or keywords."""
     order: list[str] = []
     """Names of the inputs, in the order in which a sample has them."""
-    by_keyword: bool = False
     target: Array | None = None
     bytes_per_target: float = 1.0
     """Mean UTF-8 bytes behind a target, of text."""
@@ -56,7 +55,6 @@ class FixedRows(Part, file="fixed_rows"):
     remedy: str | None = None
     target_scaling: dict[str, Any] | None = None
     """Mean and scale of the train split's targets, where the loss is computed in deviations from the mean."""
-    bytes_per_target: float = 1.0
     train_counts: list[list[float]] = []
     """Train targets of each class, (1, classes), or negatives and positives of each label, (2, labels).
 

@@ -36,19 +36,15 @@ class RunKey:
     worker forgets the seed before it imports user code, so that no code in it can sign other rows.
     """
 
-    def __init__(self, seed: bytes | bytearray) -> None:
+    def __init__(self, seed: bytes) -> None:
+        """Take the 32 bytes that all is derived from. Raises ValueError for another number."""
         self._seed = bytearray(seed)
         self._key = _pair(self._secret(b"run"))
 
     @classmethod
     def new(cls) -> RunKey:
         """Make a new key pair."""
-        return cls.of_seed(os.urandom(SEED_BYTES))
-
-    @classmethod
-    def of_seed(cls, seed: bytes) -> RunKey:
-        """Return the keys of 32 bytes. Raises ValueError."""
-        return cls(seed)
+        return cls(os.urandom(SEED_BYTES))
 
     @property
     def seed(self) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from trainwright.trainer.run.artifacts import Parity
 from trainwright.trainer.run.evidence import Part, Recorded, Split
 
 
@@ -40,21 +41,13 @@ class Evaluated(Recorded):
     metrics: dict[str, float] | None = None
 
 
-class Onnx(Recorded):
+class Onnx(Parity):
     """The ONNX file, compared with the model."""
 
     opset: int | None = None
     inputs: dict[str, str] = {}
     """Type by name."""
     shapes: dict[str, list[Any]] = {}
-    batch_sizes: list[int] = []
-    rows_compared: int = 0
-    random_compared: int = 0
-    extreme_compared: int = 0
-    max_abs_difference: float = float("nan")
-    tolerance: float | None = None
-    largest_output: float | None = None
-    passed: bool = False
 
 
 class Safetensors(Recorded):

@@ -21,7 +21,7 @@ from stat import S_ISREG
 from typing import Any
 
 from trainwright.trainer.base.canonical import digest_file
-from trainwright.trainer.base.paths import own_name
+from trainwright.trainer.base.paths import own_name, workspace_of
 from trainwright.trainer.user_code import import_record
 
 NOTES = "opened.jsonl"
@@ -87,8 +87,8 @@ _hooked = False
 def install(run: Path, code_root: Path) -> None:
     """Note what is opened under the code root, from now on and in this process and its forks."""
     global _watch, _hooked  # noqa: PLW0603 - one run per process
-    is_in_workspace = run.parent.name == "runs" and len(run.parents) > 3 and run.parents[2].name == "projects"
-    workspace = run.parents[3] if is_in_workspace and not code_root.is_relative_to(run.parents[3]) else run
+    found = workspace_of(run)
+    workspace = run if found is None or code_root.is_relative_to(found) else found
     notes = os.open(run / NOTES, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     folders = {f"{folder}{os.sep}" for each in (run, workspace) for folder in (each, each.resolve())}
     _watch = _Watch(code_root, tuple(sorted(folders)), notes)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from trainwright.trainer.base.errors import UserCodeError
+from trainwright.trainer.base.paths import workspace_of
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _PATHS = {
@@ -29,8 +30,8 @@ _hooked = False
 def install(run: Path, code_root: Path) -> None:
     """Guard the workspace that the run's folder is in, from now on."""
     global _guarded, _hooked  # noqa: PLW0603 - one run per process
-    is_in_workspace = run.parent.name == "runs" and len(run.parents) > 3 and run.parents[2].name == "projects"
-    workspace = run.parents[3].resolve() if is_in_workspace else None
+    found = workspace_of(run)
+    workspace = None if found is None else found.resolve()
     free = () if workspace is None else (run.resolve(), workspace / "cache", code_root.resolve())
     _guarded = None if workspace is None else (f"{workspace}{os.sep}", tuple(f"{folder}{os.sep}" for folder in free))
     if not _hooked:

@@ -27,7 +27,7 @@ def main(folder: Path, seed: str, how: str, times: int) -> None:
                 child.stdin.flush()
             continue
         run = RunDirectory(folder)
-        launch = Local().start(run, Launch(attempt=attempt), RunKey.of_seed(bytes.fromhex(seed)))
+        launch = Local().start(run, Launch(attempt=attempt), RunKey(bytes.fromhex(seed)))
         assert launch.process is not None, launch.error
         deadline = time.monotonic() + 120
         while run.last_status().attempt < attempt or run.last_status().step == 0:

@@ -203,7 +203,7 @@ def test_rows_that_user_code_changes_in_the_run_that_fixed_them_are_no_evidence(
 @pytest.mark.parametrize("public", ["", "zz", "00" * 32, "ff" * 31])
 def test_what_is_no_signature_or_no_key_has_signed_nothing(public: str, signature: object) -> None:
     assert not has_signed(public, "text", signature)
-    key = RunKey.of_seed(bytes(32))
+    key = RunKey(bytes(32))
     assert has_signed(key.public, "text", key.sign("text"))
     assert not has_signed(key.public, "other", key.sign("text"))
     assert not has_signed(RunKey.new().public, "text", key.sign("text"))

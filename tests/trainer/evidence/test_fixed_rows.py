@@ -93,7 +93,6 @@ def test_rows_of_a_users_data_set_are_kept_by_the_names_of_the_models_inputs(
     run = smoke(SEVERAL.replace("SAMPLE", sample))
     fixed = validation_of(run)
     assert sorted(fixed.inputs) == names
-    assert fixed.by_keyword == sample.startswith("{")
     opened = open_split(run.artifacts, run.evidence("fixed_rows") or {}, "validation")
     assert [*opened.inputs] == fixed.order == ([*names] if "{" not in sample else ["x", "more"])
     assert values_of(run, fixed.inputs[names[-1]])[:, 0].tolist()[0] in {100.0, 200.0}
@@ -294,7 +293,7 @@ def test_the_rows_are_signed_by_a_key_that_the_worker_then_forgets(
     from trainwright.trainer.supervision.stop import StopRequest
 
     made = make_run(tmp_path / "run", digits, kind=RunKind.SMOKE)
-    run, key = RunDirectory(made.path, RunKey.of_seed(bytes(range(32)))), RunKey.of_seed(bytes(range(32)))
+    run, key = RunDirectory(made.path, RunKey(bytes(range(32)))), RunKey(bytes(range(32)))
     fix_rows(run, run.specification(), 1, StopRequest(run.stop_reason))
     record = run.evidence("fixed_rows")
     assert record is not None

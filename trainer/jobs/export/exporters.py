@@ -59,17 +59,12 @@ def write(exporter: str, serving: Serving, inputs: Inputs, free: Free, path: Pat
     path.parent.mkdir(parents=True, exist_ok=True)
     with quiet(), torch.no_grad():
         {FAST: _fast, DYNAMO: _dynamo, PROGRAM: _program}[exporter](serving, inputs, free, path)
-    return called_back(path, form_of(exporter))
+    return _loaded_program(path) if exporter == PROGRAM else _loaded_onnx(path)
 
 
 def form_of(exporter: str) -> str:
     """Return the form of the file that an exporter writes."""
     return TORCH_EXPORT if exporter == PROGRAM else ONNX
-
-
-def called_back(path: Path, form: str) -> Call:
-    """Return the program in a file as a function, run on the CPU."""
-    return _loaded_onnx(path) if form == ONNX else _loaded_program(path)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from torch.utils.data import default_collate
 from trainwright.trainer.assembly.loaders import make_loader
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.plain_values import input_name
 from trainwright.trainer.data.tensors import InMemory
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.objectives.multi_task import MultiTask
@@ -40,7 +41,7 @@ def model_inputs(session: Session, batch: Any) -> Inputs | None:
     if isinstance(objective, MultiTask) and isinstance(batch, Mapping):
         sources = {part.source for part in objective.parts}
         named = {name: value for name, value in batch.items() if name not in sources}
-    inputs = {**{_name(number, len(args)): value for number, value in enumerate(args)}, **named}
+    inputs = {**{input_name(number, len(args)): value for number, value in enumerate(args)}, **named}
     if not isinstance(objective, Supervised | MultiTask):
         inputs = _taken(session.model, inputs, by_keyword=isinstance(batch, Mapping))
     if not inputs or not all(isinstance(value, Tensor) for value in inputs.values()):
@@ -274,7 +275,7 @@ def example_rows(session: Session) -> tuple[Inputs, bool]:
     Raises:
         ConfigurationError: there are no plain tensors and no example.
     """
-    real, example = _real_inputs(session, ROWS), _example(session)
+    real, example = _real_inputs(session), _example(session)
     if example is None and real is None:
         raise not_tensors()
     if example is None or real is None:
@@ -299,22 +300,13 @@ def _example(session: Session) -> dict[str, Any] | None:
     if example is None or isinstance(example, Mapping):
         return None if example is None else dict(example)
     listed = [example] if isinstance(example, Tensor) else list(example)
-    return {_name(n, len(listed)): value for n, value in enumerate(listed)}
+    return {input_name(n, len(listed)): value for n, value in enumerate(listed)}
 
 
-def _real_inputs(session: Session, count: int) -> Inputs | None:
-    """Return the inputs of one batch of samples by name; None where they are no plain tensors."""
-    inputs = model_inputs(session, _first_batch(session, count))
-    return None if inputs is None else {name: value[:count] for name, value in inputs.items()}
-
-
-def _first_batch(session: Session, count: int) -> Any:
-    """Return one batch of samples, at least `count` where batches can be joined."""
+def _real_inputs(session: Session) -> Inputs | None:
+    """Return the inputs of at most ROWS samples by name; None where they are no plain tensors."""
     loader = rows_loader(session)
     if loader.batch_size is not None:
-        loader = replace(loader, batch_size=count)
-    return next(loader.batches(0))
-
-
-def _name(number: int, count: int) -> str:
-    return "input" if count == 1 else f"input_{number}"
+        loader = replace(loader, batch_size=ROWS)
+    inputs = model_inputs(session, next(loader.batches(0)))
+    return None if inputs is None else {name: value[:ROWS] for name, value in inputs.items()}

@@ -97,7 +97,7 @@ class _Thief(Thread):
 def _sign_anew(run: RunDirectory, seed: bytes) -> None:
     """Write a better result into the summary, and sign the record with the run's own key."""
     edit_json(run.artifacts / "summary.json", lambda value: value["best"]["metrics"].update(accuracy=1.0))
-    RunDirectory(run.path, RunKey.of_seed(seed)).write_last_status(run.last_status())
+    RunDirectory(run.path, RunKey(seed)).write_last_status(run.last_status())
 
 
 @cheat(
