@@ -190,7 +190,8 @@ def _compared(run: Sealed, answer: dict[str, Any], program: Program, precision: 
 
 def _known_cause(run: Sealed, program: Program) -> tuple[str, str] | None:
     """Return why figures may differ though nobody is at fault, and the remedy; None where nothing explains it."""
-    if users := run.part(Resolved).judged_by:
+    has_task = run.directory.specification().config.task is not None  # without one there is no step of the user's
+    if has_task and (users := run.part(Resolved).judged_by):
         remedy = "Let model(inputs) return what is reported, or leave the figure as it is: nobody evaluates it."
         return f"the user's {users} reports by other outputs than model(inputs):", remedy
     return (program.problem, program.remedy or "") if program.problem else None

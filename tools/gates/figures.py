@@ -57,9 +57,6 @@ def _of_split(found: RunEvaluated, split: str, metric: str | None) -> str:
 
 
 def _figure(name: str, certified: float | None, reported: float | None) -> str:
-    if certified is None:
-        return f"{name} not computed"
-    shown = f"{name} {certified:.6g}"
-    return (
-        shown if reported is None or f"{reported:.6g}" == f"{certified:.6g}" else f"{shown} ({reported:.6g} reported)"
-    )
+    found = beside(certified, reported)
+    shown = f" {found['value']:.6g}" if found else " not computed"
+    return name + shown + (f" ({found['reported']:.6g} reported)" if "reported" in found else "")

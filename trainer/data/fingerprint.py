@@ -51,6 +51,12 @@ class SplitRecord:
         """Digest of the size and of every sample read, in order."""
         return digest_json([self.size, self.digests if self.content is None else self.content])
 
+    @property
+    def classes(self) -> dict[str, int] | None:
+        """Samples by class; None where they have none, or too many to list."""
+        listed = 0 < len(self.labels) <= MAX_CLASSES_COUNTED
+        return {str(one): self.labels[one] for one in sorted(self.labels)} if listed else None
+
     def note(self, index: int, sample: Any) -> None:
         """Take a sample into the record."""
         self.digests.append(sample_digest(sample))

@@ -9,20 +9,20 @@ transformation. The gate's rule (`trainwright.tools.gates.leakage`) says which c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from trainwright.trainer.data.drawn_rows import resized
+from trainwright.trainer.data.near_duplicates import EXAMPLES, Alike
 
 TOLERANCES = (0.25, 0.1, 0.02)
 """Shares of the median distance up to which two rows are near."""
 SURROUNDINGS = 2
 """Times the tolerance: within this distance another train row counts as near."""
 DIMENSIONS = 48
-EXAMPLES = 5
 MOST_TRAIN = 2000
 MOST_HELD_OUT = 1000
 MOST_TRANSFORMED = 500
@@ -42,17 +42,10 @@ Form = Callable[[Array], Array]
 
 
 @dataclass
-class Near:
-    """Counts of one transformation and tolerance, as `near_duplicates.Alike` has them."""
+class Near(Alike):
+    """Counts of one transformation and tolerance; examples are places among the rows, the nearest first."""
 
-    transformation: str
-    tolerance: float
-    alike: int
-    near: int
-    first: int
-    second: int
-    examples: list[tuple[int, int]] = field(default_factory=list)
-    """(place among the train rows, place among the held-out rows), the nearest first."""
+    transformation: str = ""
 
 
 def transformations_of(rows: Array) -> list[str]:
@@ -95,13 +88,13 @@ def _counted(name: str, found: _Nearest, own: _Nearest, size: int) -> Iterator[N
         if len(near):
             share = float((own.distances <= SURROUNDINGS * tolerance).mean())
             yield Near(
-                name,
                 tolerance,
                 alike=len(np.unique(found.places[near])),
                 near=round(share * size),
                 first=size,
                 second=len(distances),
-                examples=[(int(found.places[row]), int(row)) for row in near[:EXAMPLES]],
+                examples=[[int(found.places[row]), int(row)] for row in near[:EXAMPLES]],
+                transformation=name,
             )
 
 

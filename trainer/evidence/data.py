@@ -10,7 +10,7 @@ from typing import Any
 
 from trainwright.trainer.base.canonical import digest_json, digest_path
 from trainwright.trainer.data.assemble import shared_rows
-from trainwright.trainer.data.fingerprint import EMPTY, MAX_CLASSES_COUNTED, SplitRecord
+from trainwright.trainer.data.fingerprint import EMPTY, SplitRecord
 from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.near_duplicates import compare
 from trainwright.trainer.data.splits import NAMES, Splits
@@ -53,9 +53,7 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
 def _described(name: str, record: SplitRecord) -> Split:
     """Return the record of a split: of test, only its size before it is evaluated."""
     found = {"size": record.size, "different": len(set(record.digests)), "fingerprint": record.fingerprint}
-    if name == "test" or not 0 < len(record.labels) <= MAX_CLASSES_COUNTED:
-        return Split.model_validate(found)
-    return Split.model_validate(found | {"classes": {str(one): record.labels[one] for one in sorted(record.labels)}})
+    return Split.model_validate(found if name == "test" else found | {"classes": record.classes})
 
 
 def _alike_of(splits: Splits, records: dict[str, SplitRecord]) -> list[dict[str, Any]]:

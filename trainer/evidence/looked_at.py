@@ -11,7 +11,7 @@ import numpy as np
 from trainwright.trainer.base.seeding import SPLITS
 from trainwright.trainer.clean_room import metrics
 from trainwright.trainer.data.drawn_rows import Drawn, draw
-from trainwright.trainer.data.fingerprint import EMPTY, MAX_CLASSES_COUNTED
+from trainwright.trainer.data.fingerprint import EMPTY
 from trainwright.trainer.data.near_rows import MOST_HELD_OUT, MOST_TRAIN, nearest_train_row, probe, transformations_of
 from trainwright.trainer.data.splits import Splits
 from trainwright.trainer.run.looked_at import LookedAt, NearRows, SplitLook
@@ -64,10 +64,7 @@ def _described(splits: Splits, held_out: dict[str, Drawn], train: Drawn | None) 
     found = {}
     for name in splits.samples:
         record = splits.records.get(name, EMPTY)
-        counted = 0 < len(record.labels) <= MAX_CLASSES_COUNTED
-        look: dict[str, Any] = {"size": record.size}
-        if counted:
-            look["classes"] = {str(one): record.labels[one] for one in sorted(record.labels)}
+        look: dict[str, Any] = {"size": record.size, "classes": record.classes}
         if train is not None:
             rows = held_out.get(name, train)
             look |= {"compared": len(rows.indices)} | ({} if rows is train else _scores(train, rows))

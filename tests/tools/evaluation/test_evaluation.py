@@ -44,6 +44,8 @@ def test_a_figure_that_the_program_does_not_give_is_named_with_both_values(evalu
 def test_where_the_users_step_reports_a_difference_says_nothing(evaluated: Evaluated) -> None:
     evaluated.resolve(judged_by="step")
     evaluated.report(accuracy=0.99)
+    assert evaluated.evaluation().differs  # no task, so no step: its process made that up
+    evaluated.configure(model=None, data=None, task={"use": "task.py:build"})
     found = evaluated.evaluation()
     assert found.problem.startswith("the user's step reports by other outputs than model(inputs): validation accuracy")
     assert (found.differs, found.certified()) == (False, {})

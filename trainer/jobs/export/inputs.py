@@ -275,7 +275,7 @@ def example_rows(session: Session) -> tuple[Inputs, bool]:
     Raises:
         ConfigurationError: there are no plain tensors and no example.
     """
-    real, example = _real_inputs(session, ROWS), _example(session)
+    real, example = _real_inputs(session), _example(session)
     if example is None and real is None:
         raise not_tensors()
     if example is None or real is None:
@@ -303,15 +303,10 @@ def _example(session: Session) -> dict[str, Any] | None:
     return {input_name(n, len(listed)): value for n, value in enumerate(listed)}
 
 
-def _real_inputs(session: Session, count: int) -> Inputs | None:
-    """Return the inputs of one batch of samples by name; None where they are no plain tensors."""
-    inputs = model_inputs(session, _first_batch(session, count))
-    return None if inputs is None else {name: value[:count] for name, value in inputs.items()}
-
-
-def _first_batch(session: Session, count: int) -> Any:
-    """Return one batch of samples, at least `count` where batches can be joined."""
+def _real_inputs(session: Session) -> Inputs | None:
+    """Return the inputs of at most ROWS samples by name; None where they are no plain tensors."""
     loader = rows_loader(session)
     if loader.batch_size is not None:
-        loader = replace(loader, batch_size=count)
-    return next(loader.batches(0))
+        loader = replace(loader, batch_size=ROWS)
+    inputs = model_inputs(session, next(loader.batches(0)))
+    return None if inputs is None else {name: value[:ROWS] for name, value in inputs.items()}

@@ -91,11 +91,6 @@ class Comparison:
         self.counts[kind] += length(inputs)
         self._keep(found)
 
-    @property
-    def late(self) -> bool:
-        """Whether the time for comparing is over."""
-        return time.monotonic() > self.until
-
     def as_evidence(self) -> Parity:
         """Return the record."""
         return Parity(
@@ -165,7 +160,7 @@ def compare(comparison: Comparison, rows: Rows) -> None:
         comparison.rows(inputs, counted=False)
     for batch in chain([first], batches):
         comparison.rows(batch)
-        if comparison.late or comparison.differs:
+        if comparison.differs or time.monotonic() > comparison.until:
             break
     for kind, inputs in _made_up(first, rows.vocabulary):
         if not comparison.differs:
