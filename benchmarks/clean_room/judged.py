@@ -13,7 +13,7 @@ from honest import honest
 from walk import Walk
 
 from trainwright.tools.ledger import ProjectFacts
-from trainwright.tools.projects import advance, configure, create_project
+from trainwright.tools.projects import Advance, advance, configure, create_project
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind
@@ -33,13 +33,14 @@ class Found:
     seconds: float = 0.0
     added: float = 0.0
     evaluated: int = 0
+    """Runs whose figure of the goal's metric is certified."""
     differences: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
-    """Why runs were not evaluated."""
+    """Why the goal's metric of runs was not evaluated."""
 
     @property
     def agrees(self) -> bool:
-        """Whether something was evaluated, and all of it gave the training process's numbers."""
+        """Whether the goal's metric was evaluated, and every figure was the training process's."""
         return self.evaluated > 0 and not self.differences and not self.reasons
 
     @property
@@ -76,41 +77,37 @@ def _played(workspace: Workspace, walk: Walk, code: Path) -> Found:
     create_project(workspace, walk.name, intent="an honest project", goal=walk.goal, config={**root, **walk.config})
     while time.monotonic() - began < LONGEST_SECONDS:
         answer = advance(workspace, walk.name)
-        call = answer.next
-        if (
-            call is not None
-            and call.tool == "configure"
-            and call.arguments.get("changes")
-            and answer.ended != "finished"
-        ):
-            configure(workspace, walk.name, changes=call.arguments["changes"], reason="as it was proposed")
+        if changes := _proposed(answer):
+            configure(workspace, walk.name, changes=changes, reason="as it was proposed")
         elif answer.ended not in GOING_ON or not answer.steps:
             found.end = answer.ended
             if answer.ended != "finished":
                 found.reasons.append(answer.reason or (answer.failure.message if answer.failure else f"{answer.next}"))
             break
     found.seconds = time.monotonic() - began
-    _compare(workspace, found)
+    _compare(workspace, found, walk.goal["metric"])
     return found
 
 
-def _compare(workspace: Workspace, found: Found) -> None:
-    """Add what the ledger and the runs say on the evaluations of the project."""
+def _proposed(answer: Advance) -> dict[str, Any]:
+    """Return the changes of configuration that the answer proposes for a project that has not ended."""
+    call = answer.next if answer.ended != "finished" else None
+    return dict(call.arguments.get("changes") or {}) if call is not None and call.tool == "configure" else {}
+
+
+def _compare(workspace: Workspace, found: Found, metric: str) -> None:
+    """Add what the ledger and the runs say on the evaluations of the project, whose goal has this metric."""
     with workspace.session() as session:
         facts = ProjectFacts(session, found.name)
     for run_id, event in facts.evaluations.items():
-        found.evaluated += not event.problem
+        validation = event.splits.get("validation", {})
+        found.evaluated += metric in validation.get("metrics", {}) and not event.problem
         found.differences += event.differences
-        found.reasons += [event.problem] if event.problem else []
+        why = event.problem or validation.get("not_computed", {}).get(metric)
+        found.reasons += [f"{metric}: {why or "the user's code computes it"}"] if why or not found.evaluated else []
         found.added += event.seconds
-        missing = [f"{name}: {why}" for split in event.splits.values() for name, why in _left_out(split).items()]
-        found.reasons += missing
         run = workspace.run_directory(found.name, run_id)
         if run.specification().kind is not RunKind.EXPORT:  # which wrote and compared its files before, too
             found.added += run.part(Program).seconds
     for run_id in facts.started:
         found.added += workspace.run_directory(found.name, run_id).part(FixedRows).seconds
-
-
-def _left_out(split: dict[str, Any]) -> dict[str, str]:
-    return dict(split.get("not_computed") or {})
