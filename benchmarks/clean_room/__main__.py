@@ -2,8 +2,9 @@
 
 `make clean-room` takes each project through its phases by what the server's answers name, and compares every figure
 of every run that a clean process evaluated with the training process's own. A project agrees when all of them do,
-the goal's among them, within the tolerance that the gates use; one that is not evaluated says why. The seconds added are those of
-fixing rows, exporting programs for the evaluation, and the evaluation, as a share of the project's whole time.
+the goal's among them, within the tolerance that the gates use; one that is not evaluated says why. The seconds
+added are those of fixing rows, exporting programs for the evaluation, and the evaluation, as a share of the project's
+whole time.
 
 Prints a table and, as its last line, one JSON object.
 """

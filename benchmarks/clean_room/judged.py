@@ -103,8 +103,9 @@ def _compare(workspace: Workspace, found: Found, metric: str) -> None:
         validation = event.splits.get("validation", {})
         found.evaluated += metric in validation.get("metrics", {}) and not event.problem
         found.differences += event.differences
-        why = event.problem or validation.get("not_computed", {}).get(metric)
-        found.reasons += [f"{metric}: {why or "the user's code computes it"}"] if why or not found.evaluated else []
+        if event.problem or metric not in validation.get("metrics", {}):
+            why = event.problem or validation.get("not_computed", {}).get(metric, "the user's code computes it")
+            found.reasons.append(f"{metric}: {why}")
         found.added += event.seconds
         run = workspace.run_directory(found.name, run_id)
         if run.specification().kind is not RunKind.EXPORT:  # which wrote and compared its files before, too
