@@ -123,7 +123,7 @@ class Understudy:
 
     def spawn(self, folder: Path, launch: Launch, *_: object, seed: bytes, **__: object) -> Launch:
         """Take up a run as a new worker does: lock, status, and a process that a signal ends."""
-        run = RunDirectory(folder, RunKey.of_seed(seed))
+        run = RunDirectory(folder, RunKey(seed))
         prepared = self.library.take(run)
         process = subprocess.Popen(["sleep", "3600"], stdin=subprocess.DEVNULL, start_new_session=True)
         lock = (folder / "run.lock").open("ab")
