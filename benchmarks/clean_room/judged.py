@@ -104,7 +104,7 @@ def _compare(workspace: Workspace, found: Found, metric: str) -> None:
         found.evaluated += metric in validation.get("metrics", {}) and not event.problem
         found.differences += event.differences
         if event.problem or metric not in validation.get("metrics", {}):
-            why = event.problem or validation.get("not_computed", {}).get(metric, "the user's code computes it")
+            why = event.problem or validation.get("not_computed", {}).get(metric, "training alone computes it")
             found.reasons.append(f"{metric}: {why}")
         found.added += event.seconds
         run = workspace.run_directory(found.name, run_id)

@@ -22,7 +22,7 @@ Reported = dict[str, dict[str, float]]
 """Metrics by split, as the training process reported them."""
 INSTEAD = ("finalization.replay_identical", "finalization.export_verified", "finalization.test_evaluated")
 """Checks that say something of a model that was not evaluated apart."""
-USERS_CODE = "the user's code computes it"
+ONLY_THERE = "only the training process computes it"
 NO_PROGRAM = "the run exported no program, as one of an earlier version"
 
 
@@ -85,7 +85,7 @@ def _why(run: RunEvidence, metric: str) -> str:
     if found.problem:
         return found.problem.rstrip(".")
     reasons: Mapping[str, str] = found.splits.get("validation", {}).get("not_computed", {})
-    return f"{metric}: {reasons.get(metric, USERS_CODE)}"
+    return f"{metric}: {reasons.get(metric, ONLY_THERE)}"
 
 
 def _missing(run: RunEvidence, metric: str, reported: Reported) -> dict[str, str]:

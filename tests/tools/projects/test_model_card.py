@@ -102,7 +102,7 @@ def test_rows_that_may_be_shared_lie_in_the_models_folder(
         ),
         (
             RunEvaluated(run_id="r", splits={"validation": {"size": 9, "rows": 9, "metrics": {"loss": 0.5}}}),
-            ["**Not independently evaluated: accuracy: the user's code computes it.**",
+            ["**Not independently evaluated: accuracy: only the training process computes it.**",
              "Certified for validation alone: loss."],
         ),
         (
