@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "call_sequences"))
 
-from understudy import Held, Library, Understudy, _copy, _sign_checkpoints, _write_events
+from understudy import Held, Library, Understudy, _commit, _copy, _sign_checkpoints, _write_events
 from world import CONFIG, GOAL, SEARCH, in_place, write_user_files
 
 from trainwright.tools import ledger, projects
@@ -27,6 +27,7 @@ from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import ProcessIdentity, RunDirectory, RunKey, RunKind
+from trainwright.trainer.run.evidence import Summary
 
 PROJECTS = 21
 RUNS = 1_000
@@ -66,6 +67,8 @@ def lengthen(run: RunDirectory, points: int) -> None:
             for at in range(begin, begin + count, 50_000):
                 steps = range(at, min(at + 50_000, begin + count))
                 store.write((key, step, point.value * (1 + step % 7 / 100), point.time) for step in steps)
+        longest = max(point.step for key in SERIES if (point := store.last(key)) is not None)
+    run.write_evidence(run.part(Summary).model_copy(update={"steps": longest}))
 
 
 def build(folder: Path, *, count: int = PROJECTS, runs: int = RUNS, points: int = POINTS) -> Path:
@@ -164,9 +167,10 @@ def _trial(  # noqa: PLR0917
     status = prepared.last_status()
     identity = ProcessIdentity.current()
     write_launch(directory.path, Launch(attempt=1, process=identity, launched_at=status.started_at))
-    run = launch._record(session, started, directory, key.public)
+    run = launch._record(session, started, directory, key)
     _copy(prepared, directory)
     _sign_checkpoints(directory)
+    _commit(directory)
     _write_events(Held(directory, prepared, 1, None, None, status.started_at), 0.0)  # type: ignore[arg-type]
     directory.write_last_status(status.model_copy(update={"attempt": 1, "process": identity}))
     return run
