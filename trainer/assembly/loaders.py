@@ -19,6 +19,7 @@ from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.optimization.schedules.schedule import Schedule, SwaRate
 from trainwright.trainer.optimization.weight_averaging import SwaSection
 from trainwright.trainer.strategies.group import share_of
+from trainwright.trainer.user_code.context import TASK_DATA_SEED
 from trainwright.trainer.user_code.entries import call_entry, is_entry, resolve_entry
 from trainwright.trainer.user_code.guard import user_code
 
@@ -55,13 +56,21 @@ def build_curriculum(config: TrainingConfig, work: Work, code_root: Path) -> Cur
     return Curriculum(section, config.training.epochs, config.seed, ranked(scores, hardest_first=section.hardest_first))
 
 
+def held_out_seed(config: TrainingConfig) -> int:
+    """Return what the random draws of validation and test samples are keyed to: not the run's seed.
+
+    Runs that differ in their seed are evaluated on the same rows: those that planning fixed.
+    """
+    return config.data.split.seed if config.data is not None else TASK_DATA_SEED
+
+
 def make_loader(config: TrainingConfig, work: Work, split: str) -> BatchLoader:
     """Return the loader of a split; only training shuffles and drops."""
     training = split == "train"
     return BatchLoader(
         work.splits.samples[split],
         work.batch_size,
-        config.seed,
+        config.seed if training else held_out_seed(config),
         shuffle=training and work.shuffle,
         drop_last=training and config.loader.drop_last,
         num_workers=config.loader.num_workers,

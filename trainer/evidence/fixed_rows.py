@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset
 
+from trainwright.trainer.assembly.loaders import held_out_seed
 from trainwright.trainer.assembly.raw_splits import RawSplits, build_raw_splits
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError
@@ -67,7 +68,7 @@ def write_fixed_rows(run: RunDirectory, specification: RunSpecification, draw: i
     splits: dict[str, FixedSplit] = {}
     left = specification.evaluation_rows_bytes
     for number, name in enumerate(present):
-        split = _Split(raw, name, folder / name, root, specification.config.seed, draw)
+        split = _Split(raw, name, folder / name, root, held_out_seed(specification.config), draw)
         splits[name], taken = split.write(left // (len(present) - number))
         left -= taken
     scaling = None
@@ -213,7 +214,7 @@ class _Split:
         return plain
 
     def _items(self, chosen: Chosen) -> Iterator[Any]:
-        """Yield the user's samples, drawn as the evaluation of the run's seed draws them."""
+        """Yield the user's samples, drawn as every run's evaluation draws them."""
         samples: Any = self.samples
         key = seeding.of_split(seeding.SPLITS.index(self.name))
         announce_epoch(samples, 0)

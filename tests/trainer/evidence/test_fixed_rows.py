@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from trainwright.trainer.base import seeding
 from trainwright.trainer.clean_room.rows import open_split
 from trainwright.trainer.run import RunDirectory, RunKey, RunKind, RunState
 from trainwright.trainer.run.artifacts import Array, FixedRows, FixedSplit
@@ -100,7 +102,8 @@ def test_rows_of_a_users_data_set_are_kept_by_the_names_of_the_models_inputs(
     assert run.part(FixedRows).splits["test"].rows == 5
 
 
-def test_what_a_data_set_draws_is_drawn_as_the_evaluation_draws_it(smoke: Smoke) -> None:
+@pytest.mark.parametrize("seed", [42, 7])
+def test_what_a_data_set_draws_is_drawn_as_the_evaluation_draws_it(smoke: Smoke, seed: int) -> None:
     code = SEVERAL.replace("SAMPLE", "(torch.randn(4), row % 2)")
     code += """
 def seen(outputs, targets):
@@ -112,10 +115,14 @@ class Sum(nn.Module):
     def forward(self, x):
         return torch.stack([x.sum(1), x.sum(1)], 1) + 0 * self.one
 """
-    values = {"model": {"use": "mine:Sum"}, "metrics": [{"use": "mine:seen"}]}
+    values = {"seed": seed, "model": {"use": "mine:Sum"}, "metrics": [{"use": "mine:seen"}]}
     run = smoke(code, values)
     rows = values_of(run, validation_of(run).inputs["input"])
     assert run.metrics().series("validation/seen")[-1].value == pytest.approx(2 * float(rows.sum()), rel=1e-4)
+    config = run.specification().config
+    with seeding.preserved():
+        seeding.seed_sample(config.data.split.seed, 0, 0, *seeding.of_split(seeding.SPLITS.index("validation")))
+        assert rows[0].tolist() == torch.randn(4).tolist(), "of every run's seed the same: a study's repetitions too"
 
 
 def test_rows_of_different_lengths_are_kept_flat_with_their_shapes(smoke: Smoke) -> None:
