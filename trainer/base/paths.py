@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import site
 import sysconfig
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
 import trainwright
 from trainwright import trainer
+from trainwright.trainer.base import fetched
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
 
 NAMES = frozenset({".ds_store", "thumbs.db", "ehthumbs.db", "desktop.ini", ".localized", ".directory"})
@@ -28,6 +30,7 @@ def files_among(paths: Iterable[Path]) -> Iterator[Path]:
     return (path for path in paths if not is_left_by_system(path) and path.is_file())
 
 
+MOST_NAMED = 8
 SKIPPED = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".trainwright"})
 """Folders of tools rather than of the user's files."""
 
@@ -41,11 +44,13 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
     """
     tried = code_root / path
     resolved = tried.resolve()
-    if not resolved.is_relative_to(code_root.resolve()):
+    if not _may_be_read(resolved, code_root):
         raise ConfigurationError(
             f"`{key}` = {path!r} leads to {resolved}, outside the code root {code_root}.",
             remedy="Move the file under code_root, or ask the workspace's owner to allow another code root.",
         )
+    if resolved.is_dir():
+        raise _folder(path, resolved, key)
     if not resolved.is_file():
         suffix = Path(path).suffix
         names = [name for name in files_under(code_root) if name.endswith(suffix)]
@@ -57,6 +62,36 @@ def confine(path: str, code_root: Path, *, key: str) -> Path:
     return resolved
 
 
+def _folder(path: str, folder: Path, key: str) -> ConfigurationError:
+    """Return the error for a folder where files are read, with the pattern of the most files in it."""
+    endings = Counter(file.suffix for file in files_among(folder.iterdir()) if not file.name.startswith("."))
+    most = min(endings, key=lambda ending: (-endings[ending], ending)) if endings else None
+    pattern = f"{path.rstrip('/')}/*{most}" if most is not None else None
+    here = f"{endings[most]} files match {pattern!r}" if most is not None else "it holds no file itself"
+    return ConfigurationError(
+        f"`{key}` = {path!r} is a folder, and files are read; {here}.",
+        remedy="Name a file, a list of files, or a pattern (`**/` stands for any folders).",
+        details={"near": pattern},
+    )
+
+
+def matches_nothing(pattern: str, code_root: Path, *, key: str) -> ConfigurationError:
+    """Return the error for a pattern without a match: it names what lies in the pattern's folder, or in the root."""
+    steps = Path(pattern).parts
+    fixed = steps[: next((place for place, step in enumerate(steps) if any(sign in step for sign in "*?[")), 0)]
+    folder = code_root.joinpath(*fixed)
+    if Path(pattern).is_absolute() or ".." in steps or not folder.is_dir():
+        folder, fixed = code_root, ()
+    names = sorted(f"{one.name}/" if one.is_dir() else one.name for one in folder.iterdir() if one.name[0] != ".")
+    lying = f"{', '.join(names[:MOST_NAMED])}{' …' if len(names) > MOST_NAMED else ''}" if names else "nothing"
+    return ConfigurationError(
+        f"`{key}` = {pattern!r}: the pattern matches no file under {code_root}; "
+        f"in {Path(*fixed).as_posix() if fixed else 'code_root'} there is: {lying}.",
+        remedy="Patterns are relative to code_root, and `**/` stands for any folders; correct it, or name the files as "
+        "a list.",
+    )
+
+
 def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
     """Return the existing folder `path` (relative to the code root), resolved.
 
@@ -65,7 +100,7 @@ def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
     """
     tried = code_root / path
     resolved = tried.resolve()
-    if not resolved.is_relative_to(code_root.resolve()):
+    if not _may_be_read(resolved, code_root):
         raise ConfigurationError(
             f"`{key}` = {path!r} leads to {resolved}, outside the code root {code_root}.",
             remedy="Move the folder under code_root, or ask the workspace's owner to allow another code root.",
@@ -78,6 +113,11 @@ def confine_folder(path: str, code_root: Path, *, key: str) -> Path:
             details={"near": next(iter(near(path, names)), None)},
         )
     return resolved
+
+
+def _may_be_read(resolved: Path, code_root: Path) -> bool:
+    """Whether a path is under the code root, or this process fetched it for the data of its configuration."""
+    return resolved.is_relative_to(code_root.resolve()) or fetched.name_of(resolved) is not None
 
 
 def files_under(code_root: Path, limit: int = 2000) -> list[str]:

@@ -25,7 +25,7 @@ Patterns = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length
 class Section(BaseModel):
     """A part of the configuration: frozen, and closed to keys it does not know."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False, defer_build=True)
 
 
 class ImpossibleError(ValueError):

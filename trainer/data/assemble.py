@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import IterableDataset
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data import rows
+from trainwright.trainer.data import mapped, rows
 from trainwright.trainer.data.fingerprint import (
     MAX_NAMED,
     MAX_SAMPLES_READ,
-    drawn_digests,
     label_of,
     record_rows,
     record_split,
     sample_digest,
 )
 from trainwright.trainer.data.first_look import FirstLook, Found
+from trainwright.trainer.data.images.samples import ImageSamples
+from trainwright.trainer.data.images.splits import picture_parts, picture_splits
+from trainwright.trainer.data.leaks.copies import without_copies
 from trainwright.trainer.data.order import Part
-from trainwright.trainer.data.rows import measure, standardize
-from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.preprocessing import Preprocessing, Unfitted, restored
+from trainwright.trainer.data.sections import LEAVE_COPIES, SplitSection
 from trainwright.trainer.data.sources.source import Loaded
-from trainwright.trainer.data.splits import NAMES, Look, Splits, split_indices, split_units
-from trainwright.trainer.data.tensors import TensorSamples, in_memory
+from trainwright.trainer.data.split_methods.facts import facts_of
+from trainwright.trainer.data.split_methods.rows import NAMES, Rows, without_keys
+from trainwright.trainer.data.splits import Look, Splits, split_indices, split_rows, split_units
+from trainwright.trainer.data.tensors import KnownSamples, TensorSamples, in_memory
 from trainwright.trainer.user_code.clock import clock
 
 
@@ -39,9 +45,9 @@ def from_loaded(
     args: Mapping[str, Any] | None = None,
     looks: FirstLook | None = None,
 ) -> Splits:
-    """Split a built-in source's samples and standardise its features where it asks for that.
+    """Split a built-in source's samples, and fit its preprocessing on the train split where it has one.
 
-    The samples are used up: they are standardised in place, and the splits share their memory.
+    The splits share the samples' memory, which stays as the source has it: batches are prepared on their way out.
 
     Args:
         loaded: samples not yet split.
@@ -50,21 +56,23 @@ def from_loaded(
         args: the source's arguments.
         looks: a FirstLook, with an earlier run's findings in the same large file.
     """
-    samples, raw_type = loaded.samples, loaded.samples.base[0].dtype
+    if isinstance(loaded.samples, ImageSamples):
+        return picture_splits(loaded, section, source)
+    samples, unfitted = loaded.samples, loaded.preprocessing
     look, found = _first_look(loaded, section, {"source": source, "args": dict(args or {})}, looks)
-    if found is None:
+    if found is None and not (unfitted is not None and unfitted.takes_missing):
         _require_finite(rows.non_finite(samples, MAX_NAMED))
-    parts = divide(samples, section) if found is None else _chosen(samples, found.splits)
-    preprocessing = raw_test = None
-    if loaded.standardize:
-        raw_test = drawn_digests(parts["test"]) if "test" in parts else None
-        known = found.preprocessing if found is not None else None
-        preprocessing = known or measure(parts["train"], by_channel=loaded.by_channel)
-        standardize(samples, preprocessing)
-        parts = {name: TensorSamples(*samples.base, rows=part.rows) for name, part in parts.items()}
+    parts = divide(samples, section, loaded) if found is None else _chosen(samples, found.splits)
+    facts = facts_of(section, loaded.keys.get(section.key or ""), _places(parts))
+    preprocessing = _fitted(unfitted, parts["train"], found)
+    if preprocessing is not None:
+        samples = samples.prepared_by(preprocessing)
+        parts = {name: samples.subset(part.rows) for name, part in parts.items()}
     records = {name: record_rows(part, closely=found is None) for name, part in parts.items()}
     if look is not None:
-        look = replace(look, found=found or Found(_places(parts), preprocessing))
+        look = replace(
+            look, found=found or Found(_places(parts), preprocessing.record() if preprocessing is not None else None)
+        )
     return Splits(
         parts,
         records,
@@ -72,12 +80,20 @@ def from_loaded(
         loaded.class_names,
         loaded.feature_names,
         preprocessing,
+        loaded.schema,
         loaded.files,
-        raw_test,
-        section.model_dump(mode="json"),
+        section.describe() | facts,
         look=look,
-        raw_type=raw_type,
+        skipped=loaded.skipped,
     )
+
+
+def _fitted(unfitted: Unfitted | None, train: TensorSamples, found: Found | None) -> Preprocessing | None:
+    """Return the preprocessing, fitted on the train split now or by the first look."""
+    if unfitted is None:
+        return None
+    known = found.preprocessing if found is not None else None
+    return unfitted.fit(train) if known is None else restored(known)
 
 
 def _first_look(
@@ -86,7 +102,7 @@ def _first_look(
     """Return the record of a large file's first look, and the findings of an earlier one."""
     if looks is None or not loaded.files or len(loaded.samples) <= MAX_SAMPLES_READ:
         return None, None
-    key = looks.key(loaded.files, {**asked, "split": section.model_dump(mode="json")})
+    key = looks.key(loaded.files, {**asked, "split": section.describe()})
     found = looks.find(key, len(loaded.samples))
     return Look(looks, key, is_known=found is not None), found
 
@@ -112,30 +128,43 @@ def from_user(data: Any, section: SplitSection | None, *, source: str, seed: int
     records = {name: record_split(part, seed, name) for name, part in parts.items()}
     for name, record in records.items():
         _require_finite(record.non_finite, name)
-    return Splits(parts, records, source, split=section.model_dump(mode="json") if divided and section else None)
+    return Splits(parts, records, source, split=section.describe() if divided and section else None)
 
 
 def withhold_test(splits: Splits, *, is_built_in: bool) -> None:
     """Take the test rows away, which training and tuning never see; their record stays.
 
-    Rows of a built-in source are overwritten, since all splits share their memory. Those of user code are dropped:
-    where it keeps them itself, they are still there.
+    Rows of a built-in source are overwritten, since all splits share their memory; of mapped ones, the other splits get
+    a file without them. Those of user code are dropped: where it keeps them itself, they are still there.
+
+    Raises:
+        DataError: the disk has no room for a large table without the test rows.
     """
     splits.shared_with_test = shared_rows(splits, "train", "test") | shared_rows(splits, "validation", "test")
     samples = splits.samples.pop("test", None)
-    if is_built_in and type(samples) is TensorSamples and samples.rows is not None:
-        for tensor in samples.base:
-            tensor[samples.rows.long()] = 0
+    if not is_built_in:
+        return
+    if type(samples) is TensorSamples and samples.rows is not None and samples.is_mapped:
+        base = mapped.without(samples.base, samples.rows)
+        for part in splits.samples.values():
+            part.move_to(base)
+    elif isinstance(samples, KnownSamples) or (type(samples) is TensorSamples and samples.rows is not None):
+        samples.erase()
 
 
 def shared_rows(splits: Splits, one: str, other: str) -> set[str]:
     """Return the digests of samples that two splits share, where their records cover a part and all are in memory.
 
-    Splits that were divided here share none.
+    Splits that were divided here share none, unless a column decides on each row by itself.
     """
     first, second = (splits.samples.get(name) for name in (one, other))
     sampled = any(splits.records[name].sampled for name in (one, other) if name in splits.records)
-    if not (sampled and type(first) is type(second) is TensorSamples) or splits.split is not None:
+    apart = splits.split is not None and splits.split.get("by") not in LEAVE_COPIES
+    if apart or not sampled:
+        return set()
+    if isinstance(first, KnownSamples) and isinstance(second, KnownSamples):
+        return {*first.contents} & {*second.contents}
+    if not type(first) is type(second) is TensorSamples:
         return set()
     return rows.shared_rows(first, second, MAX_SAMPLES_READ)
 
@@ -165,38 +194,118 @@ def _as_samples(data: Any, name: str) -> Any:
         )
     if len(samples) == 0:
         raise DataError(f"The {name} split is empty.", remedy="Check the paths and filters of the data set.")
+    if len(samples) > MAX_SAMPLES_READ and not isinstance(samples, TensorSamples):
+        _require_last(samples, name)
     return samples
 
 
-def divide(samples: Any, section: SplitSection) -> dict[str, Any]:
-    """Return the samples of each split, equal ones in the same; they are chosen, and not copied. Raises DataError."""
-    size = len(samples)
+def _require_last(samples: Any, name: str) -> None:
+    """Refuse a data set that promises more samples than it has, before anything is made for each of them."""
+    promised = len(samples)
+    error = _missing(samples, promised - 1)
+    if error is None:
+        return
+    there, beyond = -1, promised - 1
+    while beyond - there > 1:
+        middle = (there + beyond) // 2
+        there, beyond = (middle, beyond) if _missing(samples, middle) is None else (there, middle)
+    raise DataError(
+        f"The {name} split promises {promised:,} samples, and sample {promised - 1:,} is not there ({error}); the last "
+        f"that is there is {there:,}."
+        if there >= 0
+        else f"None of the {promised:,} samples is there ({error}).",
+        remedy=f"Let `__len__` of {type(samples).__name__} return the number of samples that it has.",
+        details={"split": name, "promised": promised, "present": there + 1},
+    )
+
+
+def _missing(samples: Any, index: int) -> str | None:
+    """Return the error of a sample that is not there; None where it is."""
+    with seeding.preserved(), clock.each_call_alone():
+        clock.next_call()
+        try:
+            samples[index]
+        except (IndexError, KeyError) as error:
+            return f"{type(error).__name__}: {str(error)[:100]}"
+    return None
+
+
+def divide(samples: Any, section: SplitSection, loaded: Loaded | None = None) -> dict[str, Any]:
+    """Return the samples of each split, equal ones in the same; they are chosen, and not copied. Raises DataError.
+
+    Args:
+        samples: of a source, or a user's data set.
+        section: how to split them.
+        loaded: what else a source knows of them: the columns that the split needs.
+    """
+    if isinstance(samples, ImageSamples):
+        return dict(picture_parts(samples, section, None if loaded is None else loaded.keys.get(section.key or "")))
     if isinstance(samples, TensorSamples):
         with clock.paused():
             labels = samples.column(-1).reshape(-1).numpy() if rows.has_labels(samples) else None
-            found = split_units(rows.unit_numbers(samples), labels, section)
+            key = None if loaded is None else loaded.keys.get(section.key or "")
+            contents = partial(_contents, samples, loaded)
+            found = split_rows(Rows(rows.unit_numbers(samples), labels, key, contents), section)
+            if section.drop_copies:
+                found = _without_copies(samples, found)
         return _chosen(samples, found)
-    if size > MAX_SAMPLES_READ:  # reading every sample twice would cost too much: copies are then not looked for
-        found = split_units(size, None, section)
+    size = len(samples)
+    if size > MAX_SAMPLES_READ and section.by in {"random", "given"} and section.key is None:
+        found = split_units(size, None, section)  # reading every sample twice would cost too much: no copies are found
     else:
-        digests, labels_read = _read_all(samples, section.seed)
-        found = split_indices(digests, labels_read if len(labels_read) == size else None, section)
+        digests, labels_read, keys = _read_all(samples, section)
+        found = split_indices(digests, labels_read if len(labels_read) == size else None, section, keys)
     return {name: Part(samples, places) for name, places in found.items() if len(places)}
 
 
-def _read_all(samples: Any, seed: int) -> tuple[list[str], list[int]]:
-    """Return the digest of each sample, and the labels of those that have one."""
-    digests, labels = [], []
+def _without_copies(samples: TensorSamples, found: dict[str, Any]) -> dict[str, Any]:
+    """Return the splits without the train rows that are held-out rows, or almost."""
+    flat = samples.base[0].reshape(len(samples.base[0]), -1).numpy()
+    places = np.arange(len(flat)) if samples.rows is None else samples.rows.numpy()
+    held_out = np.concatenate([found[name] for name in NAMES[1:] if name in found])
+    if not len(held_out):
+        return found
+    kept = without_copies(flat[places[found["train"]]], flat[places[held_out]])
+    return found | {"train": found["train"][kept]}
+
+
+def _contents(samples: TensorSamples, loaded: Loaded | None) -> Sequence[str]:
+    """Return each row's content as text, (rows,): classes by name, since their numbers change with a new class."""
+    if loaded is not None and loaded.contents is not None:
+        return loaded.contents()
+    names = loaded.class_names if loaded is not None else None
+    of_inputs = samples if names is None else TensorSamples(*samples.base[:-1], rows=samples.rows)
+    digests: list[str] = []
+    for start in range(0, len(samples), MAX_SAMPLES_READ):
+        digests += rows.row_digests(of_inputs, np.arange(start, min(start + MAX_SAMPLES_READ, len(samples))))
+    if names is None:
+        return digests
+    labels = samples.column(-1).reshape(-1).tolist()
+    return [f"{digest} {names[label]}" for digest, label in zip(digests, labels, strict=True)]
+
+
+def _read_all(samples: Any, section: SplitSection) -> tuple[list[str], list[int], np.ndarray[Any, Any] | None]:
+    """Return the digest of each sample, the labels of those that have one, and the values that the split needs."""
+    digests, labels, keys = [], [], []
     with seeding.preserved(), clock.each_call_alone():
         for index in range(len(samples)):
             clock.next_call()
-            seeding.seed_sample(seed, 0, index)
+            seeding.seed_sample(section.seed, 0, index)
             sample = samples[index]
             with clock.paused():
                 digests.append(sample_digest(sample))
                 label = label_of(sample)
+                keys += [] if section.key is None else [_field(sample, section)]
             labels += [] if label is None else [label]
-    return digests, labels
+    return digests, labels, np.array(keys) if keys else None
+
+
+def _field(sample: Any, section: SplitSection) -> Any:
+    """Return the value by which a sample is split, of samples that are mappings. Raises DataError."""
+    if not isinstance(sample, Mapping) or section.key not in sample:
+        raise without_keys(section)
+    value = sample[section.key]
+    return value.item() if hasattr(value, "item") and getattr(value, "size", 0) != 0 else value
 
 
 def _require_finite(places: list[int], name: str = "data") -> None:

@@ -17,7 +17,7 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data import rows
 from trainwright.trainer.data.near_duplicates import KNOWN_TO_NUMPY, Sketches
-from trainwright.trainer.data.tensors import InMemory, TensorSamples
+from trainwright.trainer.data.tensors import InMemory, KnownSamples, TensorSamples
 from trainwright.trainer.user_code.clock import clock
 
 MAX_SAMPLES_READ = 20_000
@@ -79,6 +79,9 @@ def record_split(samples: Any, seed: int, split: str = "train") -> SplitRecord:
     if type(samples) is TensorSamples:
         with clock.paused():
             return replace(record_rows(samples), non_finite=rows.non_finite(samples, MAX_NAMED))
+    if isinstance(samples, KnownSamples):
+        with clock.paused():
+            return samples.record()
     key = seeding.of_split(seeding.SPLITS.index(split))
     if isinstance(samples, torch.utils.data.IterableDataset):
         return _record_stream(samples, seed, key)
@@ -111,11 +114,6 @@ def record_rows(samples: TensorSamples, *, closely: bool = True) -> SplitRecord:
         sketches=Sketches.of_rows(samples, chosen) if closely else Sketches(),
         content=rows.content_digest(samples) if sampled else None,
     )
-
-
-def drawn_digests(samples: TensorSamples) -> list[str]:
-    """Return the digests of the samples that a record reads one by one."""
-    return rows.row_digests(samples, _chosen(len(samples)))
 
 
 def _chosen(size: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -19,8 +19,9 @@ import numpy as np
 from torch.utils.data import IterableDataset
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.base.canonical import digest_bytes, digest_json, digest_path
+from trainwright.trainer.base.canonical import digest_bytes, digest_json
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data import cache
 
 
 def first_sample(samples: Any) -> Any:
@@ -35,7 +36,7 @@ def first_sample(samples: Any) -> Any:
     )
 
 
-VERSION = 1
+VERSION = 2
 """Of the findings and how they are made: looks of another version are not read."""
 KEPT = 32
 """Looks in one folder; the least recently used are deleted."""
@@ -75,7 +76,7 @@ class FirstLook:
 
     def key(self, files: list[Path], asked: Mapping[str, Any]) -> str:
         """Return a look's key: the files' contents, and everything else that decides the findings."""
-        return digest_json([VERSION, [digest_path(path) for path in files], dict(asked)])
+        return digest_json([VERSION, [cache.current().digests.of(path) for path in files], dict(asked)])
 
     def find(self, key: str, rows: int) -> Found | None:
         """Return the look of this key at so many rows; None if none is kept intact, or this run may not use it."""

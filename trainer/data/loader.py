@@ -21,8 +21,8 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.curriculum import Curriculum
 from trainwright.trainer.data.fingerprint import uneven_stream
-from trainwright.trainer.data.order import Order, Plan, Share
-from trainwright.trainer.data.tensors import InMemory
+from trainwright.trainer.data.order import BlockOrder, Order, Plan, Share
+from trainwright.trainer.data.tensors import InMemory, TensorSamples
 
 
 class _Placed(list[Any]):
@@ -135,9 +135,11 @@ class BatchLoader:
     """The part of each batch that this process takes; None for all of it."""
     split: int = 0
     """Number of the split: each draws values of its own. Those of the first, the train split, are keyed without it."""
+    by_blocks: bool | None = None
+    """Whether samples are shuffled by blocks of neighbours (`BlockOrder`); None: where they are mapped from a disk."""
     _kept: tuple[_Places, DataLoader[Any]] | None = field(default=None, repr=False)
     """The loader whose workers stay from epoch to epoch."""
-    _orders: dict[tuple[int, ...], Order] = field(default_factory=dict, repr=False)
+    _orders: dict[tuple[int, ...], Order | BlockOrder] = field(default_factory=dict, repr=False)
     """The newest order, which several readers of one epoch share."""
 
     @property
@@ -180,20 +182,23 @@ class BatchLoader:
             return False
         return self.share.is_spare(min(self.batch_size, len(self.samples) - batch * self.batch_size))
 
-    def _order(self, epoch: int) -> Order:
+    def _order(self, epoch: int) -> Order | BlockOrder:
         size = len(self.samples)
         if not self.shuffle:
             return Order(size)
         key = (epoch, size, id(self.curriculum))
         if key not in self._orders:
             self._orders.clear()  # first, so that no two take memory at once
-            self._orders[key] = Order(size, self._shuffled(epoch, size))
+            self._orders[key] = self._shuffled(epoch, size)
         return self._orders[key]
 
-    def _shuffled(self, epoch: int, size: int) -> Tensor:
+    def _shuffled(self, epoch: int, size: int) -> Order | BlockOrder:
+        arrays = self.samples if isinstance(self.samples, TensorSamples) else None
         if self.curriculum is not None:
-            return self.curriculum.order(epoch)
-        return torch.from_numpy(seeding.permutation(self.seed, epoch, size))
+            return Order(size, self.curriculum.order(epoch))
+        if self.by_blocks or (self.by_blocks is None and arrays is not None and arrays.is_mapped):
+            return BlockOrder(size, self.seed, epoch, *(() if arrays is None else [arrays.sample_bytes]))
+        return Order(size, torch.from_numpy(seeding.permutation(self.seed, epoch, size)))
 
     def _loaded(self, plan: Plan, epoch: int) -> Iterator[Any]:
         with seeding.preserved():  # making an iterator may draw; training must not notice

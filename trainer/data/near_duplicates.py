@@ -168,6 +168,8 @@ class Sketches:
     """How many floating-point values each has, and the digest of all that must be equal."""
     numbers: list[Array] = field(default_factory=list)
     """As wide as the sample's own, where those are not folded."""
+    matrix: Array | None = None
+    """The numbers of rows of tensors, (samples, width), instead."""
 
     def note(self, index: int, sample: Any) -> None:
         """Keep the sketch of a sample."""
@@ -198,15 +200,19 @@ class Sketches:
         flat = floating[0] if len(floating) == 1 else np.hstack([np.empty((len(rows), 0)), *floating])
         begin = flat.shape[1].to_bytes(SIZE_BYTES)
         marks = [begin + blake3(row).digest(16) for row in np.hstack(exact)] if exact else [begin] * len(rows)
-        return cls(rows.tolist(), marks, list(_folded(flat)))
+        return cls(rows.tolist(), marks, matrix=_folded(flat))
 
     def by_width(self, rows: Array) -> dict[int, Array]:
         """Return rows of samples grouped by how many numbers represent them."""
+        if self.matrix is not None:
+            return {self.matrix.shape[1]: rows} if len(rows) else {}
         widths = np.array([len(numbers) for numbers in self.numbers], dtype=np.int64)[rows]
         return {int(width): rows[widths == width] for width in np.unique(widths)}
 
     def stacked(self, rows: Array) -> Numbers:
         """Return the numbers of samples of one width: (rows, width)."""
+        if self.matrix is not None:
+            return self.matrix[rows].astype(np.float64)
         return np.concatenate([self.numbers[row] for row in rows.tolist()], dtype=np.float64).reshape(len(rows), -1)
 
 

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Subset
 
+from trainwright.trainer.base import seeding
+
 
 @dataclass(frozen=True)
 class Order:
@@ -27,11 +29,57 @@ class Order:
         return torch.arange(start, max(min(stop, self.size), start))
 
 
+BLOCK_BYTES = 1 << 20
+"""Of neighbouring samples that are read together."""
+BLOCKS_AT_ONCE = 256
+"""Blocks whose samples are mixed with each other."""
+UNKNOWN_BYTES = 4096
+"""What a sample is taken to have that does not lie in arrays."""
+
+
+class BlockOrder:
+    """Shuffled order of samples on a disk: blocks of neighbours in random order, mixed within so many of them.
+
+    A pure function of (seed, epoch), of which no array of all samples is made. Two samples that lie apart come
+    together in a batch only where their blocks are mixed; every sample comes once.
+    """
+
+    def __init__(self, size: int, seed: int, epoch: int, sample_bytes: int = UNKNOWN_BYTES) -> None:
+        self.size, self.key = size, (seed, epoch)
+        self.block = max(BLOCK_BYTES // max(sample_bytes, 1), 1)
+        self.blocks = seeding.permutation(seed, epoch, -(-size // self.block))
+        lengths = np.minimum(size - self.blocks.astype(np.int64) * self.block, self.block)
+        windows = np.add.reduceat(lengths, np.arange(0, len(lengths), BLOCKS_AT_ONCE)) if size else lengths
+        self.starts = np.concatenate([[0], np.cumsum(windows)])
+        """Where the samples of each mixture begin in the order, and its end."""
+        self._kept: tuple[int, Tensor] | None = None
+
+    def rows(self, start: int, stop: int) -> Tensor:
+        """Return the indices at places start to stop of the order, (stop - start,)."""
+        parts = [torch.empty(0, dtype=torch.int64)]
+        stop = min(stop, self.size)
+        while start < stop:
+            number = int(np.searchsorted(self.starts, start, side="right")) - 1
+            begin, end = int(self.starts[number]), int(self.starts[number + 1])
+            parts.append(self._mixed(number)[start - begin : stop - begin])
+            start = end
+        return torch.cat(parts)
+
+    def _mixed(self, number: int) -> Tensor:
+        if self._kept is None or self._kept[0] != number:
+            blocks = self.blocks[number * BLOCKS_AT_ONCE : (number + 1) * BLOCKS_AT_ONCE].astype(np.int64)
+            found = (blocks[:, None] * self.block + np.arange(self.block)).reshape(-1)
+            found = found[found < self.size]
+            np.random.default_rng([*self.key, number]).shuffle(found)
+            self._kept = number, torch.from_numpy(found)
+        return self._kept[1]
+
+
 @dataclass(frozen=True)
 class Plan:
     """The batches of an epoch, cut out of its order one at a time, when they are fetched."""
 
-    order: Order
+    order: Order | BlockOrder
     batch_size: int
     batches: range
     share: Share | None = None

@@ -1,4 +1,4 @@
-"""Rows of arrays, read and standardised a block at a time.
+"""Rows of arrays as their source has them, read a block at a time.
 
 Nothing here calls Python once a row, but for the few that are drawn for a closer look (fingerprint.MAX_SAMPLES_READ).
 """
@@ -23,11 +23,21 @@ Array = np.ndarray[Any, Any]
 
 
 def pieces(samples: TensorSamples) -> Iterator[tuple[int, tuple[Tensor, ...]]]:
-    """Yield all rows in order, some at a time: the number of the first, and (rows, ...) of every tensor."""
+    """Yield all raw rows in order, some at a time: the number of the first, and (rows, ...) of every tensor.
+
+    To be read only, and until the next are yielded, which take the same memory: new memory is cleared by the system,
+    which would take longer than most of what is done with the rows.
+    """
     row_bytes = sum(tensor[:1].numel() * tensor.element_size() for tensor in samples.base)
-    step = max(PIECE_BYTES // max(row_bytes, 1), 1)
-    for start in range(0, len(samples), step):
-        yield start, samples.gather(slice(start, start + step))
+    step = min(max(PIECE_BYTES // max(row_bytes, 1), 1), len(samples))
+    rooms = [] if samples.rows is None else [tensor.new_empty((step, *tensor.shape[1:])) for tensor in samples.base]
+    for start in range(0, len(samples), max(step, 1)):
+        if samples.rows is None:
+            yield start, tuple(tensor[start : start + step] for tensor in samples.base)
+            continue
+        chosen = samples.rows[start : start + step].long()
+        both = zip(samples.base, rooms, strict=True)
+        yield start, tuple(torch.index_select(tensor, 0, chosen, out=room[: len(chosen)]) for tensor, room in both)
 
 
 def content_digest(samples: TensorSamples) -> str:
@@ -41,7 +51,7 @@ def content_digest(samples: TensorSamples) -> str:
 
 def row_digests(samples: TensorSamples, rows: Array) -> list[str]:
     """Return `fingerprint.sample_digest` of the samples at `rows`, (chosen,): both must give the same."""
-    tensors = samples.gather(torch.from_numpy(rows))
+    tensors = samples.raw.gather(torch.from_numpy(rows))
     parts: list[Array] = []
     for place, tensor in enumerate(tensors):
         head = f"S{len(tensors)}" * (place == 0) + _head(tensor)
@@ -84,43 +94,72 @@ def has_labels(samples: TensorSamples) -> bool:
 
 
 def unit_numbers(samples: TensorSamples) -> Array | int:
-    """Return which rows are equal, byte by byte: of each the number of its first like, (rows,) of int64, by appearance.
+    """Return which rows are equal, byte by byte: of each the number of its first like, (rows,), by appearance.
 
     How many rows there are, where all differ. Rows are compared by a hash, and those that share one by their bytes:
-    a hash that somebody made rows collide in costs time, never a wrong answer.
+    a hash that somebody made rows collide in costs time, never a wrong answer. Beside the hashes, 8 bytes a row,
+    only rows that share one are held.
     """
-    hashes = _hashes(samples)
-    hashes.sort()
-    if not (hashes[1:] == hashes[:-1]).any():
-        return len(hashes)
-    hashes = _hashes(samples)  # once more: cheaper than the room for both
-    order = np.argsort(hashes, kind="stable")
-    like = np.zeros(len(order), dtype=bool)  # the one before, in this order
-    like[1:] = hashes[order[1:]] == hashes[order[:-1]]
-    del hashes
+    repeated = _repeated(row_hashes(samples))
+    if not len(repeated):
+        return len(samples)
+    order, like = _grouped(samples, repeated)
     places = np.flatnonzero(like)
     equal = _are_equal(samples, order[places - 1], order[places])
     if not equal.all():
         like = _distinguished(samples, order, like, places[~equal])
-    return _numbered(order, like)
+    return _numbered(len(samples), order, like)
+
+
+def _repeated(hashes: Array) -> Array:
+    """Return the hashes that several rows have, each once; the array is used up."""
+    hashes.sort()
+    again = hashes[1:][hashes[1:] == hashes[:-1]]
+    found: Array = again[np.append(True, again[1:] != again[:-1])] if len(again) else again
+    return found
+
+
+def _grouped(samples: TensorSamples, repeated: Array) -> tuple[Array, Array]:
+    """Return the rows that have these hashes, those of one adjacent, and which of them have that of the one before."""
+    rows, hashes = [], []
+    for start, found in _hashes_by_piece(samples):  # once more: cheaper than the room for all and their order
+        places = np.searchsorted(repeated, found)
+        places[places == len(repeated)] = 0
+        chosen = np.flatnonzero(repeated[places] == found)
+        rows.append((chosen + start).astype(np.int32 if len(samples) < 2**31 else np.int64))
+        hashes.append(found[chosen])
+    of_rows = np.concatenate(hashes)
+    del hashes
+    places = np.argsort(of_rows, kind="stable")
+    like = np.zeros(len(places), dtype=bool)
+    of_rows = of_rows[places]
+    like[1:] = of_rows[1:] == of_rows[:-1]
+    return np.concatenate(rows)[places], like
 
 
 def shared_rows(first: TensorSamples, second: TensorSamples, at_most: int) -> set[str]:
     """Return the digests of rows in both, of at most so many rows."""
-    hashes = [_hashes(samples) for samples in (first, second)]
+    hashes = [row_hashes(samples) for samples in (first, second)]
     common = np.intersect1d(hashes[0], hashes[1])
     found = [np.flatnonzero(np.isin(one, common))[:at_most] for one in hashes] if len(common) else []
     digests = [set(row_digests(samples, rows)) for samples, rows in zip((first, second), found, strict=False)]
     return set.intersection(*digests) if digests else set()
 
 
-def _numbered(order: Array, like: Array) -> Array:
-    """Return the units of rows that are adjacent in `order` where equal, numbered by their first row."""
-    first = order[~like]
-    rank = np.empty(len(first), dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(len(first))
-    units = np.empty(len(order), dtype=np.int64)
-    units[order] = rank[np.cumsum(~like) - 1]
+def _numbered(size: int, order: Array, like: Array) -> Array:
+    """Return the units of all rows, numbered by their first row.
+
+    Args:
+        size: number of rows.
+        order: rows of which several may be equal, (rows,): equal ones adjacent, the first of them first.
+        like: which of these equal the one before.
+    """
+    first = np.ones(size, dtype=bool)
+    first[order[like]] = False
+    units = np.cumsum(first, dtype=order.dtype)
+    units -= 1
+    groups = np.cumsum(~like, dtype=order.dtype) - 1
+    units[order[like]] = units[order[~like][groups[like]]]
     return units
 
 
@@ -128,7 +167,7 @@ def _are_equal(samples: TensorSamples, first: Array, second: Array) -> Array:
     equal = np.ones(len(first), dtype=bool)
     for start in range(0, len(first), 4096):
         part = slice(start, start + 4096)
-        pairs = zip(*(samples.gather(torch.from_numpy(rows[part])) for rows in (first, second)), strict=True)
+        pairs = zip(*(samples.raw.gather(torch.from_numpy(rows[part])) for rows in (first, second)), strict=True)
         for one, other in pairs:
             equal[part] &= (_bytes(one) == _bytes(other)).all(axis=1)
     return equal
@@ -144,7 +183,7 @@ def _distinguished(samples: TensorSamples, order: Array, like: Array, wrong: Arr
     for group in np.unique(groups[wrong]):
         start, stop = np.searchsorted(groups, [group, group + 1])
         rows = order[start:stop]
-        contents = np.hstack([_bytes(tensor) for tensor in samples.gather(torch.from_numpy(rows))])
+        contents = np.hstack([_bytes(tensor) for tensor in samples.raw.gather(torch.from_numpy(rows))])
         numbers = np.unique(contents, axis=0, return_inverse=True)[1].reshape(-1)
         again = np.argsort(numbers, kind="stable")
         order[start:stop] = rows[again]
@@ -152,22 +191,35 @@ def _distinguished(samples: TensorSamples, order: Array, like: Array, wrong: Arr
     return like
 
 
-def _hashes(samples: TensorSamples) -> Array:
-    """Return a 64-bit hash of each row's bytes, (rows,): NH of UMAC (Black et al. 1999), sums of products of words."""
+def row_hashes(samples: TensorSamples) -> Array:
+    """Return a 64-bit hash of each row's bytes, (rows,)."""
+    hashes = np.empty(len(samples), dtype=np.uint64)
+    for start, found in _hashes_by_piece(samples):
+        hashes[start : start + len(found)] = found
+    return hashes
+
+
+def _hashes_by_piece(samples: TensorSamples) -> Iterator[tuple[int, Array]]:
+    """Yield hashes of some rows at a time, and the first row: NH of UMAC (Black et al. 1999), sums of word products."""
     width = sum(-(-tensor[:1].numel() * tensor.element_size() // WORD) for tensor in samples.base)
     keys = np.random.default_rng(0).integers(0, 2**32, (2, width), dtype=np.uint64)
-    hashes = np.zeros(len(samples), dtype=np.uint64)
+    rooms: dict[int, Array] = {}
     for start, tensors in pieces(samples):
+        hashes = np.zeros(len(tensors[0]), dtype=np.uint64)
         done = 0
-        for tensor in tensors:
+        for number, tensor in enumerate(tensors):
             words = _words(_bytes(tensor))
-            low, high = words & np.uint64(0xFFFF_FFFF), words >> np.uint64(32)
+            if start == 0:
+                rooms[number] = np.empty((2, *words.shape), dtype=np.uint64)
+            room = rooms[number][:, : len(words)]
+            low = np.bitwise_and(words, np.uint64(0xFFFF_FFFF), out=room[0])
+            high = np.right_shift(words, np.uint64(32), out=room[1])
             low += keys[0, done : done + words.shape[1]]
             high += keys[1, done : done + words.shape[1]]
             low *= high
-            hashes[start : start + len(words)] += low.sum(axis=1)
+            hashes += low.sum(axis=1)
             done += words.shape[1]
-    return hashes
+        yield start, hashes
 
 
 def _words(data: Array) -> Array:
@@ -214,9 +266,11 @@ def measure(train: TensorSamples, *, by_channel: bool) -> dict[str, Any]:
 def _by_pieces(train: TensorSamples, over: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Return mean and deviation without a wider copy of all rows: sums of what differs from a first guess."""
     inputs = TensorSamples(train.base[0], rows=train.rows)
-    guess = total = squares = torch.zeros(())
+    guess = total = squares = room = torch.zeros(())
     for start, (piece,) in pieces(inputs):
-        numbers = piece.double()
+        if start == 0:
+            room = piece.double()
+        numbers = room[: len(piece)].copy_(piece)  # in the same memory each time, which the system would clear first
         if start == 0:
             guess = numbers.mean(dim=over, keepdim=True)
             total, squares = torch.zeros_like(guess), torch.zeros_like(guess)
@@ -226,13 +280,3 @@ def _by_pieces(train: TensorSamples, over: tuple[int, ...]) -> tuple[Tensor, Ten
     count = len(train) * train.base[0][:1].numel() / total.numel()
     mean = total / count
     return (guess + mean)[0], (squares / count - mean.square()).clamp(min=0).sqrt()[0]
-
-
-def standardize(samples: TensorSamples, preprocessing: dict[str, Any]) -> None:
-    """Standardise the first tensor of all samples, in place; whole numbers become float32."""
-    mean, scale = (torch.tensor(preprocessing[name], dtype=torch.float32) for name in ("mean", "scale"))
-    inputs, *others = samples.base
-    if not inputs.is_floating_point():
-        samples.base = (inputs.float(), *others)
-    for _, (piece,) in pieces(TensorSamples(samples.base[0])):
-        piece.sub_(mean).div_(scale)

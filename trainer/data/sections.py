@@ -15,20 +15,103 @@ from trainwright.trainer.base.section import (
     Seed,
 )
 
+COLUMN_OF = {"group": "group", "time": "time", "scaffold": "smiles", "given": "column"}
+"""Way to split: the key that names the column it needs."""
+BY_NAMES = "(name)"
+"""Key of a given split without a column: the names of files and folders say in which split their samples are."""
+LEAVE_COPIES = ("given", "hash")
+"""Ways in which each row's own column decides, so that equal rows may be in two splits, which is reported."""
+FOLDABLE = ("random", "group", "scaffold", "hash")
+Column = Annotated[str, Field(min_length=1)]
+
 
 class SplitSection(Section):
     """Fractions of the data held out. The split has a seed of its own, so that repeated seeds share one test set."""
 
+    by: Literal["random", "group", "time", "hash", "scaffold", "given"] = "random"
+    """What decides in which split a sample is; equal samples are always in the same."""
     validation: Probability = 0.15
     test: Probability = 0.15
     seed: Seed = 42
     stratify: bool = True
+    group: Column | None = None
+    """Column whose values stay together; with `hash`, the column whose value alone decides."""
+    time: Column | None = None
+    """Column of dates or numbers: train is before validation, and validation before test."""
+    smiles: Column | None = None
+    """Column of molecules, whose Bemis-Murcko scaffolds stay together."""
+    column: Column | None = None
+    """Column with the values train, validation and test; left out: files (folders of pictures) have these names."""
+    folds: Annotated[int, Field(ge=2, le=100)] | None = None
+    """Parts into which everything but the test split is divided; one of them is the validation split."""
+    fold: Annotated[int, Field(ge=0, le=99)] = 0
+    """Which of them, from 0."""
+    drop_copies: bool = False
+    """Leave train rows out whose inputs are those of a held-out row, or almost."""
+
+    @property
+    def key_option(self) -> str:
+        """Dotted key of the configuration that names the column."""
+        return f"data.split.{COLUMN_OF.get(self.by, 'group')}"
+
+    @property
+    def key(self) -> str | None:
+        """Column that the split needs; None where it needs none."""
+        if self.by == "given":
+            return self.column or BY_NAMES
+        return self.group if self.by == "hash" else getattr(self, COLUMN_OF[self.by]) if self.by in COLUMN_OF else None
+
+    @property
+    def of(self) -> str:
+        """The column that the split needs, in words."""
+        return "the names of files" if self.key == BY_NAMES else f"column {self.key!r}"
+
+    def describe(self) -> dict[str, Any]:
+        """Return what decides this split, as JSON: a random one as earlier versions recorded it."""
+        unset = {name for name in ("group", "time", "smiles", "column", "folds") if getattr(self, name) is None}
+        unset |= {"fold"} if self.folds is None else set()
+        unset |= set() if self.drop_copies else {"drop_copies"}
+        return self.model_dump(mode="json", exclude=unset | ({"by"} if self.by == "random" else set()))
 
     @model_validator(mode="after")
     def _leave_something_to_train_on(self) -> Self:
         if self.validation + self.test >= 1.0:
             raise ImpossibleError(
                 "split.validation + split.test must leave data to train on (sum below 1)", *self._smaller()
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _its_column_is_named(self) -> Self:
+        key = COLUMN_OF.get(self.by)
+        if key is not None and self.by != "given" and getattr(self, key) is None:
+            raise ImpossibleError(
+                f"split.by {self.by} needs the column, data.split.{key}",
+                {f"data.split.{key}": "COLUMN"},
+                {"data.split.by": "random"},
+            )
+        for by, other in COLUMN_OF.items():
+            if getattr(self, other) is not None and other != key and not (other == "group" and self.by == "hash"):
+                raise ImpossibleError(
+                    f"split.{other} has no effect with split.by {self.by}: it belongs to by {by}",
+                    {"data.split.by": by},
+                    {f"data.split.{other}": None},
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _folds_that_exist(self) -> Self:
+        if self.folds is not None and self.by not in FOLDABLE:
+            raise ImpossibleError(
+                f"split.folds goes with by {', '.join(FOLDABLE)}, not {self.by}: "
+                + ("a model must not learn from after what it predicts" if self.by == "time" else "the file decides"),
+                {"data.split.folds": None, "data.split.fold": 0},
+            )
+        if self.fold and self.fold >= (self.folds or 1):
+            raise ImpossibleError(
+                f"split.fold {self.fold} is not there: folds are counted from 0, and split.folds is {self.folds}",
+                {"data.split.fold": (self.folds or 1) - 1},
+                {"data.split.folds": self.fold + 1},
             )
         return self
 

@@ -13,21 +13,24 @@ from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import SplitRecord
 from trainwright.trainer.data.first_look import FirstLook, Found
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.split_methods import METHODS
+from trainwright.trainer.data.split_methods.rows import NAMES, Array, Codes, Indices, Rows, without_keys
 
 if TYPE_CHECKING:
-    import torch
-
+    from trainwright.trainer.data.preprocessing import Preprocessing
+    from trainwright.trainer.data.table.schema import TableSchema
     from trainwright.trainer.data.text.language import TextRecord
 
 
-Indices = np.ndarray[Any, np.dtype[np.signedinteger[Any]]]
-NAMES = ("train", "validation", "test")
 PIECE = 1 << 22
 """Samples that are processed together where an array of all would be wider than the kept one."""
 
 
 def split_indices(
-    digests: Sequence[str], labels: Sequence[int] | Indices | None, section: SplitSection
+    digests: Sequence[str],
+    labels: Sequence[int] | Indices | None,
+    section: SplitSection,
+    key: Array | None = None,
 ) -> dict[str, Indices]:
     """Return sorted sample indices, (samples of the split,), by split name.
 
@@ -35,87 +38,52 @@ def split_indices(
     With `labels` and `section.stratify` each split gets its share of every class.
 
     Raises:
-        DataError: too few distinct samples to fill the splits.
+        DataError: too few distinct samples to fill the splits, or a `key` that cannot be split by.
     """
     first: dict[str, int] = {}
     units = np.array([first.setdefault(digest, len(first)) for digest in digests], dtype=np.int64)
-    return split_units(units, None if labels is None else np.asarray(labels), section)
+    known = None if labels is None else np.asarray(labels)
+    return split_rows(Rows(units, known, key, lambda: digests), section)
 
 
 def split_units(units: Indices | int, labels: Indices | None, section: SplitSection) -> dict[str, Indices]:
+    """Return sorted sample indices by split name, as `split_rows`, of samples of which only this is known."""
+    return split_rows(Rows(units, labels), section)
+
+
+def split_rows(rows: Rows, section: SplitSection) -> dict[str, Indices]:
     """Return sorted sample indices by split name, of int32 where that is wide enough.
 
-    Args:
-        units: which samples are equal, (samples,): the number of each one's first like it, in order of appearance.
-            Or how many samples there are, where all are taken to differ: no array of them is made then.
-        labels: classes, (samples,).
-        section: shares, seed and whether classes are dealt out evenly.
-
     Raises:
-        DataError: too few distinct samples to fill the splits.
+        DataError: too few distinct samples to fill the splits, or a column that cannot be split by.
     """
-    size = units if isinstance(units, int) else len(units)
-    distinct = units if isinstance(units, int) else int(units.max(initial=-1)) + 1
-    classes = None
-    if labels is not None and section.stratify:
-        classes = labels
-        if not isinstance(units, int):
-            classes = np.zeros(distinct, dtype=np.int64)
-            classes[units[::-1]] = labels[::-1]  # the first copy's label decides
-    assigned = _assign(distinct, classes, section)
-    of_samples = assigned if isinstance(units, int) else assigned[units]
+    if section.key is not None and rows.key is None:
+        raise without_keys(section)
+    of_samples = METHODS[section.by](rows, section)
     splits = {name: _places(of_samples, code) for code, name in enumerate(NAMES)}
+    is_free = section.by == "given"  # the column may leave validation or test out
     wanted = {"train": True, "validation": section.validation > 0, "test": section.test > 0}
     empty = [name for name, needed in wanted.items() if needed and not len(splits[name])]
-    if empty:
+    if empty and not (is_free and "train" not in empty):
+        distinct = rows.distinct
         raise DataError(
-            f"{distinct} distinct samples are too few for the split: {', '.join(empty)} would be empty.",
+            f"{distinct} distinct samples are too few for the split: {', '.join(empty)} would be empty."
+            if section.key is None
+            else f"Split by {section.by} of {section.of}, {', '.join(empty)} would be empty.",
             remedy="Give more samples, or change data.split.validation and data.split.test.",
-            details={"samples": size, "distinct": distinct},
+            details={"samples": rows.size, "distinct": distinct},
         )
     return splits
 
 
-def _assign(count: int, classes: Indices | None, section: SplitSection) -> np.ndarray[Any, np.dtype[np.int8]]:
-    """Return 0 (train), 1 (validation) or 2 (test) for each unit, by shares within each class."""
-    generator = np.random.default_rng([section.seed, count])
-    assigned = np.zeros(count, dtype=np.int8)
-    owed = np.zeros(3)  # rows that rounding has withheld from each split so far: small classes share them
-    shares = np.array([1.0 - section.validation - section.test, section.validation, section.test])
-    for members in _by_class(count, classes):
-        generator.shuffle(members)
-        owed += shares * len(members)
-        counts = np.maximum(np.round(owed), 0).astype(int)
-        counts[0] = len(members) - min(counts[1] + counts[2], len(members))
-        counts[1] = min(counts[1], len(members))
-        counts[2] = len(members) - counts[0] - counts[1]
-        owed -= counts
-        assigned[members[counts[0] : counts[0] + counts[1]]] = 1
-        assigned[members[counts[0] + counts[1] :]] = 2
-    return assigned
-
-
-def _by_class(count: int, classes: Indices | None) -> list[Indices]:
-    """Return the units of each class, in order of the classes."""
-    if classes is None:
-        return [np.arange(count, dtype=_width(count))]
-    order = np.argsort(classes, kind="stable").astype(_width(count))
-    sizes = np.unique(classes, return_counts=True)[1]
-    return np.split(order, np.cumsum(sizes)[:-1])
-
-
-def _places(of_samples: np.ndarray[Any, np.dtype[np.int8]], code: int) -> Indices:
+def _places(of_samples: Codes, code: int) -> Indices:
     """Return the code's places, found piece by piece: numpy finds places as int64 only."""
-    width = _width(len(of_samples))
+    width = np.int32 if len(of_samples) < 2**31 else np.int64
     pieces = [
         (np.flatnonzero(of_samples[start : start + PIECE] == code) + start).astype(width)
         for start in range(0, len(of_samples), PIECE)
     ]
     return np.concatenate(pieces) if pieces else np.array([], dtype=width)
-
-
-def _width(count: int) -> type[np.signedinteger[Any]]:
-    return np.int32 if count < 2**31 else np.int64
 
 
 @dataclass(frozen=True)
@@ -139,18 +107,23 @@ class Splits:
     source: str
     class_names: list[str] | None = None
     feature_names: list[str] | None = None
-    preprocessing: dict[str, Any] | None = None
-    """Measured on the train split and applied to all: {"mean": [...], "scale": [...]}."""
+    preprocessing: Preprocessing | None = None
+    """Fitted on the train split and applied to all samples."""
+    schema: TableSchema | None = None
+    """Of a table: what its columns are, and how their cells became numbers."""
     files: list[Path] = field(default_factory=list)
-    raw_test: list[str] | None = None
-    """Digests of the test samples before they were standardised, which another train split does otherwise."""
     split: dict[str, Any] | None = None
-    """The split section when the engine split the data itself."""
+    """How the engine split the data, when it did, with the facts of `split_methods.facts`."""
     text: TextRecord | None = None
     """How text became tokens, where it did."""
     shared_with_test: set[str] = field(default_factory=set)
     """Digests of samples that test shared with the others, found before its rows were withheld."""
     look: Look | None = None
     """First look at a large file, by this run or an earlier one."""
-    raw_type: torch.dtype | None = None
-    """Type of the standardised inputs before that."""
+    skipped: list[str] = field(default_factory=list)
+    """Files that could not be read, or rows without a target, left out as the configuration allows."""
+
+    @property
+    def feature_groups(self) -> list[int] | None:
+        """How many neighbouring columns of an input belong to each feature (a category's values); None: one each."""
+        return None if self.preprocessing is None else self.preprocessing.feature_groups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from pathlib import Path
@@ -10,18 +11,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.paths import confine
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.source import PATH, Loaded, Name, Source, unreadable
+from trainwright.trainer.data.sources.source import PATH, Files, Loaded, Name, unreadable
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 READ_BYTES = 1 << 20
+NAMED = 20
+"""Samples that an error names."""
 MOST_CLASSES = 100_000
 """Whole numbers as targets that go further are not named as classes."""
 
 
-class Npz(Source):
+class Npz(Files):
     """Two arrays of a NumPy archive."""
 
     name: ClassVar[str] = "npz"
@@ -41,6 +44,7 @@ class Npz(Source):
         import numpy as np
         import torch
 
+        from trainwright.trainer.data.preprocessing import ToStandardize
         from trainwright.trainer.data.tensors import TensorSamples
 
         path = confine(self.path, code_root, key=PATH)
@@ -61,11 +65,35 @@ class Npz(Source):
                 "at least one.",
                 remedy="Write the archive again with numpy.savez(path, x=..., y=...).",
             )
+        if y.ndim == 1:
+            _require_learnable(path, y)
         classification = y.dtype.kind in "iub"
         named = classification and y.ndim == 1 and y.max() < MOST_CLASSES
         names = [str(label) for label in range(int(y.max()) + 1)] if named else None
         samples = TensorSamples(torch.from_numpy(x), torch.from_numpy(y))
-        return Loaded(samples, names, standardize=self.standardize, files=[path])
+        return Loaded(samples, names, preprocessing=ToStandardize() if self.standardize else None, files=[path])
+
+
+def _require_learnable(path: Path, targets: np.ndarray[Any, Any]) -> None:
+    """Check single targets, (samples,). Raises DataError for negative classes, one class, or one number throughout."""
+    import numpy as np
+
+    is_whole = targets.dtype.kind in "iub"
+    negative = np.flatnonzero(targets < 0) if is_whole else np.empty(0, dtype=np.int64)
+    if len(negative):
+        rows = [int(row) for row in negative[:NAMED]]
+        raise DataError(
+            f"{path.name}: {len(negative)} targets are negative, first {targets[rows[0]]} in sample {rows[0]} (samples "
+            f"{', '.join(map(str, rows))}); classes are numbered from 0.",
+            remedy="Number the classes from 0 and write the archive again; float targets are numbers to predict.",
+            details={"rows": rows, "count": len(negative)},
+        )
+    if bool((targets == targets[0]).all()):
+        what = f"one class only ({targets[0]})" if is_whole else f"one value throughout ({targets[0]})"
+        raise DataError(
+            f"{path.name}: the targets have {what}, so nothing can be learned.",
+            remedy="Name another array with data.args.targets, or add samples with other targets.",
+        )
 
 
 def _read(archive: Any, name: str, whole: str) -> Any:
@@ -79,6 +107,11 @@ def _read(archive: Any, name: str, whole: str) -> Any:
         version = np.lib.format.read_magic(file)
         headers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
         shape, by_columns, kind = headers[version](file) if version in headers else ((), True, np.dtype(object))
+        held = archive.zip.getinfo(file.name).file_size - file.tell()
+        if kind.kind in "fiub" and (promised := math.prod(shape) * kind.itemsize) > held:
+            raise ValueError(
+                f"the array {name!r} promises {promised:,} bytes of numbers {shape}, and {held:,} are there"
+            )
         if by_columns or kind.kind not in "fiub":
             array = archive[name]
             return array.astype(_type_for(array.dtype, whole)) if array.dtype.kind in "fiub" else array

@@ -2,74 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trainwright.trainer.base.errors import DataError, near_matches
+from trainwright.trainer.base.errors import DataError, near, near_matches
 from trainwright.trainer.base.paths import files_among
 
-if TYPE_CHECKING:
-    import pyarrow as pa
 
-
-class UnusualError(Exception):
-    """The table is none that can be read as whole columns: reading its cells decides."""
+class OddNumbersError(Exception):
+    """The reader cannot parse cells of this column as numbers: they are to be read as text."""
 
 
 @dataclass(frozen=True)
-class Batches:
-    """A table of which a reader hands over some rows at a time."""
+class Wanted:
+    """Columns to read."""
 
-    header: list[str]
-    read: Callable[[list[str]], Iterator[pa.RecordBatch]]
-    """Yields the rows in order, with the columns of these names."""
-    columns_at_once: int = 1 << 30
-    """Columns that are best read together, where a reader keeps much for each."""
-    rounds: bool = False
-    """Whether floating numbers may have been written as whole ones, so that they cannot name classes."""
+    names: list[str]
+    numbers: frozenset[str] = frozenset()
+    """Those of them that hold numbers; a text file's other columns are read as text."""
+    decimal: str = "."
+    """Mark of numbers in a text file."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Rows of cells under a header; every row has a cell for every column.
-
-    Raises:
-        DataError: two columns of one name.
-    """
+    """Rows of cells under a header; every row has a cell for every column."""
 
     path: Path
+    """The first file."""
     header: list[str]
     rows: Sequence[Sequence[Any]]
-    places: Sequence[int]
-    """Number of each row as a reader of the file would count it."""
-    unit: str
-    """Unit of the places: line or row."""
+    where: Callable[[int], str]
+    """Returns a row's place: `churn.csv line 3`."""
 
-    def __post_init__(self) -> None:
-        twice = sorted({name for name in self.header if self.header.count(name) > 1})
-        if twice:
-            raise DataError(
-                f"{self.path.name} has two columns named {twice[0]!r}.",
-                remedy="Rename one of them in the file's header.",
-            )
-
-    def where(self, row: int) -> str:
-        """Return a row's place: `churn.csv line 3`."""
-        return f"{self.path.name} {self.unit} {self.places[row]}"
-
-    def column(self, name: str) -> list[Any]:
-        """Return a column's cells. Raises DataError when there is no such column."""
+    def column(self, name: str, key: str | None = None) -> list[Any]:
+        """Return the cells of a column, which a key of the configuration names. Raises DataError without such one."""
         if name not in self.header:
-            raise DataError(
-                f"{self.path.name} has no column {name!r}.{near_matches(name, self.header)}",
-                remedy=f"Name one of its columns: {', '.join(self.header[:20])}.",
-            )
+            raise no_column(name, self.path, self.header, lambda near: {key: near} if key else {})
         place = self.header.index(name)
         return [row[place] for row in self.rows]
 
 
+def no_column(name: str, path: Path, header: Sequence[str], changes: Callable[[str], dict[str, Any]]) -> DataError:
+    """Return the error for a column that a file lacks.
+
+    Args:
+        changes: of the configuration, from the name that is meant instead.
+    """
+    meant = near(name, header)
+    return DataError(
+        f"{path.name} has no column {name!r}.{near_matches(name, header)}",
+        remedy=f"Name one of its columns: {', '.join(header[:20])}.",
+        details={"changes": changes(meant[0])} if meant else {},
+    )
+
+
+def named(header: Iterable[str], path: Path) -> list[str]:
+    """Return the names of columns, those without one by their place. Raises DataError for two of one name."""
+    names = [name.strip() or f"column_{place}" for place, name in enumerate(header, start=1)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(
+            f"{path.name} has two columns named {twice[0]!r}.", remedy="Rename one of them in the file's header."
+        )
+    return names
+
+
+def no_rows(path: Path) -> DataError:
+    """Return the error for a table without rows."""
+    return DataError(f"{path.name} has no rows.", remedy="Point data.args.path at a table with data in it.")
+
+
 def files_of(path: Path) -> list[Path]:
-    """Return the files of a source for the evidence: itself, or those in the folder."""
-    return [path] if path.is_file() else sorted(files_among(path.iterdir()))
+    """Return the files of a source for the evidence: itself, or all in the folder."""
+    return [path] if path.is_file() else sorted(files_among(path.rglob("*")))

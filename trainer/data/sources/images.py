@@ -1,100 +1,81 @@
-"""A folder of images, one folder in it for each class."""
+"""Pictures in a folder, in an archive, or named by a table; decoded when a batch asks for them."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from trainwright.trainer.base.errors import ConfigurationError, DataError
-from trainwright.trainer.base.paths import confine_folder, files_among
+from trainwright.trainer.data.images.augmentation import AugmentSection
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.source import PATH, Loaded, Name, Source
+from trainwright.trainer.data.sources.source import Files, Loaded, Name
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+if TYPE_CHECKING:
+    import polars as pl
+
 Side = Annotated[int, Field(ge=1, le=4096)]
+Names = Annotated[list[Name], Field(min_length=2, max_length=254)]
 
 
-class Images(Source):
-    """A folder of images, one folder in it for each class."""
+class Images(Files):
+    """A folder of images with one folder in it for each class; or a table of paths; or masks beside the images."""
 
     name: ClassVar[str] = "images"
 
     path: Name
+    """A folder, an archive (zip, tar) of one, or a table of paths (csv, tsv, parquet, jsonl)."""
+    pictures: Name | None = None
+    """Of a table: the folder or archive that its paths are relative to; left out: the table's own folder."""
+    picture: Name | None = None
+    """Of a table: the column of paths; left out: `path`, `file`, `image` or the like."""
+    target: Name | Annotated[list[Name], Field(min_length=2)] | None = None
+    """Of a table: the column to predict; or several columns of yes and no, for as many labels."""
+    separator: Name | None = None
+    """Of a table: what is between the labels in one cell of the target, where pictures have several."""
+    task: Literal["classification", "regression"] | None = None
+    """Of a table: left out: text and whole numbers are classes, other numbers are to be predicted."""
+    masks: Name | None = None
+    """A folder of masks with the images' names; of a table, the column of their paths. Each pixel has a class."""
+    classes: Annotated[int, Field(ge=2, le=254)] | Names | None = None
+    """With masks: how many classes there are, or their names from number 0 on."""
     size: Side | Annotated[list[Side], Field(min_length=2, max_length=2)] | None = None
     """One number, or [height, width], in pixels, to which images are scaled; left out: all have one size."""
     channels: Literal[1, 3] = 3
     """3 for colours, 1 for grey."""
     standardize: bool = True
     """Bring each channel to mean 0 and deviation 1, measured on the train split; else values in [0, 1]."""
+    augment: AugmentSection | None = None
+    """Random changes of train pictures, anew in every epoch."""
+    skip_unreadable: bool = False
+    """Leave pictures out that cannot be read, and record how many; else they are an error."""
 
-    def load(self, code_root: Path, split: SplitSection) -> Loaded:  # noqa: ARG002 - of the protocol
-        """Return all images in memory, (images, channels, height, width) in [0, 1]: their folder's name is the class.
+    @model_validator(mode="after")
+    def _masks_have_classes(self) -> Self:
+        if (self.masks is None) != (self.classes is None):
+            raise ValueError("masks and classes belong together: {masks: masks, classes: [background, road]}")
+        if self.masks is not None and self.target is not None:
+            raise ValueError("give masks or target, not both: a picture has one kind of target")
+        if self.separator is not None and not isinstance(self.target, str):
+            raise ValueError("separator goes with one target column, whose cells hold several labels")
+        return self
+
+    def load(self, code_root: Path, split: SplitSection) -> Loaded:
+        """Return pictures that are decoded later (small sets at once), (channels, height, width) of uint8, and targets.
 
         Raises:
-            ConfigurationError: no such folder, or an image outside the code root.
-            DataError: fewer than two classes, an unreadable image, or images of several sizes without `size`.
+            ConfigurationError: no such path, or one outside the code root.
+            DataError: fewer than two classes, unreadable images, or several sizes without `size`; it names the files.
         """
-        import numpy as np
-        import torch
+        from trainwright.trainer.data.images.loading import load_pictures
 
-        from trainwright.trainer.data.tensors import TensorSamples
+        return load_pictures(self, code_root, split)
 
-        folder = confine_folder(self.path, code_root, key=PATH)
-        classes = _classes(folder)
-        images: list[Any] = []
-        labels: list[int] = []
-        for label, name in enumerate(classes):
-            for file in _files(folder / name):
-                image = self._read(file, folder, code_root)
-                if images and image.shape != images[0].shape:
-                    raise DataError(
-                        f"{file.relative_to(folder)} is {image.shape[0]} x {image.shape[1]} pixels high and wide, the "
-                        f"first image {images[0].shape[0]} x {images[0].shape[1]}.",
-                        remedy="Set data.args.size, for example [32, 32], to scale all of them.",
-                    )
-                images.append(image)
-                labels.append(label)
-        pixels_NHWC = torch.from_numpy(np.stack(images)).reshape(-1, *images[0].shape[:2], self.channels)  # noqa: N806
-        inputs = pixels_NHWC.permute(0, 3, 1, 2).float().div_(255.0).contiguous()
-        samples = TensorSamples(inputs, torch.tensor(labels))
-        return Loaded(samples, classes, standardize=self.standardize, by_channel=True, files=[folder])
+    def scan(self, code_root: Path) -> pl.LazyFrame:
+        """Return a row for each picture: path, label, height, width, mode, bytes, digest and problem (null: none).
 
-    def _read(self, file: Path, folder: Path, code_root: Path) -> Any:
-        """Return the pixels, (height, width) or (height, width, 3) of uint8."""
-        import numpy as np
-        from PIL import Image
+        Only headers and ends of files are read. Rows that `skip_unreadable` leaves out are among them.
+        """
+        from trainwright.trainer.data.images.loading import scan_pictures
 
-        place = file.relative_to(folder)
-        if not file.resolve().is_relative_to(code_root.resolve()):
-            raise ConfigurationError(
-                f"{place} is a link that leads outside the code root.", remedy="Copy the image there."
-            )
-        size = self.size if isinstance(self.size, list) else self.size and [self.size, self.size]
-        try:
-            with Image.open(file) as opened:
-                image = opened.convert("L" if self.channels == 1 else "RGB")
-                if size and image.size != (size[1], size[0]):
-                    image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
-                return np.array(image)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise DataError(
-                f"The image {place} cannot be read: {str(error)[:160]}.", remedy="Replace the file or take it out."
-            ) from error
-
-
-def _classes(folder: Path) -> list[str]:
-    """Return the names of the folders with images. Raises DataError for fewer than two."""
-    classes = sorted(child.name for child in folder.iterdir() if child.is_dir() and _files(child))
-    if len(classes) < 2:
-        raise DataError(
-            f"{folder.name} has {len(classes)} folder(s) with images ({', '.join(SUFFIXES)}); one for each class is "
-            "needed, at least two.",
-            remedy="Put the images of each class into a folder of its own, and point data.args.path above them.",
-        )
-    return classes
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(file for file in files_among(folder.iterdir()) if file.suffix.lower() in SUFFIXES)
+        return scan_pictures(self, code_root)

@@ -1,41 +1,135 @@
-"""Tables as JSON lines: an object a line, all with the keys of the first."""
+"""Tables as JSON lines: an object a line; a key that a line lacks is a missing value."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.sources.cells import Batches, Cells, UnusualError
-from trainwright.trainer.data.sources.source import unreadable
+from trainwright.trainer.data.sources.cells import Wanted, named
 from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
+from trainwright.trainer.data.table.schema import ROWS
 
-BLOCK_BYTES = 1 << 20
-MINUS_ZERO = re.compile(rb"-0[ \t\r]{0,8}[,}]")
-LONGEST = 10
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
+ROWS_AT_ONCE = 1 << 13
 
 
 class _File(Table):
     """A file of JSON lines."""
 
     name: ClassVar[str] = "jsonl"
-    endings: ClassVar[tuple[str, ...]] = ("jsonl",)
+    endings: ClassVar[tuple[str, ...]] = ("jsonl", "ndjson")
 
-    def cells(self, path: Path) -> Cells:
-        """Return the cells of one JSON object per line; blank lines are left out. The columns are the first's keys.
+    def _header(self, path: Path) -> list[str]:
+        keys: dict[str, None] = {}
+        for _, record in islice(_records(path), ROWS):
+            keys |= dict.fromkeys(record)
+        if not keys:
+            raise DataError(
+                f"{path.name} has no line with data.", remedy="Point data.args.path at a file with data in it."
+            )
+        return named(keys, path)
 
-        Raises:
-            DataError: unreadable, empty, a line that is no object, or one with other keys; it names the line.
-        """
-        records: list[tuple[int, dict[str, Any]]] = []
+    def _batches(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as Arrow parses them; from where it cannot, line by line, so that what is wrong is named."""
+        import pyarrow as pa
+
+        done = 0
+        with suppress(pa.ArrowInvalid, UnicodeDecodeError):
+            for batch in _parsed(path, self._header(path)):
+                yield batch.select(wanted.names)
+                done += batch.num_rows
+        if done == 0 or done != _lines(path):
+            yield from self._line_by_line(path, wanted.names, done)
+
+    def _line_by_line(self, path: Path, names: list[str], done: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        known = set(self._header(path))
+        records = islice(_records(path), done, None)
+        while some := list(islice(records, ROWS_AT_ONCE)):
+            for line, record in some:
+                if not record.keys() <= known:
+                    other = ", ".join(sorted(record.keys() - known))
+                    raise DataError(
+                        f"{path.name} line {line} has keys that none of the first {ROWS} lines has: {other}.",
+                        remedy="Remove them, or give the first line all keys, null where it has no value.",
+                    )
+            columns = [_column([record.get(name) for _, record in some]) for name in names]
+            yield pa.RecordBatch.from_arrays(columns, names=names)
+
+    def where(self, path: Path, row: int) -> str:
+        """Return a row's line."""
+        return f"{path.name} line {next(islice(_records(path), row, None))[0]}"
+
+    def _scanned(self, path: Path) -> pl.LazyFrame:
+        import polars as pl
+
+        return pl.scan_ndjson(path, infer_schema_length=None)
+
+
+def _parsed(path: Path, header: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yield rows whose cells are of one plain type in each column, as in the first rows.
+
+    Raises:
+        ArrowInvalid, UnicodeDecodeError: a line that is not of these columns and types.
+    """
+    import pyarrow as pa
+    from pyarrow import json as arrow
+
+    kinds: dict[str, set[type]] = {name: set() for name in header}
+    for _, record in islice(_records(path), ROWS):
+        for name, cell in record.items():
+            kinds.setdefault(name.strip(), set()).add(type(cell))
+    types = {
+        name: next((kind for of, kind in _TYPES.items() if met - {type(None)} <= of), None)
+        for name, met in kinds.items()
+    }
+    if None in types.values() or list(types) != header:
+        return
+    schema = pa.schema([(name, getattr(pa, str(kind))()) for name, kind in types.items()])
+    parsing = arrow.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
+    with path.open("rb") as file, arrow.open_json(file, parse_options=parsing) as batches:
+        yield from batches
+
+
+_TYPES = {frozenset({str}): "string", frozenset({int}): "int64", frozenset({int, float}): "float64",
+          frozenset({bool}): "bool_"}  # fmt: skip
+"""Arrow's type by the types of cells."""
+
+
+def _lines(path: Path) -> int:
+    """Return how many lines are not blank."""
+    with path.open("rb") as file:
+        return sum(not line.isspace() for line in file)
+
+
+def _column(cells: list[Any]) -> pa.Array:
+    """Return cells as an array: of one type where they have one, else as text."""
+    import pyarrow as pa
+
+    from trainwright.trainer.data.table.transform import text_of
+
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds <= {int, float} or len(kinds) == 1:
         try:
-            text = path.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise unreadable(path, error) from error
-        for line, content in enumerate(text.split("\n"), start=1):
+            return pa.array(cells)
+        except (pa.ArrowInvalid, OverflowError):  # whole numbers of more than 64 bits, beside floating ones
+            return pa.array([None if cell is None else str(cell) for cell in cells], type=pa.string())
+    return pa.array([text_of(cell) for cell in cells], type=pa.string())
+
+
+def _records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield line and object of every line that is not blank. Raises DataError for a line that is none."""
+    with path.open(encoding="utf-8-sig") as file:
+        for line, content in enumerate(file, start=1):
             if not content.strip():
                 continue
             try:
@@ -44,60 +138,12 @@ class _File(Table):
                 raise DataError(
                     f"{path.name} line {line} is no JSON: {str(error)[:120]}.", remedy="Repair or remove the line."
                 ) from error
-            if not isinstance(record, dict) or (records and record.keys() != records[0][1].keys()):
-                wanted = f"an object with the keys {', '.join(records[0][1])}" if records else "an object"
-                found = f"one with {', '.join(record) or 'none'}" if isinstance(record, dict) else type(record).__name__
+            if not isinstance(record, dict):
                 raise DataError(
-                    f"{path.name} line {line} is not {wanted}, but {found}.", remedy="Give every line the same keys."
+                    f"{path.name} line {line} is not an object, but {type(record).__name__}.",
+                    remedy='Write every row as an object of its columns: {"age": 41, "plan": "basic"}.',
                 )
-            records.append((line, record))
-        if not records:
-            raise DataError(
-                f"{path.name} has no line with data.", remedy="Point data.args.path at a file with data in it."
-            )
-        header = list(records[0][1])
-        rows = [[record[name] for name in header] for _, record in records]
-        return Cells(path, header, rows, [line for line, _ in records], "line")
-
-    def batches(self, path: Path) -> Batches:
-        """Return the rows as pyarrow parses them, all keys of the kinds that the first line has: numbers, or text."""
-        import pyarrow as pa
-        from pyarrow import json as arrow
-
-        with path.open("rb") as file:
-            first = json.loads(file.readline())
-        kinds = {bool: pa.bool_(), int: pa.float64(), float: pa.float64(), str: pa.string()}
-        if not isinstance(first, dict) or not {type(value) for value in first.values()} <= kinds.keys():
-            raise UnusualError
-
-        def read(names: list[str]) -> Iterator[Any]:
-            types = {name: kinds[type(value)] for name, value in first.items()}
-            if type(first[names[0]]) is int:
-                types[names[0]] = pa.int64()  # so that it says what the file says
-            parsing = arrow.ParseOptions(explicit_schema=pa.schema(types), unexpected_field_behavior="error")
-            rows = 0
-            for batch in arrow.open_json(path, arrow.ReadOptions(block_size=BLOCK_BYTES), parsing):
-                batch.validate(full=True)
-                if any(column.null_count for column in batch.columns):
-                    raise UnusualError
-                yield batch.select(names)
-                rows += batch.num_rows
-            if rows != _rows(path):
-                raise UnusualError
-
-        return Batches(list(first), read, rounds=True)
-
-
-def _rows(path: Path) -> int:
-    """Return how many rows a file has with one on each line. Raises UnusualError for a whole -0, which is 0."""
-    lines, last = 0, b""
-    with path.open("rb") as file:
-        while block := file.read(BLOCK_BYTES):
-            lines += block.count(b"\n")
-            if MINUS_ZERO.search(last[-LONGEST:] + block):
-                raise UnusualError
-            last = block
-    return lines + (not last.endswith(b"\n"))
+            yield line, record
 
 
 class JsonLinesTexts(_File, Texts):
@@ -105,6 +151,6 @@ class JsonLinesTexts(_File, Texts):
 
 
 class JsonLines(_File, Numbers):
-    """A table of numbers in JSON lines."""
+    """A table in JSON lines."""
 
-    texts = JsonLinesTexts
+    texts: ClassVar[type[Texts]] = JsonLinesTexts

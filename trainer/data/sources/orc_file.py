@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from trainwright.trainer.data.sources.cells import Batches
+from trainwright.trainer.data.sources.cells import Wanted, named
 from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class _File(Table):
@@ -15,17 +18,19 @@ class _File(Table):
 
     name: ClassVar[str] = "orc"
     endings: ClassVar[tuple[str, ...]] = ("orc",)
+    columns_at_once: ClassVar[int] = 4
 
-    def batches(self, path: Path) -> Batches:
-        """Return the rows stripe by stripe."""
+    def _header(self, path: Path) -> list[str]:
+        from pyarrow import orc
+
+        return named(orc.ORCFile(path).schema.names, path)
+
+    def _batches(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
         from pyarrow import orc
 
         file = orc.ORCFile(path)
-
-        def read(names: list[str]) -> Iterator[Any]:
-            return (file.read_stripe(stripe, columns=names).select(names) for stripe in range(file.nstripes))
-
-        return Batches(list(file.schema.names), read, columns_at_once=4)
+        for stripe in range(file.nstripes):
+            yield file.read_stripe(stripe, columns=wanted.names).select(wanted.names)
 
 
 class OrcTexts(_File, Texts):
@@ -33,6 +38,6 @@ class OrcTexts(_File, Texts):
 
 
 class Orc(_File, Numbers):
-    """A table of numbers in an ORC file."""
+    """A table in an ORC file."""
 
-    texts = OrcTexts
+    texts: ClassVar[type[Texts]] = OrcTexts

@@ -4,12 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from trainwright.trainer.data.sources.cells import Batches
+from trainwright.trainer.data.sources.cells import Wanted, named
 from trainwright.trainer.data.sources.tables import Numbers, Table, Texts
 
+if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
 ROWS_AT_ONCE = 1 << 14
+
+
+def batches(path: Path, names: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield a file's rows in order, with the columns of these names, or all.
+
+    Raises:
+        ValueError: fewer rows are there than the file's end says. Other errors are the library's.
+    """
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(path, buffer_size=1 << 16, pre_buffer=False)  # which would keep all that was read
+    count = 0
+    for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=names):
+        count += batch.num_rows
+        yield batch
+    about = file.metadata
+    promised = max(about.num_rows, sum(about.row_group(group).num_rows for group in range(about.num_row_groups)))
+    if promised != count:
+        raise ValueError(f"its metadata promise {promised:,} rows, and {count:,} are there")
 
 
 class _File(Table):
@@ -17,17 +40,20 @@ class _File(Table):
 
     name: ClassVar[str] = "parquet"
     endings: ClassVar[tuple[str, ...]] = ("parquet",)
+    columns_at_once: ClassVar[int] = 4
 
-    def batches(self, path: Path) -> Batches:
-        """Return the rows some at a time; its reader keeps much for each column, so few are read together."""
+    def _header(self, path: Path) -> list[str]:
         from pyarrow import parquet
 
-        file = parquet.ParquetFile(path, buffer_size=1 << 16)
+        return named(parquet.read_schema(path).names, path)
 
-        def read(names: list[str]) -> Iterator[Any]:
-            return (batch.select(names) for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=names))
+    def _batches(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        return (batch.select(wanted.names) for batch in batches(path, wanted.names))
 
-        return Batches(list(file.schema_arrow.names), read, columns_at_once=4)
+    def _scanned(self, path: Path) -> pl.LazyFrame:
+        import polars as pl
+
+        return pl.scan_parquet(path)
 
 
 class ParquetTexts(_File, Texts):
@@ -35,6 +61,6 @@ class ParquetTexts(_File, Texts):
 
 
 class Parquet(_File, Numbers):
-    """A table of numbers in a Parquet file."""
+    """A table in a Parquet file."""
 
-    texts = ParquetTexts
+    texts: ClassVar[type[Texts]] = ParquetTexts

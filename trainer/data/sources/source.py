@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -11,10 +12,18 @@ from pydantic import Field
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.section import Section
+from trainwright.trainer.data.remote.storage import Storage
 from trainwright.trainer.data.sections import SplitSection
 
 if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+    from trainwright.trainer.data.images.augmentation import Augmentation
+    from trainwright.trainer.data.images.samples import ImageSamples
+    from trainwright.trainer.data.preprocessing import Unfitted
     from trainwright.trainer.data.splits import Splits
+    from trainwright.trainer.data.table.schema import TableSchema
     from trainwright.trainer.data.tensors import TensorSamples
 
 Name = Annotated[str, Field(min_length=1)]
@@ -26,16 +35,24 @@ PATH = "data.args.path"
 class Loaded:
     """Samples of a source, with their known properties."""
 
-    samples: TensorSamples
+    samples: TensorSamples | ImageSamples
     class_names: list[str] | None = None
     """Names by label for classification; None for regression."""
     feature_names: list[str] | None = None
-    standardize: bool = False
-    """Whether features are to be brought to mean 0 and deviation 1, measured on the train split."""
-    by_channel: bool = False
-    """Whether that is measured over all pixels of a channel, of images, rather than for each feature."""
+    preprocessing: Unfitted | None = None
+    """What is to be fitted on the train split and applied to all samples; None: they are what the model takes."""
     files: list[Path] = field(default_factory=list)
     """Files and folders that were read: a change of any of them is a change of the data."""
+    schema: TableSchema | None = None
+    """Of a table: what its columns are, and how their cells became numbers."""
+    keys: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    """Columns by which samples are split (groups, times, folds …), (samples,) each, by name."""
+    contents: Callable[[], Sequence[str]] | None = None
+    """Returns each row's content as text, (rows,), where samples hold codes that change as data grow."""
+    augment: Augmentation | None = None
+    """Changes train pictures at random."""
+    skipped: list[str] = field(default_factory=list)
+    """Files that could not be read, or rows without a target, left out as the configuration allows."""
 
 
 class Source(Section):
@@ -54,6 +71,17 @@ class Source(Section):
         """Return the section that checks these arguments: a source that reads in several ways has several."""
         return cls
 
+    def scan(self, code_root: Path) -> pl.LazyFrame | None:  # noqa: ARG002 - of the protocol
+        """Return the rows as they are in the files, lazily: row i is sample i before it is split.
+
+        None where a source has no table of rows. Never in a process that forks another one to use polars: its
+        threads do not survive a fork.
+
+        Raises:
+            ConfigurationError, DataError: as `load`.
+        """
+        return None
+
     @abstractmethod
     def load(self, code_root: Path, split: SplitSection) -> Loaded | Splits:
         """Return samples that are not split yet, with the files that they come from; or splits, where that comes first.
@@ -68,6 +96,13 @@ class Source(Section):
             ConfigurationError: a path that is not there, or leads outside the code root.
             DataError: a file cannot be used; it says where it is wrong.
         """
+
+
+class Files(Source):
+    """A source of files, which `path` may name elsewhere: `s3://bucket/rows.csv`; they are fetched before it loads."""
+
+    storage: Storage | None = None
+    """Credentials of remote files, by the names of what holds them."""
 
 
 def unreadable(path: Path, error: Exception) -> DataError:

@@ -1,60 +1,162 @@
-"""Tables in files: the options of every kind. A kind reads all cells, and whole columns some rows at a time."""
+"""Tables in files: the options of every kind. A kind reads columns, some rows at a time."""
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.base.paths import confine
+from trainwright.trainer.base.paths import confine, matches_nothing
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.cells import Batches, Cells
-from trainwright.trainer.data.sources.source import PATH, Loaded, Name, Source, unreadable
+from trainwright.trainer.data.sources.cells import Wanted, files_of, no_rows
+from trainwright.trainer.data.sources.source import PATH, Files, Loaded, Name, Source, unreadable
 from trainwright.trainer.data.sources.text_files import Modelling, Tokens
 
 if TYPE_CHECKING:
+    import polars as pl
+    import pyarrow as pa
+
     from trainwright.trainer.data.splits import Splits
 
 Task = Literal["classification", "regression"]
+Kind = Literal["number", "category", "boolean", "date", "text", "ignore"]
+PATTERN = re.compile(r"[*?\[]")
 
 
-class Table(Source):
-    """A table in a file."""
+class Table(Files):
+    """A table in a file, or in several of the same columns."""
 
-    path: Name
+    columns_at_once: ClassVar[int] = 1 << 30
+    """Columns that are best read together, where a reader keeps much for each."""
 
-    def find(self, code_root: Path) -> Path:
-        """Return the table's file. Raises ConfigurationError where it is not there."""
-        return confine(self.path, code_root, key=PATH)
+    path: Name | Annotated[list[Name], Field(min_length=1)]
+    """A file, a pattern (`rows/*.csv`), or several."""
+    if TYPE_CHECKING:  # a field here would come before that of Numbers, which is required
 
-    @abstractmethod
-    def batches(self, path: Path) -> Batches:
-        """Return the rows some at a time. Raises UnusualError, or its library's errors, where they are not plain."""
+        @property
+        def target(self) -> str | None:
+            """Column to predict, if there is one."""
 
-    def cells(self, path: Path) -> Cells:
-        """Return all cells.
+    task: Task | None = None
+    """Left out: guessed from the target."""
+    drop_without_target: bool = False
+    """Leave rows out that have no target, and record which; else they are an error."""
+
+    def files(self, code_root: Path) -> list[Path]:
+        """Return the table's files in order. Raises ConfigurationError where one is not there."""
+        return [self.confined(name, code_root) for name in self.names(code_root)]
+
+    def names(self, code_root: Path) -> list[str]:
+        """Return the names of `files` as given, or as a pattern finds them. Raises ConfigurationError for none."""
+        given = [self.path] if isinstance(self.path, str) else self.path
+        return [name for one in given for name in self._matching(one, code_root)]
+
+    def _matching(self, path: str, code_root: Path) -> list[str]:
+        if not PATTERN.search(path) or (code_root / path).exists():
+            return [path]
+        absolute = Path(path).is_absolute() or ".." in Path(path).parts
+        found = [] if absolute else sorted(code_root.glob(path))
+        if not found:
+            raise matches_nothing(path, code_root, key=PATH)
+        return [file.relative_to(code_root).as_posix() for file in found]
+
+    def confined(self, path: str, code_root: Path) -> Path:
+        """Return one of the files. Raises ConfigurationError where it is not there."""
+        return confine(path, code_root, key=PATH)
+
+    def files_in(self, path: Path) -> list[Path]:
+        """Return the files behind one of `files`."""
+        return files_of(path)
+
+    def scan(self, code_root: Path) -> pl.LazyFrame:
+        """Return the rows as they are in the files, without those that are left out."""
+        import polars as pl
+
+        files = self.files(code_root)
+        frame = pl.concat([self._scanned(path) for path in files], how="vertical_relaxed")
+        if not self.drop_without_target:
+            return frame
+        from trainwright.trainer.data.sources.reading import Reading
+
+        return frame.filter(~pl.int_range(pl.len()).is_in(Reading(self, files).dropped.tolist()))
+
+    def _scanned(self, path: Path) -> pl.LazyFrame:
+        import polars as pl
+        import pyarrow as pa
+
+        frame = pl.from_arrow(pa.Table.from_batches(self.read(path, Wanted(self.header(path)))))
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - of a table
+        return frame.lazy()
+
+    def header(self, path: Path) -> list[str]:
+        """Return the columns' names. Raises DataError where they cannot be read, or two are equal."""
+        from pyarrow import ArrowException
+
+        try:
+            return self._header(path)
+        except (OSError, ValueError, KeyError, TypeError, ArrowException) as error:
+            raise self._of_another_kind(path) or self.diagnosed(path, error) from error
+
+    def read(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one of the files in order, with the columns that are wanted.
 
         Raises:
-            DataError: unreadable or cut short, empty, or two columns of one name.
+            OddNumbersError: cells of a column of numbers cannot be parsed as such.
+            DataError: the file is unreadable or cut short.
         """
         from pyarrow import ArrowException
 
         try:
-            table = self.batches(path)
-            empty = Cells(path, table.header, [], [], "row")
-            rows = [
-                row
-                for batch in table.read(empty.header)
-                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            ]
+            yield from self._batches(path, wanted)
         except (OSError, ValueError, KeyError, TypeError, ArrowException) as error:
-            raise unreadable(path, error) from error
-        if not rows:
-            raise DataError(f"{path.name} has no rows.", remedy="Point data.args.path at a table with data in it.")
-        return Cells(path, table.header, rows, range(1, len(rows) + 1), "row")
+            raise self._of_another_kind(path) or self.diagnosed(path, error) from error
+
+    @abstractmethod
+    def _header(self, path: Path) -> list[str]:
+        """Return the columns' names. Raises its library's errors."""
+
+    @abstractmethod
+    def _batches(self, path: Path, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as `read` does. Raises its library's errors."""
+
+    def diagnosed(self, path: Path, error: Exception) -> DataError:
+        """Return what is wrong with a file that cannot be read."""
+        return unreadable(path, error)
+
+    def _of_another_kind(self, path: Path) -> DataError | None:
+        """Return the error for a file with the ending of another source, which names that; None for others."""
+        is_own = not self.endings or path.suffix.removeprefix(".").lower() in self.endings
+        if is_own or (other := _reader_of(path.suffix)) is None:
+            return None
+        args = self.model_dump(mode="json", exclude_unset=True)
+        return DataError(
+            f"{path.name} cannot be read as {self.name}, and its ending is that of {other}.",
+            remedy=f"Set data.use to {other}.",
+            details={"changes": {"data.use": other, "data.args": args}},
+        )
+
+    def without_rows(self, path: Path) -> DataError:
+        """Return the error for a file with a header and no rows."""
+        return no_rows(path)
+
+    def where(self, path: Path, row: int) -> str:
+        """Return a row's place: `churn.csv line 3`."""
+        return f"{path.name} row {row + 1}"
+
+    def reading(self, path: Path) -> dict[str, Any]:  # noqa: ARG002 - for text files
+        """Return how a text file is read, for those who read it when the model serves."""
+        return {}
+
+
+def _reader_of(ending: str) -> str | None:
+    """Return the source of tables that reads files of an ending, if one does; each kind is a class of its own below."""
+    kinds = Table.__subclasses__()
+    return next((kind.name for kind in kinds if ending.removeprefix(".").lower() in kind.endings), None)
 
 
 class Texts(Modelling, Table):
@@ -64,9 +166,14 @@ class Texts(Modelling, Table):
     """Column of texts."""
     target: Name | None = None
     """Column to predict from them; left out: the texts themselves are modelled, each row a document."""
-    task: Task | None = None
     max_length: Tokens = 128
     """Tokens to which a text is cut; for classification."""
+
+    @model_validator(mode="after")
+    def _rows_without_a_target_lack_one(self) -> Self:
+        if self.drop_without_target and self.target is None:
+            raise ValueError("drop_without_target needs a target")
+        return self
 
     def load(self, code_root: Path, split: SplitSection) -> Splits:
         """Return splits of tokens: the tokenizer may learn from the train split."""
@@ -76,7 +183,7 @@ class Texts(Modelling, Table):
 
 
 class Numbers(Table):
-    """A table of numbers with named columns."""
+    """A table with named columns, of which one is predicted from the others."""
 
     texts: ClassVar[type[Texts]]
     """The same kind of table, read for a column of texts."""
@@ -84,10 +191,11 @@ class Numbers(Table):
     target: Name
     """Column to predict. Text, or few distinct integers, are classes; else it is a number."""
     features: Annotated[list[Name], Field(min_length=1)] | None = None
-    """Columns to predict from; left out: all others."""
-    task: Task | None = None
-    """Left out: guessed from the target."""
+    """Columns to predict from; left out: all others, but for identifiers."""
+    columns: dict[Name, Kind] | None = None
+    """Kind of columns, where it is not to be inferred: number, category, boolean, date, text, ignore."""
     standardize: bool = True
+    """Of a table of numbers without holes; others are always scaled."""
 
     @model_validator(mode="after")
     def _the_target_is_no_feature(self) -> Self:
@@ -100,8 +208,13 @@ class Numbers(Table):
         """Return the form that reads a column of texts where the arguments name one."""
         return cls.texts if "text" in args else cls
 
-    def load(self, code_root: Path, split: SplitSection) -> Loaded:  # noqa: ARG002 - of the protocol
-        """Return inputs (rows, features) of float32 and targets (rows,)."""
+    @property
+    def mark(self) -> str | None:
+        """Decimal mark, where the configuration says it."""
+        return None
+
+    def load(self, code_root: Path, split: SplitSection) -> Loaded:
+        """Return inputs (rows, inputs) of float32 and targets (rows,)."""
         from trainwright.trainer.data.sources.tabular import load_numbers
 
-        return load_numbers(self, self.find(code_root))
+        return load_numbers(self, code_root, split)

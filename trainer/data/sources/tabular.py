@@ -1,270 +1,145 @@
-"""Tables of numbers as samples: large ones by columns, in little more than their own memory.
+"""Tables as samples: a matrix of numbers, read some rows at a time in little more than its own memory.
 
-Only plain files are read so. If a cell is no finite number, or a file is unusual in any way, it is read cell by cell,
-which decides and reports the cell's place; so a cell means the same either way.
+Which kind a column is of is inferred from the first rows, unless the configuration says so; every later cell must fit.
 """
 
 from __future__ import annotations
 
-import csv
-import math
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
-from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.data.sources.cells import Batches, Cells, UnusualError, files_of
+from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.data.preprocessing import ToStandardize, ToTable, Unfitted
+from trainwright.trainer.data.sections import BY_NAMES, SplitSection
+from trainwright.trainer.data.sources.cells import no_column
+from trainwright.trainer.data.sources.matrix import Matrix, matrix_of
+from trainwright.trainer.data.sources.reading import Reading
 from trainwright.trainer.data.sources.source import Loaded
-from trainwright.trainer.data.tensors import TensorSamples
+from trainwright.trainer.data.table.contents import contents_of
+from trainwright.trainer.data.table.infer import forced, infer
+from trainwright.trainer.data.table.schema import ROWS, Column, TableSchema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from trainwright.trainer.data.sources.tables import Numbers
 
-SMALL_BYTES = 1 << 20
-"""Files up to this size are read cell by cell at once, which takes no longer than loading the library for columns."""
-FEW = 20
-"""Different integers up to which a target is taken for classes."""
-MAX_CLASSES = 1000
-
 Array = np.ndarray[Any, Any]
-Targets = tuple[Array, list[str] | None]
-"""(rows,) of int64 with the names of classes, or of float32."""
 
 
-def load_numbers(table: Numbers, path: Path) -> Loaded:
-    """Read a table of numbers with named columns: inputs (rows, features) of float32, and targets (rows,).
+def load_numbers(table: Numbers, code_root: Path, split: SplitSection) -> Loaded:
+    """Read a table with named columns: inputs (rows, inputs) of float32, and targets (rows,).
 
-    Raises:
-        DataError: unreadable, empty, a missing column, or a cell that is no finite number; it names row and column.
-    """
-    files = files_of(path)
-    large = sum(file.stat().st_size for file in files) > SMALL_BYTES
-    features, inputs, (targets, classes) = (large and by_columns(table, path)) or _by_cells(table.cells(path), table)
-    samples = TensorSamples(torch.from_numpy(inputs), torch.from_numpy(targets))
-    return Loaded(samples, classes, features, standardize=table.standardize, files=files)
-
-
-def _by_cells(cells: Cells, table: Numbers) -> tuple[list[str], Array, Targets]:
-    chosen = table.features if table.features is not None else [name for name in cells.header if name != table.target]
-    columns = [cells.column(name) for name in [table.target, *chosen]][1:]
-    if not chosen:
-        raise DataError(
-            f"{cells.path.name} has no column but the target {table.target!r}.",
-            remedy="Point data.args.path at a table with columns to predict from.",
-        )
-    numbers = [
-        [_number(cell, cells, row, name) for row, cell in enumerate(column)]
-        for name, column in zip(chosen, columns, strict=True)
-    ]
-    with np.errstate(over="ignore"):  # infinite then, which the check of the samples says
-        inputs = np.array(list(zip(*numbers, strict=True)), dtype=np.float32)
-    return chosen, inputs, read_targets(cells, table.target, table.task)
-
-
-def read_targets(cells: Cells, target: str, task: str | None) -> Targets:
-    """Return the targets of a column and, for classification, the class names in order.
+    Args:
+        table: the source.
+        code_root: the folder that its files are under.
+        split: how samples will be divided; a column that it needs is no feature unless it is named as one.
 
     Raises:
-        DataError: an empty cell, one that is no number in a regression, one class only, or too many.
+        DataError: unreadable, empty, a missing column, or a cell of another kind; it names row and column.
     """
-    values = ["" if cell is None else str(cell).strip() for cell in cells.column(target)]
-    if "" in values:
-        raise DataError(
-            f"{cells.where(values.index(''))}: the target {target!r} is empty.", remedy="Fill it in or drop the row."
-        )
-    names: dict[str, int] = {}
-    codes = np.array([names.setdefault(value, len(names)) for value in values])
-    try:
-        return _decided(list(names), codes, target, task)
-    except UnusualError:
-        return np.array([_number(value, cells, row, target) for row, value in enumerate(values)]), None  # which raises
+    reading = Reading(table, table.files(code_root))
+    schema, key = inferred(table, reading, split), split.key
+    if not schema.features:
+        raise _no_features(reading, schema)
+    found = matrix_of(reading, schema)
+    schema.takes_missing = found.has_missing or any(one.kind != "number" for one in schema.features)
+    unfitted: Unfitted | None = ToTable(schema) if schema.takes_missing else None
+    if unfitted is None and table.standardize:
+        unfitted = ToStandardize()
+    return Loaded(
+        found.samples,
+        found.classes,
+        [column.name for column in schema.features],
+        unfitted,
+        files=reading.sources,
+        keys={} if key is None else {key: reading.splits(code_root) if key == BY_NAMES else reading.values(key)},
+        schema=schema,
+        skipped=reading.skipped,
+        contents=_contents(schema, found) if any(one.kind == "category" for one in schema.features) else None,
+    )
 
 
-def _decided(names: list[str], codes: Array, target: str, task: str | None) -> Targets:
-    """Return a target of these different cells, (rows,) whose numbers are in `codes`, as classes or numbers.
+def _contents(schema: TableSchema, found: Matrix) -> Callable[[], list[str]]:
+    """Return what gives each row's content, where codes of categories depend on the other rows."""
+    inputs, targets = (found.samples.base[n] for n in (0, 1))
+    return lambda: contents_of(schema, inputs.numpy(), targets.numpy(), found.classes)
+
+
+def inferred(table: Numbers, reading: Reading, split: SplitSection) -> TableSchema:
+    """Return the schema of a table: as configured, else as the first rows have it.
 
     Raises:
-        UnusualError: it is to be predicted as a number, and a cell is none.
-        DataError: one class only, or too many.
+        DataError, ConfigurationError: a column that is not there.
     """
-    try:
-        numbers = np.array([float(name) for name in names])
-    except ValueError:
-        numbers = None
-    few = numbers is None or (_are_whole(numbers) and len(set(numbers.tolist())) <= FEW)
-    if (task or ("classification" if few else "regression")) == "regression":
-        if numbers is None or not np.isfinite(numbers).all():
-            raise UnusualError
-        with np.errstate(over="ignore"):
-            return numbers.astype(np.float32)[codes], None
-    if not 2 <= len(names) <= MAX_CLASSES:
-        found = "one class only" if len(names) == 1 else f"{len(names)} classes"
-        raise DataError(
-            f"The target {target!r} has {found}; 2 to {MAX_CLASSES} classes make sense.",
-            remedy='Choose another target, or set data.args.task to "regression".',
+    header, key = reading.header, split.key
+    said = table.columns or {}
+    chosen = (
+        table.features if table.features is not None else [name for name in header if name not in {table.target, key}]
+    )
+    for name in (table.target, *chosen, *said, *([] if key in {None, BY_NAMES} else [str(key)])):
+        if name not in header:
+            raise no_column(name, reading.files[0], header, partial(_renamed, table, split, name))
+    if table.target in said:
+        raise ConfigurationError(
+            f"`data.args.columns` names the target {table.target!r}.",
+            remedy="Leave it out: data.args.task says whether the target is classes or a number.",
         )
-    ordered = sorted(names, key=(lambda name: (float(name), name)) if numbers is not None else str)
-    labels = {name: label for label, name in enumerate(ordered)}
-    return np.array([labels[name] for name in names], dtype=np.int64)[codes], ordered
+    cells = reading.head([table.target, *chosen])
+    if not cells[table.target]:
+        raise table.without_rows(reading.files[0])
+    columns = [_column(table, reading, name, cells[name]) for name in chosen]
+    reading.decimal = "," if any(one.decimal == "," for one in columns) else "."
+    return TableSchema(columns, table.target, table.reading(reading.files[0]))
 
 
-def _number(cell: Any, table: Cells, row: int, column: str) -> float:
-    try:
-        value = float(cell)
-    except (TypeError, ValueError, OverflowError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise DataError(
-            f"{table.where(row)}, column {column!r}: {str(cell).strip()[:40]!r} is not a finite number.",
-            remedy="Encode or fill it in the file, or leave the column out with data.args.features.",
-        )
-    return value
+def _renamed(table: Numbers, split: SplitSection, name: str, meant: str) -> dict[str, Any]:
+    """Return the changes of the configuration that name another column wherever it names this one."""
+    changes: dict[str, Any] = {}
+    if table.target == name:
+        changes["data.args.target"] = meant
+    if name in (table.features or []):
+        changes["data.args.features"] = [meant if one == name else one for one in table.features or []]
+    if name in (table.columns or {}) and "." not in name + meant:  # a dotted key names them
+        changes |= {f"data.args.columns.{name}": None, f"data.args.columns.{meant}": (table.columns or {})[name]}
+    if split.key == name:
+        changes[split.key_option] = meant
+    return changes
 
 
-def by_columns(table: Numbers, path: Path) -> tuple[list[str], Array, Targets] | None:
-    """Return the features' names, inputs and targets of a table; None where it has to be read cell by cell."""
-    import pyarrow as pa
-
-    try:
-        rows = table.batches(path)
-        chosen = [name for name in rows.header if name != table.target] if table.features is None else table.features
-        named, once = {table.target, *chosen}, set(rows.header)
-        plain = chosen and len(named) == len(chosen) + 1 and len(once) == len(rows.header) and named <= once
-        return _read(rows, table, chosen) if plain else None
-    except (UnusualError, OSError, ValueError, KeyError, TypeError, csv.Error, pa.ArrowException):
-        return None
-    finally:
-        pa.default_memory_pool().release_unused()
-
-
-def _read(rows: Batches, table: Numbers, chosen: list[str]) -> tuple[list[str], Array, Targets]:
-    inputs, targets = _Inputs(len(chosen)), _Targets(rows.rounds)
-    names = [table.target, *chosen]
-    for first in range(0, len(names), rows.columns_at_once):
-        row = 0
-        for batch in rows.read(names[first : first + rows.columns_at_once]):
-            inputs.make_room(row + batch.num_rows, grows=first == 0)
-            for place, column in enumerate(batch.columns, start=first):
-                if place == 0:
-                    targets.add(column)
-                else:
-                    inputs.put(row, place - 1, column)
-            row += batch.num_rows
-    if not inputs.count:
-        raise UnusualError
-    return chosen, inputs.whole(), targets.whole(table)
+def _column(table: Numbers, reading: Reading, name: str, cells: list[Any]) -> Column:
+    kind = (table.columns or {}).get(name)
+    if kind == "ignore":
+        return Column(name, "ignore", "as configured")
+    nested = next((one for one in dict.fromkeys(map(type, cells)) if issubclass(one, list | dict | bytes)), None)
+    if nested is not None:
+        return Column(name, "ignore", f"its cells are of type {nested.__name__}")
+    if kind is not None:
+        return forced(name, kind, cells, table.mark)
+    found = infer(name, cells, named=table.features is not None, decimal=table.mark)
+    if found.reason.startswith("no value") and len(cells) >= ROWS:
+        return infer(name, _first_values(reading, name), named=table.features is not None, decimal=table.mark)
+    return found
 
 
-class _Inputs:
-    """Rows of float32 that grow as they are read, in one piece of memory."""
+def _first_values(reading: Reading, name: str) -> list[Any]:
+    """Return the first cells with a value, of a column that has none in the first rows."""
+    from trainwright.trainer.data.table.transform import text_of
 
-    def __init__(self, width: int) -> None:
-        self.rows = np.empty((0, width), dtype=np.float32)
-        self.count = 0
-
-    def make_room(self, count: int, *, grows: bool) -> None:
-        if not grows and count > self.count:
-            raise UnusualError
-        if count > len(self.rows):  # the memory is moved by its addresses; a sixteenth more is all that it takes
-            self.rows.resize((count + count // 16, self.rows.shape[1]), refcheck=False)
-        self.count = max(count, self.count)
-
-    def put(self, row: int, place: int, column: pa.Array) -> None:
-        with np.errstate(over="ignore"):  # infinite then, which the check of the samples reports
-            self.rows[row : row + len(column), place] = _numbers(column)
-
-    def whole(self) -> Array:
-        self.rows.resize((self.count, self.rows.shape[1]), refcheck=False)
-        return self.rows
+    found: list[Any] = []
+    for batch in reading.batches([name]):
+        found += [cell for cell in batch.column(0).to_pylist() if text_of(cell) is not None]
+        if len(found) >= ROWS:
+            break
+    return found
 
 
-@dataclass
-class _Targets:
-    """A target read as classes as long as few are met, and as numbers from then on."""
-
-    rounds: bool
-    names: dict[str, int] | None = field(default_factory=dict)
-    """Number of each different cell; None: too many."""
-    parts: list[Array] = field(default_factory=list)
-    """Numbers of cells, and once these are too many, the cells' text."""
-
-    def add(self, column: pa.Array) -> None:
-        import pyarrow as pa
-
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        floating = pa.types.is_floating(column.type)
-        if column.null_count or (floating and _has_negative_zero(column.to_numpy())):
-            raise UnusualError
-        if self.names is not None and ((floating and self.rounds) or not self._add_names(self.names, column)):
-            values = np.array([float(cell) for cell in self.names])
-            self.names, self.parts = None, [values[codes] for codes in self.parts]
-        if self.names is None:
-            self.parts.append(_parsed(column))
-
-    def _add_names(self, names: dict[str, int], column: pa.Array) -> bool:
-        """Return whether the cells are still few; where not, nothing has been added."""
-        encoded = column.dictionary_encode()
-        if len(encoded.dictionary) > MAX_CLASSES:
-            return False
-        cells = [str(cell).strip() for cell in encoded.dictionary.to_pylist()]
-        if len(names.keys() | set(cells)) > MAX_CLASSES:
-            return False
-        places = np.array([names.setdefault(cell, len(names)) for cell in cells], dtype=np.int32)
-        self.parts.append(places[encoded.indices.to_numpy()])
-        return True
-
-    def whole(self, table: Numbers) -> Targets:
-        """Return the targets and the names of classes, as `read_targets` does cell by cell."""
-        found = np.concatenate(self.parts)
-        if self.names is not None:
-            if "" in self.names:
-                raise UnusualError
-            return _decided(list(self.names), found, table.target, table.task)
-        if table.task == "classification" or (_are_whole(found) and len(np.unique(found)) <= FEW):
-            raise UnusualError
-        with np.errstate(over="ignore"):
-            return found.astype(np.float32), None
-
-
-def _parsed(column: pa.Array) -> Array:
-    """Return the finite numbers, (rows,) of float64, of a column, or of its texts."""
-    import pyarrow as pa
-    from pyarrow import compute
-
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        column = compute.cast(compute.utf8_trim_whitespace(column), pa.float64())
-    return _numbers(column).astype(np.float64)
-
-
-def _has_negative_zero(values: Array) -> bool:
-    """Return whether -0.0 is among the numbers: equal to 0.0, and another class by its name."""
-    return bool((np.signbit(values) & (values == 0)).any())
-
-
-def _are_whole(numbers: Array) -> bool:
-    return bool((np.isfinite(numbers) & (numbers == np.floor(numbers))).all())
-
-
-def _numbers(column: pa.Array) -> Array:
-    """Return a column's finite numbers, as wide as Python's; integers become floating first, as by float().
-
-    Raises:
-        UnusualError: anything else is in it.
-    """
-    from pyarrow import types
-
-    kind = column.type
-    plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-    if not plain or column.null_count:
-        raise UnusualError
-    values: Array = column.to_numpy(zero_copy_only=False)
-    values = values if values.dtype.kind == "f" else values.astype(np.float64)
-    if not np.isfinite(values).all():
-        raise UnusualError
-    return values
+def _no_features(reading: Reading, schema: TableSchema) -> DataError:
+    left_out = "; ".join(f"{one.name}: {one.reason}" for one in schema.columns[:10])
+    return DataError(
+        f"{reading.files[0].name} has no column to predict {schema.target!r} from"
+        + (f" ({left_out})." if left_out else "."),
+        remedy="Point data.args.path at a table with columns to predict from, or name kinds in data.args.columns.",
+    )

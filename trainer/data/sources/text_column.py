@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import record_split, sample_digest
-from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.cells import Cells, files_of
-from trainwright.trainer.data.sources.tabular import read_targets
+from trainwright.trainer.data.sections import BY_NAMES, SplitSection
+from trainwright.trainer.data.sources.cells import Cells
+from trainwright.trainer.data.sources.reading import Reading
+from trainwright.trainer.data.sources.targets import read_targets
 from trainwright.trainer.data.sources.text_files import find_tokenizer
+from trainwright.trainer.data.split_methods.facts import facts_of
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.blocks import tokenize_rows
 from trainwright.trainer.data.text.language import TextRecord, language_splits
@@ -22,6 +26,8 @@ from trainwright.trainer.data.text.tokenizers import build_tokenizer
 if TYPE_CHECKING:
     from trainwright.trainer.data.sources.tables import Texts
 
+Key = np.ndarray[Any, Any] | None
+
 
 def text_splits(table: Texts, code_root: Path, split: SplitSection) -> Splits:
     """Return the splits of a table with a column of texts.
@@ -29,25 +35,32 @@ def text_splits(table: Texts, code_root: Path, split: SplitSection) -> Splits:
     Raises:
         ConfigurationError, DataError: the configuration or the file is wrong.
     """
-    file = table.find(code_root)
-    cells = table.cells(file)
-    texts = _texts(cells, table.text)
+    reading = Reading(table, table.files(code_root))
+    cells = reading.cells()
+    key = reading.splits(code_root) if split.key == BY_NAMES else _key(cells, split)
     tokenizer = find_tokenizer(table.tokenizer, code_root)
     if table.target is None:
         return language_splits(
-            texts,
+            _texts(cells, table.text),
             split,
             source=table.name,
             tokenizer=tokenizer,
             block_size=table.block_size,
             split_by=table.split_by,
-            files=files_of(file),
+            files=reading.sources,
+            key=key,
         )
-    return _classified(table, cells, texts, split, tokenizer)
+    found = _classified(table, cells, split, key, tokenizer)
+    return replace(found, files=reading.sources, skipped=reading.skipped)
+
+
+def _key(table: Cells, split: SplitSection) -> Key:
+    """Return the column that the split needs, (rows,)."""
+    return None if split.key is None else np.array(table.column(split.key, split.key_option))
 
 
 def _texts(table: Cells, name: str) -> list[str]:
-    texts = table.column(name)
+    texts = table.column(name, "data.args.text")
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():
             found = "empty" if text is None or isinstance(text, str) else f"a {type(text).__name__}"
@@ -57,10 +70,12 @@ def _texts(table: Cells, name: str) -> list[str]:
     return texts
 
 
-def _classified(table: Texts, cells: Cells, texts: list[str], split: SplitSection, tokenizer: str | Path) -> Splits:
+def _classified(table: Texts, cells: Cells, split: SplitSection, key: Key, tokenizer: str | Path) -> Splits:
     """Split the texts (equal ones together), then learn the characters from the train split alone."""
     targets, names = read_targets(cells, str(table.target), table.task)
-    indices = split_indices([sample_digest(text) for text in texts], None if names is None else targets, split)
+    texts = _texts(cells, table.text)
+    digests = [sample_digest(text) for text in texts]
+    indices = split_indices(digests, None if names is None else targets, split, key)
     chosen = {name: found for name, found in indices.items() if len(found)}
     made = build_tokenizer(tokenizer, (texts[row] for row in chosen["train"]))
     samples = {
@@ -83,7 +98,6 @@ def _classified(table: Texts, cells: Cells, texts: list[str], split: SplitSectio
         {name: record_split(part, split.seed, name) for name, part in samples.items()},
         table.name,
         class_names=names,
-        files=files_of(cells.path),
-        split=split.model_dump(mode="json"),
+        split=split.describe() | facts_of(split, key, chosen),
         text=record,
     )

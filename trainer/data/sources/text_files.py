@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
-from trainwright.trainer.base.paths import confine, confine_folder
+from trainwright.trainer.base.paths import confine, confine_folder, matches_nothing
 from trainwright.trainer.base.section import Section
 from trainwright.trainer.data.sections import SplitSection
-from trainwright.trainer.data.sources.source import PATH, Name, Source
+from trainwright.trainer.data.sources.source import PATH, Files, Name
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from trainwright.trainer.data.splits import Splits
 
 Tokens = Annotated[int, Field(ge=1, le=2**20)]
@@ -33,7 +35,7 @@ class Modelling(Section):
     Left out: as the number of documents has it. For language modelling."""
 
 
-class Text(Modelling, Source):
+class Text(Modelling, Files):
     """Text files for language modelling."""
 
     name: ClassVar[str] = "text"
@@ -48,7 +50,7 @@ class Text(Modelling, Source):
         """Return splits of token blocks. Raises DataError also where the text is too little for the split."""
         from trainwright.trainer.data.text.language import language_splits, read_documents
 
-        files = _files(self.path, code_root)
+        files = find_files(self.path, code_root)
         return language_splits(
             read_documents(files, self.separator),
             split,
@@ -58,6 +60,14 @@ class Text(Modelling, Source):
             split_by=self.split_by,
             files=files,
         )
+
+    def scan(self, code_root: Path) -> pl.LazyFrame:
+        """Return one row for each document."""
+        import polars as pl
+
+        from trainwright.trainer.data.text.language import read_documents
+
+        return pl.LazyFrame({"text": read_documents(find_files(self.path, code_root), self.separator)})
 
 
 def find_tokenizer(tokenizer: str, code_root: Path) -> str | Path:
@@ -72,7 +82,7 @@ def find_tokenizer(tokenizer: str, code_root: Path) -> str | Path:
     return confine_folder(tokenizer, code_root, key="data.args.tokenizer")
 
 
-def _files(path: str | Sequence[str], code_root: Path) -> list[Path]:
+def find_files(path: str | Sequence[str], code_root: Path) -> list[Path]:
     """Return the files of a path, several or patterns, each once, in the order of their names within a pattern."""
     root = code_root.resolve()
     found: list[Path] = []
@@ -81,9 +91,6 @@ def _files(path: str | Sequence[str], code_root: Path) -> list[Path]:
         if any(sign in str(given) for sign in "*?[") and not Path(given).is_absolute():
             names = sorted(each.relative_to(root).as_posix() for each in root.glob(str(given)) if each.is_file())
             if not names:
-                raise ConfigurationError(
-                    f"`data.args.path` = {given!r}: the pattern matches no file under {code_root}.",
-                    remedy="Patterns are relative to code_root; `**/` stands for any folders.",
-                )
+                raise matches_nothing(str(given), root, key=PATH)
         found += [confine(name, code_root, key=PATH) for name in names]
     return list(dict.fromkeys(found))

@@ -33,13 +33,14 @@ class Toy(Source):
         import numpy as np
         import torch
 
+        from trainwright.trainer.data.preprocessing import ToStandardize
         from trainwright.trainer.data.tensors import TensorSamples
 
         inputs, targets, classes, features = self._read()
         labels = torch.from_numpy(targets.astype(np.int64 if classes else np.float32))
         standardize = features is not None if self.standardize is None else self.standardize
         samples = TensorSamples(torch.from_numpy(inputs.astype(np.float32)), labels)
-        return Loaded(samples, classes, features, standardize=standardize)
+        return Loaded(samples, classes, features, ToStandardize() if standardize else None)
 
     @abstractmethod
     def _read(self) -> tuple[Any, Any, list[str] | None, list[str] | None]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from trainwright.trainer.data.tensors import IGNORED, InMemory
 from trainwright.trainer.data.text.tokenizers import Tokenizer
+from trainwright.trainer.data.text.tokens import Pieces, tokenized
 
 
 @dataclass(eq=False)
@@ -32,6 +32,8 @@ class TokenBlocks(InMemory):
     padding: int
     bytes_per_token: float
     """Mean UTF-8 bytes per target."""
+    counted: Tensor | None = None
+    """Which tokens are targets, (tokens,) of bool; None: all."""
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -47,7 +49,8 @@ class TokenBlocks(InMemory):
         beyond = within >= self.lengths[rows, None]
         places = (self.starts[rows, None] + within).clamp_(max=len(self.tokens) - 2)
         inputs, targets = self.tokens[places].long(), self.tokens[places + 1].long()
-        return inputs.masked_fill_(beyond, self.padding), targets.masked_fill_(beyond, IGNORED)
+        left_out = beyond if self.counted is None else beyond | ~self.counted[places + 1]
+        return inputs.masked_fill_(beyond, self.padding), targets.masked_fill_(left_out, IGNORED)
 
     def each(self, indices: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield samples, (block_size,) each, gathered many at a time: one by one takes ten times as long."""
@@ -57,9 +60,7 @@ class TokenBlocks(InMemory):
     def keep(self, chosen: Sequence[int]) -> TokenBlocks:
         """Return the chosen blocks."""
         rows = torch.tensor(chosen, dtype=torch.int64)
-        return TokenBlocks(
-            self.tokens, self.starts[rows], self.lengths[rows], self.block_size, self.padding, self.bytes_per_token
-        )
+        return replace(self, starts=self.starts[rows], lengths=self.lengths[rows])
 
     def contents(self) -> list[bytes]:
         """Return an identity of each block's text, block by block."""
@@ -67,31 +68,39 @@ class TokenBlocks(InMemory):
         edges = zip(self.starts.tolist(), self.lengths.tolist(), strict=True)
         return [tokens[start : start + length + 1].tobytes() for start, length in edges]
 
+    def with_targets(self) -> list[int]:
+        """Return the blocks that have a target."""
+        return [n for n, counts in enumerate(self.targets()) if counts]
 
-def cut_into_blocks(texts: Iterable[str], tokenizer: Tokenizer, block_size: int) -> TokenBlocks:
-    """Return the blocks of some documents, none of which reaches over a document's end."""
-    lead = [] if tokenizer.boundary is None else [tokenizer.boundary]
-    parts: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = []
-    starts: list[int] = []
-    lengths: list[int] = []
-    place = text_bytes = text_tokens = 0
-    for text in texts:
-        tokens = tokenizer.encode(text)
-        text_bytes += len(text.encode("utf-8"))
-        text_tokens += len(tokens)
-        parts.append(np.concatenate([np.array(lead, dtype=np.int32), tokens]))
-        targets = len(parts[-1]) - 1
-        starts += range(place, place + targets, block_size)
-        lengths += [min(block_size, targets - offset) for offset in range(0, targets, block_size)]
-        place += len(parts[-1])
-    return TokenBlocks(
-        torch.from_numpy(np.concatenate(parts)) if parts else torch.empty(0, dtype=torch.int32),
-        torch.tensor(starts, dtype=torch.int64),
-        torch.tensor(lengths, dtype=torch.int64),
+    def targets(self) -> list[int]:
+        """Return how many targets each block has."""
+        if self.counted is None:
+            return [int(length) for length in self.lengths]
+        before = np.concatenate([[0], np.cumsum(self.counted.numpy(), dtype=np.int64)])
+        first = self.starts.numpy() + 1
+        return [int(count) for count in before[first + self.lengths.numpy()] - before[first]]
+
+
+def cut_into_blocks(documents: Sequence[str | Pieces], tokenizer: Tokenizer, block_size: int) -> TokenBlocks:
+    """Return the blocks of some documents, none of which reaches over a document's end.
+
+    Blocks without a target are left out.
+    """
+    found = tokenized(documents, tokenizer)
+    sizes = np.maximum(np.diff(found.edges) - 1, 0)
+    counts = -(-sizes // block_size)
+    document = np.repeat(np.arange(len(sizes)), counts)
+    offsets = (np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)) * block_size
+    blocks = TokenBlocks(
+        found.tokens,
+        torch.from_numpy(found.edges[:-1][document] + offsets),
+        torch.from_numpy(np.minimum(block_size, sizes[document] - offsets)),
         block_size,
         tokenizer.padding,
-        text_bytes / max(text_tokens, 1),
+        found.bytes_per_token,
+        found.counted,
     )
+    return blocks if found.counted is None else blocks.keep(blocks.with_targets())
 
 
 @dataclass(eq=False)
@@ -124,10 +133,5 @@ class TokenRows(InMemory):
 
 def tokenize_rows(texts: Sequence[str], targets: Tensor, tokenizer: Tokenizer, max_length: int) -> TokenRows:
     """Return texts, targets (texts,), as tokens, each cut to `max_length`, with the tokenizer's marks around a text."""
-    encoded = [tokenizer.encode_whole(text, max_length) for text in texts]
-    return TokenRows(
-        torch.from_numpy(np.concatenate(encoded)),
-        list(accumulate(map(len, encoded), initial=0)),
-        targets,
-        tokenizer.padding,
-    )
+    found = tokenized(texts, tokenizer, whole=max_length)
+    return TokenRows(found.tokens, found.edges.tolist(), targets, tokenizer.padding)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,36 @@ from blake3 import blake3
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.split_methods.rows import Array
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
-from trainwright.trainer.data.text.tokenizers import build_tokenizer
+from trainwright.trainer.data.text.tokenizers import Tokenizer, build_tokenizer
+from trainwright.trainer.data.text.tokens import Pieces
 
 DOCUMENTS_TO_SPLIT_BY = 20
 """With fewer, documents are too coarse a unit for the shares of a split."""
+
+
+def _read(path: Path) -> str:
+    data = b""
+    try:
+        data = path.read_bytes()
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        around = data[max(error.start - 12, 0) : error.start + 12].decode("latin-1").strip()
+        raise DataError(
+            f"{path.name} cannot be read as UTF-8 text: line {line} has the byte "
+            f"0x{data[error.start]:02x}, which in Latin-1 reads as {around!r}.",
+            remedy=f"If that is what it says, convert the file, for example `iconv -f LATIN1 -t UTF-8 {path.name}`; or "
+            "leave it out of data.args.path, which may be a list or a pattern.",
+            details={"file": path.name, "line": line},
+        ) from error
+    except OSError as error:
+        raise DataError(
+            f"{path.name} cannot be read: {error.strerror}.",
+            remedy="Let the server's user read it, or leave it out of data.args.path.",
+        ) from error
 
 
 def read_documents(paths: Sequence[Path], separator: str | None) -> list[str]:
@@ -28,13 +52,7 @@ def read_documents(paths: Sequence[Path], separator: str | None) -> list[str]:
     """
     documents: list[str] = []
     for path in paths:
-        try:
-            text = path.read_bytes().decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DataError(
-                f"{path.name} cannot be read as UTF-8 text: {str(error)[:200]}.",
-                remedy="Convert the file to UTF-8, or leave it out of data.args.path.",
-            ) from error
+        text = _read(path)
         documents += text.split(separator) if separator else [text]
     documents = [document for document in documents if document.strip()]
     if not documents:
@@ -42,19 +60,35 @@ def read_documents(paths: Sequence[Path], separator: str | None) -> list[str]:
     return documents
 
 
-def divide(documents: Sequence[str], section: SplitSection, split_by: str | None) -> tuple[dict[str, list[str]], str]:
+def divide(
+    documents: Sequence[str], section: SplitSection, split_by: str | None, key: Array | None = None
+) -> tuple[dict[str, list[str]], str]:
     """Return the texts of each split and how they were divided.
 
     document: each document goes to one split, equal documents to the same. position: the beginning of each document is
     for training, then comes validation, its end is for the test.
 
+    Args:
+        documents: texts.
+        section: shares, and what decides where they are documents.
+        split_by: document or position; None: by document where there are enough, or something decides on documents.
+        key: of each document the value that the split needs, (documents,).
+
     Raises:
-        DataError: too few documents, or text, for the split.
+        DataError: too few documents, or text, for the split; or one by position that is to be by something else too.
     """
-    way = split_by or ("document" if len(set(documents)) >= DOCUMENTS_TO_SPLIT_BY else "position")
+    is_plain = section.by == "random" and section.folds is None
+    enough = len(set(documents)) >= DOCUMENTS_TO_SPLIT_BY or not is_plain
+    way = split_by or ("document" if enough else "position")
+    if way == "position" and not is_plain:
+        raise DataError(
+            f"data.args.split_by position divides each text by itself, and data.split asks for by {section.by}"
+            + (f" with {section.folds} folds." if section.folds is not None else "."),
+            remedy="configure(changes={'data.args.split_by': 'document'}), or {'data.split': null}.",
+        )
     if way == "document":
         digests = [blake3(document.encode("utf-8")).hexdigest() for document in documents]
-        found = split_indices(digests, None, section)
+        found = split_indices(digests, None, section, key)
         return {name: [documents[n] for n in chosen] for name, chosen in found.items() if len(chosen)}, way
     splits: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
     for document in dict.fromkeys(documents):  # a copy's beginning would be another's end
@@ -100,15 +134,35 @@ def language_splits(
     block_size: int,
     split_by: str | None,
     files: list[Path],
+    key: Array | None = None,
 ) -> Splits:
     """Return splits of blocks that share no text.
 
     Raises:
         DataError: too little text for the split.
     """
-    texts, way = divide(documents, section, split_by)
+    texts, way = divide(documents, section, split_by, key)
     made = build_tokenizer(tokenizer, texts.get("train", []))
-    blocks = {name: cut_into_blocks(parts, made, block_size) for name, parts in texts.items()}
+    return splits_of_blocks(texts, made, section, source=source, block_size=block_size, way=way, files=files)
+
+
+def splits_of_blocks(
+    texts: Mapping[str, Sequence[str | Pieces]],
+    tokenizer: Tokenizer,
+    section: SplitSection,
+    *,
+    source: str,
+    block_size: int,
+    way: str,
+    files: list[Path],
+    chat_template: str | None = None,
+) -> Splits:
+    """Return splits of blocks of documents that are divided already; a block is in one split alone.
+
+    Raises:
+        DataError: too little text for the split.
+    """
+    blocks = {name: cut_into_blocks(parts, tokenizer, block_size) for name, parts in texts.items()}
     before = sum(map(len, blocks.values()))
     blocks = _apart(blocks)
     wanted = {"train": True, "validation": section.validation > 0, "test": section.test > 0}
@@ -119,13 +173,13 @@ def language_splits(
             remedy="Give more text, lower data.args.block_size, or change data.split.",
         )
     record = TextRecord(
-        made.as_dict(),
-        made.vocabulary_size,
-        made.padding,
+        tokenizer.as_dict() | ({"chat_template": chat_template} if chat_template else {}),
+        tokenizer.vocabulary_size,
+        tokenizer.padding,
         block_size,
         way,
         {name: len(parts) for name, parts in texts.items()},
-        {name: int(split.lengths.sum()) for name, split in blocks.items()},
+        {name: sum(split.targets()) for name, split in blocks.items()},
         block_size,
         before - sum(map(len, blocks.values())),
     )
@@ -134,7 +188,7 @@ def language_splits(
         {name: record_split(split, section.seed, name) for name, split in blocks.items()},
         source,
         files=files,
-        split=section.model_dump(mode="json"),
+        split=section.describe(),
         text=record,
     )
 

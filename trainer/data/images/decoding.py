@@ -1,0 +1,136 @@
+"""Decoding of one picture to the numbers that a model takes.
+
+This file also works alone, beside a final model, where it is `transform.py`: serving and training decode by one code.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from PIL import Image, ImageOps
+
+MOST_PIXELS = 64_000_000
+"""Pixels of one picture; a small file may promise more than memory holds."""
+IGNORED = -100
+"""Target of a mask's pixel that has no class."""
+TURNED = frozenset({5, 6, 7, 8})
+"""Orientations, as a camera notes them, that exchange height and width."""
+ORIENTATION = 0x0112
+GREYS = ("I;16", "I;16B", "I;16L", "I;16N", "I")
+"""Kinds of pixels with 16 bits."""
+
+
+BROKEN = (OSError, ValueError, SyntaxError, EOFError, IndexError, KeyError, TypeError, struct.error)
+"""Errors that Pillow raises for torn files."""
+
+
+class PictureError(ValueError):
+    """The file is no picture that can be used."""
+
+
+def header(file: str | Path | IO[bytes]) -> tuple[int, int, str]:
+    """Return a picture's height, width and kind of pixels, read from its first bytes. Raises as `decode`."""
+    with _opened(file) as image:
+        width, height = image.size
+        try:
+            turned = Image.Image.getexif(image).get(ORIENTATION) in TURNED  # that of PNG would decode all of it
+        except BROKEN:
+            turned = False
+        return (width, height, image.mode) if turned else (height, width, image.mode)
+
+
+def decode(
+    file: str | Path | IO[bytes], *, size: tuple[int, int] | None = None, channels: int = 3
+) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """Return a picture's pixels, (channels, height, width) of uint8.
+
+    It is turned upright as the camera noted, brought to grey (1) or colours (3), then scaled bilinearly to `size`,
+    (height, width). Transparency is dropped; of 16 bits the upper eight are kept.
+
+    Raises:
+        PictureError: unreadable, cut short, too large, or of a kind of pixels that has no fixed range.
+    """
+    try:
+        with _opened(file) as opened:
+            image = _in_channels(ImageOps.exif_transpose(opened), channels)
+            if size is not None and image.size != (size[1], size[0]):
+                image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+            pixels = np.array(image, dtype=np.uint8)
+    except BROKEN as error:
+        raise _in_words(error) from error
+    return np.ascontiguousarray(pixels[None] if channels == 1 else pixels.transpose(2, 0, 1))
+
+
+def decode_mask(
+    file: str | Path | IO[bytes], *, size: tuple[int, int] | None = None
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return a mask's class numbers, (height, width) of int64, scaled to the nearest pixel; 255 becomes -100: ignored.
+
+    Raises:
+        PictureError: as `decode`, or colours that are no numbers.
+    """
+    try:
+        with _opened(file) as image:
+            if image.mode not in {"1", "L", "P", *GREYS}:
+                raise PictureError(f"its pixels are {image.mode}; a mask holds a class number a pixel, grey or palette")
+            wanted = image.size if size is None else (size[1], size[0])
+            numbers = np.array(image.resize(wanted, Image.Resampling.NEAREST)).astype(np.int64)
+    except BROKEN as error:
+        raise _in_words(error) from error
+    numbers[numbers == 255] = IGNORED
+    return numbers
+
+
+def _opened(file: str | Path | IO[bytes]) -> Image.Image:
+    """Open a picture without decoding it; one of too many pixels is refused by its header."""
+    try:
+        image = Image.open(file)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise PictureError(f"it promises more than {MOST_PIXELS:,} pixels") from error
+    except BROKEN as error:
+        raise _in_words(error) from error
+    if image.width * image.height > MOST_PIXELS:
+        image.close()
+        raise PictureError(f"it promises {image.width} x {image.height} pixels, more than {MOST_PIXELS:,}")
+    return image
+
+
+def _in_channels(image: Image.Image, channels: int) -> Image.Image:
+    if image.mode in GREYS:
+        numbers = np.asarray(image).astype(np.int64)
+        if numbers.min() < 0 or numbers.max() > 65535:
+            raise PictureError(f"its values go from {numbers.min()} to {numbers.max()}: more than 16 bits")
+        image = Image.fromarray((numbers >> 8).astype(np.uint8))
+    if image.mode == "F":
+        raise PictureError("its pixels are floating-point numbers without a fixed range")
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")
+    return image.convert("L" if channels == 1 else "RGB")
+
+
+def _in_words(error: Exception) -> PictureError:
+    if isinstance(error, PictureError):
+        return error
+    if isinstance(error, Image.UnidentifiedImageError):
+        return PictureError("it is no picture of a known format")
+    return PictureError(str(error)[:160] or type(error).__name__)
+
+
+def main() -> None:
+    """Write the numbers that the program takes, (pictures, channels, height, width) of uint8, to standard output."""
+    options = json.loads((Path(__file__).parent / "schema.json").read_text(encoding="utf-8"))["pictures"]
+    size = tuple(options["size"])
+    rows = np.stack([decode(path, size=size, channels=options["channels"]) for path in sys.argv[1:]])
+    found = io.BytesIO()
+    np.save(found, rows)
+    sys.stdout.buffer.write(found.getvalue())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""First look at picture files: their bytes' digest, size and defects, by header and end, without decoding them."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from blake3 import blake3
+
+from trainwright.trainer.data.images.decoding import PictureError, decode, header
+
+READERS = 4
+"""Threads: of many small files most of the time is waiting for them."""
+MOST_BYTES = 256 << 20
+"""Of one picture's file."""
+ENDS = {b"\x89PNG": (b"IEND", 32), b"\xff\xd8\xff": (b"\xff\xd9", 1 << 16)}
+"""How files of a kind begin, what they end with, and within how many last bytes."""
+
+Stamp = tuple[int, int, int, int] | None
+
+
+class Look(NamedTuple):
+    """What is known of a picture without its pixels."""
+
+    digest: str
+    """32 hex digits of the BLAKE3 of the file's bytes."""
+    bytes: int
+    height: int = 0
+    width: int = 0
+    mode: str = ""
+    """Kind of pixels, as Pillow names it."""
+    problem: str | None = None
+
+
+def look_at(files: Sequence[str]) -> list[Look]:
+    """Return a look at every file, in order. A file that cannot be used has a `problem`; nothing is raised for it.
+
+    The last looks of this process are kept: what is loaded is validated next.
+    """
+    stamps = [_stamp(file) for file in files]
+    known = {} if _LAST.keys() != {*files} else _LAST
+    again = [file for file, stamp in zip(files, stamps, strict=True) if file not in known or known[file][0] != stamp]
+    with ThreadPoolExecutor(READERS) as pool:
+        fresh = dict(zip(again, pool.map(_look, again), strict=True))
+    found = [fresh[file] if file in fresh else known[file][1] for file in files]
+    _LAST.clear()
+    _LAST.update(zip(files, zip(stamps, found, strict=True), strict=True))
+    return found
+
+
+_LAST: dict[str, tuple[Stamp, Look]] = {}
+
+
+def _stamp(file: str) -> Stamp:
+    """Return what changes with a file's content; None where there is no such file."""
+    try:
+        found = os.stat(file)  # noqa: PTH116 - of many
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _look(file: str) -> Look:
+    try:
+        size = Path(file).stat().st_size
+        if size > MOST_BYTES:
+            return Look("", size, problem=f"its file has {size:,} bytes, more than {MOST_BYTES:,}")
+        content = Path(file).read_bytes()
+    except OSError as error:
+        return Look("", 0, problem=error.strerror or str(error))
+    digest = blake3(content).hexdigest(length=16)
+    if not content:
+        return Look(digest, 0, problem="the file is empty")
+    try:
+        height, width, mode = header(io.BytesIO(content))
+        if not _has_end(content):
+            decode(io.BytesIO(content))  # some files without their end can still be read
+    except PictureError as error:
+        return Look(digest, len(content), problem=str(error))
+    return Look(digest, len(content), height, width, mode)
+
+
+def _has_end(content: bytes) -> bool:
+    """Return whether a file ends as its kind does; True for kinds of which that is not known."""
+    for begin, (end, within) in ENDS.items():
+        if content.startswith(begin):
+            return end in content[-within:]
+    return True

@@ -1,0 +1,65 @@
+"""Copies left out of train: train rows whose inputs are those of a held-out row, or almost.
+
+Almost: nearer than a tenth of the median distance between neighbours of the train split, in spreads of each number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trainwright.trainer.base.errors import DataError
+
+NEAR = 0.1
+MOST_COMPARED = 50_000
+"""Rows up to which near ones are searched for; of more, equal ones alone."""
+MOST_NUMBERS = 64
+DIGITS = 5
+SPREAD_OF_TRAIN = 10_000
+
+Array = np.ndarray[Any, Any]
+
+
+def without_copies(train: Array, held_out: Array) -> Array:
+    """Return which train rows are kept, (train rows,).
+
+    Args:
+        train: (rows, numbers), NaN where missing.
+        held_out: (rows, numbers).
+
+    Raises:
+        DataError: every train row is a copy.
+    """
+    known = {row.tobytes() for row in _rounded(held_out)}
+    kept = np.array([row.tobytes() not in known for row in _rounded(train)], dtype=bool)
+    if len(train) + len(held_out) <= MOST_COMPARED and train.shape[1] <= MOST_NUMBERS:
+        kept &= ~_near(train, held_out)
+    if not kept.any():
+        raise DataError(
+            "Every train row is a copy of a held-out row: nothing is left to train on.",
+            remedy="Set data.split.drop_copies false, and give other files to the splits.",
+        )
+    return kept
+
+
+def _rounded(rows: Array) -> Array:
+    rows = np.nan_to_num(rows.astype(np.float64), nan=-9.8765e30, posinf=1e30, neginf=-1e30)
+    unit = 10.0 ** (np.floor(np.log10(np.maximum(np.abs(rows), 1e-30))) - DIGITS + 1)
+    return np.ascontiguousarray((np.round(rows / unit) * unit + 0.0).astype(np.float32))
+
+
+def _near(train: Array, held_out: Array) -> Array:
+    from scipy.spatial import KDTree
+
+    mean, spread = np.nanmean(train, axis=0), np.nanstd(train, axis=0)
+    varied = spread > 0
+    if varied.sum() < 2 or len(train) < 3:
+        return np.zeros(len(train), dtype=bool)
+    points, others = (
+        np.nan_to_num((rows[:, varied] - mean[varied]) / spread[varied], nan=0.0) for rows in (train, held_out)
+    )
+    tree = KDTree(points)
+    apart = tree.query(points[:SPREAD_OF_TRAIN], k=2)[0][:, 1]
+    unit = float(np.median(apart[apart > 0])) if (apart > 0).any() else 0.0
+    return np.asarray(KDTree(others).query(points)[0] <= NEAR * unit) if unit > 0 else np.zeros(len(train), dtype=bool)

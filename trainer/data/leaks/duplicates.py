@@ -1,0 +1,111 @@
+"""Duplicates: held-out rows whose inputs are also trained on, once spaces, case and last digits are levelled.
+
+Coarse tables hold equal rows by chance, and rows within the train split tell how many; only more than that is a leak.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from trainwright.trainer.data.leaks.chance import probability
+from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding
+from trainwright.trainer.data.leaks.table import Column, LeakTable
+
+DIGITS = 6
+"""Significant ones that two numbers must share to be equal."""
+LEAST_ROWS = 3
+LEAST_SHARE = 0.005
+"""Of the held-out rows."""
+ONCE_IN = 1e4
+BEYOND_COINCIDENCE = 20.0
+"""Times the pairs that independent columns would give by coincidence."""
+DROP = "data.split.drop_copies"
+
+Array = np.ndarray[Any, Any]
+
+
+def find(table: LeakTable) -> list[Finding]:
+    """Return the finding of rows in two splits, if there is one."""
+    columns = [column for column in table.columns if not is_key(column)]
+    if not columns or not table.held_out.any() or not table.train.any():
+        return []
+    keys = normalised(columns)
+    trained = Counter(keys[table.train].tolist())
+    copies = np.flatnonzero(table.held_out)[[key in trained for key in keys[table.held_out].tolist()]]
+    held_out, train = int(table.held_out.sum()), int(table.train.sum())
+    if len(copies) < max(LEAST_ROWS, LEAST_SHARE * held_out):
+        return []
+    if len(copies) <= BEYOND_COINCIDENCE * coincidences(columns, table):
+        return []
+    parted = len(set(keys[copies].tolist()))
+    within = sum(count for count in trained.values() if count > 1)
+    wide = any(column.is_continuous or column.kind == "text" for column in columns)
+    if not wide and probability(parted, within, len(trained), held_out) * ONCE_IN >= 1:
+        return []
+    share = len(copies) / held_out
+    return [
+        Finding(
+            kind="duplicate",
+            severity="warning",
+            message=f"{len(copies)} of {held_out} held-out rows ({share:.1%}) have the same inputs as train rows"
+            f"{' (the splits were given)' if table.given else ''}.",
+            measured=round(share, 6),
+            bound=LEAST_SHARE,
+            rows=table.places(copies[:MOST_ROWS_NAMED]),
+            count=len(copies),
+            remedy=f"Leave the copies out of the train split: changes {{'{DROP}': true}}.",
+            changes={DROP: True},
+        )
+    ] if train else []  # fmt: skip
+
+
+def without_copies(table: LeakTable) -> LeakTable:
+    """Return the table with one of each row, the first."""
+    columns = [column for column in table.columns if not is_key(column)]
+    if not columns:
+        return table
+    first = np.sort(np.unique(normalised(columns), return_index=True)[1])
+    return table if len(first) == len(table.rows) else table.chosen(first)
+
+
+def normalised(columns: list[Column]) -> Array:
+    """Return a key of each row, (rows,): equal where the rows differ in spaces, case or last digits alone."""
+    parts = []
+    for column in columns:
+        if column.is_numeric:
+            parts.append(_rounded(column.values))
+        else:
+            cells = [" ".join(str(cell).casefold().split()) for cell in column.cells]
+            parts.append(np.unique(np.array(cells, dtype=object).astype(str), return_inverse=True)[1].astype(float))
+    rows = np.ascontiguousarray(np.column_stack(parts))
+    return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+
+
+def _rounded(values: Array) -> Array:
+    values = np.where(np.isnan(values), -9.87654e30, values)
+    size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))
+    unit = 10.0 ** np.clip(size - DIGITS + 1, -250, 250)
+    rounded = np.clip(np.round(values / unit) * unit + 0.0, -1e38, 1e38)
+    return np.asarray(rounded.astype(np.float32).astype(np.float64))
+
+
+def is_key(column: Column) -> bool:
+    """Return whether a column numbers or names the rows: all values differ, and they are whole numbers or one word."""
+    if column.distinct < len(column.values) - int(column.missing.sum()) or column.kind in {"date", "text"}:
+        return False
+    if column.kind == "category":
+        return True
+    there = column.values[~column.missing]
+    return len(there) > 0 and bool((there == np.floor(there)).all())
+
+
+def coincidences(columns: list[Column], table: LeakTable) -> float:
+    """Return how many pairs of a held-out and a train row would be equal if the columns were independent."""
+    pairs = float(table.held_out.sum()) * float(table.train.sum())
+    for column in columns:
+        counts = np.bincount(column.codes + 1)
+        pairs *= float(((counts / counts.sum()) ** 2).sum())
+    return pairs

@@ -1,0 +1,64 @@
+"""Leak found in data: its kind, the column and rows, how sure it is, and the change that removes it. Light."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+MOST_ROWS_NAMED = 20
+
+Severity = Literal["error", "warning", "info"]
+
+
+class Finding(BaseModel):
+    """One leak."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: str
+    """duplicate, near_duplicate, group, time, target, preprocessing, interpolated, name, row_order or token."""
+    column: str | None = None
+    beside: str | None = None
+    """A second column that the leak needs."""
+    severity: Severity
+    message: str
+    """What was found, with its figures."""
+    measured: float
+    bound: float
+    rows: list[int] = []
+    """Places of offending rows, from 0, at most 20."""
+    count: int = 0
+    remedy: str
+    changes: dict[str, Any] = {}
+    """Change of the configuration that removes the leak, by dotted key; empty: the file has to be changed."""
+
+    @property
+    def id(self) -> str:
+        """Name of the finding: its kind, and its column where there is one."""
+        return self.kind if self.column is None else f"{self.kind}:{self.column}"
+
+
+def removed_by_split(
+    kind: Literal["group", "time"], column: str, message: str, remedy: str,
+    *, power: float, by_chance: float, least: float, rows: list[int], count: int,
+) -> Finding:  # fmt: skip
+    """Return a leak that the rows beside a held-out one tell its target, which a split of this kind removes.
+
+    Args:
+        power: of those rows, and `by_chance` what shuffled ones have; `least` that counts.
+        rows: offending ones, from 0; `count` of them in all.
+    """
+    changes = {"data.split.by": kind, f"data.split.{kind}": column}
+    return Finding(
+        kind=kind,
+        column=column,
+        severity="warning",
+        message=f"{message} (power {power:.2f} of 1; {by_chance:.2f} by chance).",
+        measured=round(power, 6),
+        bound=round(max(by_chance, least), 6),
+        rows=rows,
+        count=count,
+        remedy=f"{remedy}: changes {changes}.",
+        changes=changes,
+    )

@@ -1,0 +1,128 @@
+"""Groups: a column such as a patient's id whose rows lie in several splits, and that gives the target away.
+
+An id is told from a number by its order, which means nothing: rows with the same id predict a held-out row's target,
+and rows with neighbouring ids do not. It is told from a category by its many values with few rows each.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from trainwright.trainer.data.leaks.finding import MOST_ROWS_NAMED, Finding, removed_by_split
+from trainwright.trainer.data.leaks.power import chance_bound, power_of, told_by
+from trainwright.trainer.data.leaks.table import Column, LeakTable, Target
+
+FEWEST_GROUPS = 12
+ROWS_OF_GROUP = (1.5, 40.0)
+"""Mean rows of a group, least and most; of columns that are not named as ids at most FEW_ROWS."""
+FEW_ROWS = 12.0
+PARTED = 0.3
+"""Share of the held-out rows whose group is trained on too."""
+LEAST_POWER = 0.08
+"""Of the group alone, beyond that of neighbouring ids."""
+SHUFFLES = 40
+NAMED = re.compile(
+    r"(^|_|\b)(id|ids|uid|uuid|key|patient|subject|user|customer|client|account|person|session|device|group|household|"
+    r"speaker|author|store|machine|sensor|site|family|donor|participant|case)(_|\b|$|id|no|nr|number)",
+    re.IGNORECASE,
+)
+
+Array = np.ndarray[Any, Any]
+
+
+def find(table: LeakTable) -> list[Finding]:
+    """Return a finding for each column of groups that are parted."""
+    target = table.target
+    if target is None or not table.held_out.any():
+        return []
+    return [one for column in table.columns if (one := _finding(table, target, column)) is not None]
+
+
+def _finding(table: LeakTable, target: Target, column: Column) -> Finding | None:
+    if not _may_be_groups(column):
+        return None
+    held_out = np.flatnonzero(table.held_out & (column.codes >= 0))
+    trained = np.unique(column.codes[table.train])
+    parted = held_out[np.isin(column.codes[held_out], trained)]
+    if len(parted) < max(5, PARTED * len(held_out)):
+        return None
+    own = power_of(_by_group(column.codes, target, table.train, parted), target, parted)
+    beside = _beside(column, target, table.train, parted)
+    by_chance = _by_chance(column.codes, target, table.train, parted)
+    if own - max(beside, 0.0) < LEAST_POWER or own <= by_chance:
+        return None
+    return removed_by_split(
+        "group",
+        column.name,
+        f"{len(parted)} of {len(held_out)} held-out rows share their {column.name!r} with train rows, whose target "
+        "tells theirs",
+        f"Keep each {column.name!r} in one split",
+        power=own,
+        by_chance=by_chance,
+        least=LEAST_POWER,
+        rows=table.places(parted[:MOST_ROWS_NAMED]),
+        count=len(parted),
+    )
+
+
+def _may_be_groups(column: Column) -> bool:
+    if column.kind not in {"number", "category"} or column.distinct < FEWEST_GROUPS:
+        return False
+    there = column.values[~column.missing]
+    if column.kind == "number" and (there != np.floor(there)).any():
+        return False
+    size = len(there) / column.distinct
+    most = ROWS_OF_GROUP[1] if NAMED.search(column.name) else FEW_ROWS
+    return ROWS_OF_GROUP[0] <= size <= most
+
+
+def _by_group(codes: Array, target: Target, train: Array, asked: Array) -> Array:
+    """Return the asked rows' targets as the train rows of the same group have them, (asked,)."""
+    size = int(codes.max()) + 2
+    places = codes[train] + 1
+    counts = np.bincount(places, minlength=size)
+    wanted = target.indicators[train]
+    sums = np.stack([np.bincount(places, weights=one, minlength=size) for one in wanted.T], axis=1)
+    mean = wanted.mean(axis=0)
+    shares = (sums + mean) / (counts + 1)[:, None]  # one row of the mean: small groups are less sure
+    return told_by(shares[codes[asked] + 1], mean, target)
+
+
+def _beside(column: Column, target: Target, train: Array, asked: Array) -> float:
+    """Return the power of the groups next to each row's own in order, of numbers; a measurement has it, an id has not.
+
+    The two trained groups below and above are read, without the row's own.
+    """
+    if column.kind != "number":
+        return 0.0
+    codes = column.codes
+    step = np.zeros((len(asked), target.indicators.shape[1]))
+    size = int(codes.max()) + 1
+    places = codes[train & (codes >= 0)]
+    counts = np.bincount(places, minlength=size)
+    sums = np.stack(
+        [np.bincount(places, weights=one, minlength=size) for one in target.indicators[train & (codes >= 0)].T], axis=1
+    )
+    number = np.zeros(len(asked))
+    for away in (-2, -1, 1, 2):
+        place = codes[asked] + away
+        inside = (place >= 0) & (place < size)
+        step[inside] += sums[place[inside]]
+        number[inside] += counts[place[inside]]
+    mean = target.indicators[train].mean(axis=0)
+    shares = (step + mean) / (number + 1)[:, None]
+    return power_of(told_by(shares, mean, target), target, asked)
+
+
+def _by_chance(codes: Array, target: Target, train: Array, asked: Array) -> float:
+    """Return the power that groups whose ids are shuffled among the rows do not reach."""
+    generator = np.random.default_rng(0)
+    powers = []
+    for _ in range(SHUFFLES):
+        shuffled = codes.copy()
+        shuffled[train] = generator.permutation(codes[train])
+        powers.append(power_of(_by_group(shuffled, target, train, asked), target, asked))
+    return chance_bound(powers)

@@ -1,0 +1,1 @@
+"""Data that lie elsewhere: remote files and databases, fetched whole into the cache, and their credentials."""

@@ -1,0 +1,128 @@
+"""Storage: where remote files are, and how a store is opened with credentials that no configuration holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from trainwright.trainer.base.errors import ConfigurationError, near_matches
+from trainwright.trainer.base.secrets import plain, without_secrets
+from trainwright.trainer.base.section import Section
+from trainwright.trainer.data.remote import connections
+from trainwright.trainer.data.remote.connections import DOCUMENT, Variable
+from trainwright.trainer.data.remote.places import require_plain_path
+
+PACKAGES = {
+    "s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs", "abfss": "adlfs",
+    "hf": "huggingface_hub", "https": "aiohttp", "http": "aiohttp", "memory": "fsspec",
+}  # fmt: skip
+"""Schemes of remote files, and the package that reads each. Those that would read this machine's files are not here."""
+SECONDS = 20
+"""Until a store that does not answer counts as gone."""
+
+
+class Storage(Section):
+    """Credentials of a store, by the names of what holds them; left out: as its library finds them by itself
+    (for S3: AWS_ACCESS_KEY_ID and its like, or a profile of ~/.aws)."""
+
+    profile: str | None = None
+    """A connection of the owner's settings; it replaces the others."""
+    aws_profile: str | None = None
+    """A profile of the owner's ~/.aws."""
+    endpoint_env: Variable | None = None
+    key_env: Variable | None = None
+    secret_env: Variable | None = None
+    token_env: Variable | None = None
+    anonymous: bool = False
+    """Whether the store is read without credentials, as public buckets are."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A store that can be read."""
+
+    files: Any
+    """A file system of fsspec."""
+    secrets: list[str] = field(default_factory=list, repr=False)
+
+
+def scheme_of(url: str) -> str:
+    """Return a URL's scheme, one of PACKAGES. Raises ConfigurationError for another, a chain, or a path with `..`."""
+    scheme = url.partition("://")[0].lower()
+    if "::" in url or scheme not in PACKAGES:
+        raise ConfigurationError(
+            f"`data.args.path` = {without_secrets(url, [])!r}: remote files are not read by "
+            f"{'a chain of schemes' if '::' in url else repr(scheme)}.{near_matches(scheme, PACKAGES)}",
+            remedy=f"Use one of {', '.join(PACKAGES)}; files of this machine are paths relative to code_root.",
+            document=DOCUMENT,
+        )
+    require_plain_path(url)
+    return scheme
+
+
+def opened(url: str, storage: Storage) -> Opened:
+    """Return the store of a URL. Raises ConfigurationError: its package, or a variable, is missing."""
+    import fsspec
+
+    scheme = scheme_of(url)
+    values = _values(storage)
+    try:
+        files = fsspec.filesystem(scheme, skip_instance_cache=scheme != "memory", **_options(scheme, storage, values))
+    except ImportError:
+        package = PACKAGES[scheme]
+        raise ConfigurationError(
+            f"{scheme}:// is read by the package {package}, which is not installed here.",
+            remedy=f"The owner installs it: pip install '{package}'. Or copy the files under code_root.",
+            document=DOCUMENT,
+        ) from None
+    except Exception as error:  # noqa: BLE001 - of the store's library: a profile that is not there, for example
+        raise ConfigurationError(
+            f"The store of {url.split('?', maxsplit=1)[0]} cannot be opened: {plain(error, _secrets(values))}.",
+            remedy="Correct `data.args.storage`, or what its variables hold.",
+            document=DOCUMENT,
+        ) from None
+    return Opened(files, _secrets(values))
+
+
+def _values(storage: Storage) -> dict[str, str]:
+    """Return what the named variables hold: endpoint, key, secret, token."""
+    named: Any = storage if storage.profile is None else connections.profile(storage.profile)
+    names = {part: getattr(named, f"{part}_env") for part in ("endpoint", "key", "secret", "token")}
+    return {
+        part: connections.variable(name, holds=f"the {part} of the store")
+        for part, name in names.items()
+        if name is not None
+    }
+
+
+def _secrets(values: dict[str, str]) -> list[str]:
+    return [values[part] for part in ("secret", "token") if part in values]
+
+
+def _options(scheme: str, storage: Storage, values: dict[str, str]) -> dict[str, Any]:
+    """Return the options of fsspec's file system for a scheme."""
+    endpoint, token = values.get("endpoint"), values.get("token")
+    if scheme in ("s3", "s3a"):
+        limits = {"connect_timeout": SECONDS, "read_timeout": SECONDS, "retries": {"max_attempts": 2}}
+        given = {
+            "endpoint_url": endpoint, "key": values.get("key"), "secret": values.get("secret"), "token": token,
+            "profile": storage.aws_profile,
+        }  # fmt: skip
+        return {"anon": storage.anonymous, "config_kwargs": limits, "use_listings_cache": False} | _known(given)
+    if scheme in ("http", "https"):
+        import aiohttp
+
+        header = {"headers": {"Authorization": f"Bearer {token}"}} if token else {}
+        timeout = aiohttp.ClientTimeout(sock_connect=SECONDS, sock_read=SECONDS)
+        return {"client_kwargs": {"timeout": timeout, **header}, "use_listings_cache": False}
+    if scheme in ("az", "abfs", "abfss"):
+        return {"anon": storage.anonymous} | _known(
+            {"account_name": values.get("key"), "account_key": values.get("secret"), "sas_token": token}
+        )
+    if scheme in ("gs", "gcs"):
+        return _known({"token": "anon" if storage.anonymous else token, "endpoint_url": endpoint})
+    return _known({"token": token, "endpoint": endpoint}) if scheme == "hf" else {}
+
+
+def _known(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,216 @@
+"""Targets of a table: classes or numbers, from a column's cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.sources.cells import Cells
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FEW = 20
+"""Different integers up to which a target is taken for classes."""
+MAX_CLASSES = 1000
+NAMED = 5
+"""Rows that an error names."""
+JOINED = 256
+"""Parts that are held before they are joined into one array."""
+EMPTY = frozenset({"", "nan", "null", "none", "na", "n/a"})
+"""Cells, in lower case, that are no target where the others are numbers; text has classes of these names."""
+
+Array = np.ndarray[Any, Any]
+Targets = tuple[Array, list[str] | None]
+"""(rows,) of int64 with the names of classes, or of float32."""
+Where = Callable[[int], str]
+"""Returns a row's place in its file."""
+
+
+def read_targets(cells: Cells, target: str, task: str | None) -> Targets:
+    """Return the targets of a column and, for classification, the class names in order.
+
+    Raises:
+        DataError: an empty cell, one that is no number in a regression, one class only, or too many.
+    """
+    import pyarrow as pa
+
+    found = TargetColumn()
+    found.add(
+        pa.array(
+            ["" if cell is None else str(cell) for cell in cells.column(target, "data.args.target")], type=pa.string()
+        )
+    )
+    return found.whole(target, task, cells.where)
+
+
+def rows_without(columns: Iterable[pa.Array]) -> tuple[Array, int]:
+    """Return the rows of a column whose cells are no target, (without,), by the rule of `TargetColumn`; and all rows.
+
+    Args:
+        columns: the column's cells, some at a time.
+    """
+    empty, words = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    row, are_numbers = 0, True
+    for column in columns:
+        names, codes = _coded(column)
+        is_word = np.array([name.lower() in EMPTY for name in names])
+        is_text = np.array([math.isnan(_number(name)) for name in names]) & ~is_word
+        are_numbers = are_numbers and not is_text[codes].any()
+        empty.append(row + np.flatnonzero(np.array([not name for name in names])[codes]))
+        words.append(row + np.flatnonzero(is_word[codes]))
+        row += len(column)
+    return np.concatenate(words if are_numbers else empty), row
+
+
+@dataclass
+class TargetColumn:
+    """A target read some rows at a time: by its different cells while they are few, and as numbers from then on."""
+
+    names: dict[str, int] | None = field(default_factory=dict)
+    """Number of each different cell; None: too many."""
+    parts: list[Array] = field(default_factory=list)
+    """Numbers of cells, and once these are too many, what the cells say."""
+    bad: list[tuple[int, str]] = field(default_factory=list)
+    """Rows that are no numbers, with their cells, once cells are too many to be classes."""
+    rows: int = 0
+
+    def add(self, column: pa.Array) -> None:
+        """Take the next rows' cells."""
+        cells, codes = _coded(column)
+        met = {cells[code] for code in np.unique(codes).tolist()}
+        if self.names is not None and len(self.names.keys() | met) > MAX_CLASSES:
+            values = np.array([_number(cell) for cell in self.names])
+            self._note([*self.names], self.parts)
+            self.names, self.parts = None, [values[part] for part in self.parts]
+        if self.names is None:
+            self._note(cells, [codes])
+            self.parts.append(np.array([_number(cell) for cell in cells])[codes])
+        else:
+            places = np.array([self.names.setdefault(cell, len(self.names)) if cell in met else -1 for cell in cells])
+            self.parts.append(places[codes].astype(np.int32))
+        self.rows += len(column)
+        if len(self.parts) >= JOINED:  # many small arrays that stay would keep the memory around them
+            self.parts = [np.concatenate(self.parts)]
+
+    def _note(self, cells: list[str], parts: list[Array]) -> None:
+        wrong = [code for code, cell in enumerate(cells) if not math.isfinite(_number(cell))]
+        row = self.rows if self.names is None else 0
+        for part in parts:
+            if len(self.bad) < NAMED:
+                places = np.flatnonzero(np.isin(part, wrong))[:NAMED].tolist()
+                self.bad += [(row + place, cells[int(part[place])]) for place in places]
+            row += len(part)
+
+    def whole(self, target: str, task: str | None, where: Where) -> Targets:
+        """Return the targets as classes or numbers.
+
+        Raises:
+            DataError: an empty cell, one that is no number in a regression, one class or value only, too many classes.
+        """
+        found = np.concatenate(self.parts) if self.parts else np.empty(0, dtype=np.int32)
+        if self.names is None:
+            return self._numbers(found, target, task, where)
+        self._require_filled(found, target, where)
+        return self._decided(found, target, task, where)
+
+    def _require_filled(self, found: Array, target: str, where: Where) -> None:
+        names = self.names or {}
+        numbers = all(not math.isnan(_number(name)) or name.lower() in EMPTY for name in names)
+        empty = [code for name, code in names.items() if not name or (numbers and name.lower() in EMPTY)]
+        rows: Array = np.flatnonzero(np.isin(found, empty)) if empty else found[:0]
+        if len(rows):
+            raise _empty(target, [where(int(row)) for row in rows[:NAMED]], len(rows))
+
+    def _decided(self, found: Array, target: str, task: str | None, where: Where) -> Targets:
+        names = list(self.names or {})
+        numbers = np.array([_number(name) for name in names])
+        are_numbers = bool(np.isfinite(numbers).all())
+        few = not are_numbers or (bool((numbers == np.floor(numbers)).all()) and len(set(numbers.tolist())) <= FEW)
+        if (task or ("classification" if few else "regression")) == "regression":
+            wrong = np.flatnonzero(~np.isfinite(numbers)[found])
+            if len(wrong):
+                raise _no_number(target, where(int(wrong[0])), names[found[wrong[0]]], len(wrong))
+            return _varied(numbers[found], target), None
+        if not 2 <= len(names) <= MAX_CLASSES:
+            raise _wrong_classes(target, names, numeric=are_numbers)
+        ordered = sorted(names, key=(lambda name: (_number(name), name)) if are_numbers else str)
+        labels = {name: label for label, name in enumerate(ordered)}
+        return np.array([labels[name] for name in names], dtype=np.int64)[found], ordered
+
+    def _numbers(self, found: Array, target: str, task: str | None, where: Where) -> Targets:
+        empty = [row for row, cell in self.bad if cell.lower() in EMPTY]
+        if empty:
+            raise _empty(target, [where(row) for row in empty], int(np.isnan(found).sum()))
+        if task == "classification" or (self.bad and task is None):
+            raise _wrong_classes(target, None, numeric=not self.bad)
+        if self.bad:
+            raise _no_number(target, where(self.bad[0][0]), self.bad[0][1], int((~np.isfinite(found)).sum()))
+        if task is None and bool((found == np.floor(found)).all()) and len(np.unique(found)) <= FEW:
+            raise _wrong_classes(target, None, numeric=True)
+        return _varied(found, target), None
+
+
+def _coded(column: pa.Array) -> tuple[list[str], Array]:
+    """Return a column's different cells as text, the last of them empty, and each row's number among them, (rows,)."""
+    import pyarrow as pa
+
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    cells = [_name(cell) for cell in encoded.dictionary.to_pylist()]
+    return [*cells, ""], encoded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
+
+
+def _name(cell: Any) -> str:
+    return "" if cell is None else str(cell).strip()
+
+
+def _number(name: str) -> float:
+    try:
+        return float(name)
+    except ValueError:
+        return math.nan
+
+
+def _varied(numbers: Array, target: str) -> Array:
+    with np.errstate(over="ignore"):  # infinite then, which the check below says
+        found = numbers.astype(np.float32)
+    if not len(found) or bool((found == found[0]).all()):
+        raise DataError(
+            f"The target {target!r} is constant ({found[0] if len(found) else 'no row'}), so nothing can be learned.",
+            remedy="Name another column with data.args.target.",
+        )
+    return found
+
+
+def _empty(target: str, places: list[str], count: int) -> DataError:
+    return DataError(
+        f"{places[0]}: the target {target!r} is empty ({count} row(s): {', '.join(places)}).",
+        remedy="Fill these rows in; or leave them out, as a row without its target teaches and tests nothing: "
+        "configure(project, changes={'data.args.drop_without_target': true}).",
+        details={"rows": places, "count": count, "changes": {"data.args.drop_without_target": True}},
+    )
+
+
+def _no_number(target: str, place: str, cell: str, count: int) -> DataError:
+    return DataError(
+        f"{place}, column {target!r}: {cell[:40]!r} is not a finite number ({count} row(s)).",
+        remedy='Correct the file, or set data.args.task to "classification".',
+    )
+
+
+def _wrong_classes(target: str, names: list[str] | None, *, numeric: bool) -> DataError:
+    found = f"more than {MAX_CLASSES} classes" if names is None else f"{len(names)} classes"
+    found = f"one class only ({names[0]!r})" if names is not None and len(names) == 1 else found
+    is_single = names is not None and len(names) == 1
+    other = " or add rows of other classes." if is_single else " or join rare classes."
+    if numeric and not is_single:
+        other = ' or set data.args.task to "regression".'
+    return DataError(
+        f"The target {target!r} has {found}; 2 to {MAX_CLASSES} classes make sense.",
+        remedy=f"Name another column with data.args.target,{other}",
+    )

@@ -1,0 +1,88 @@
+"""Split by time: train is before validation, and validation before test; equal times are never divided."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.split_methods.rows import MOST_NAMED, Array, Codes, Rows, key_of, shares_of
+
+
+def by_time(rows: Rows, section: SplitSection) -> Codes:
+    """Return the split of each row, (rows,). Of equal rows the earliest decides: its copies are in the same split.
+
+    Raises:
+        DataError: an empty cell, one that is neither a number nor a date, or too few different times.
+    """
+    times = instants(key_of(rows, section), str(section.key))
+    if not isinstance(rows.units, int):
+        earliest = np.full(rows.distinct, np.inf)
+        np.minimum.at(earliest, rows.units, times)
+        times = earliest[rows.units]
+    different, counts = np.unique(times, return_counts=True)
+    shares = shares_of(section)
+    parts = [part for part, share in enumerate(shares) if share > 0]
+    if len(different) < len(parts):
+        raise DataError(
+            f"Column {section.key!r} has {len(different)} different times: too few for {len(parts)} splits.",
+            remedy="Choose a finer column of times, or split otherwise: configure(changes={'data.split': null}).",
+            details={"column": section.key, "times": len(different)},
+        )
+    cuts = _cuts(counts, [sum(shares[: part + 1]) for part in parts[:-1]])
+    return np.array(parts, dtype=np.int8)[np.searchsorted(different[cuts], times, side="right")]
+
+
+def _cuts(counts: Array, ends: list[float]) -> list[int]:
+    """Return the first time of each split after the first: where its share of rows begins, as near as ties allow."""
+    before = np.concatenate([[0], np.cumsum(counts)])
+    cuts: list[int] = []
+    for number, end in enumerate(ends):
+        cut = int(np.abs(before - end * before[-1]).argmin())
+        least, most = (cuts[-1] if cuts else 0) + 1, len(counts) - (len(ends) - number)
+        cuts.append(min(max(cut, least), most))
+    return cuts
+
+
+def instants(values: Array, column: str) -> Array:
+    """Return the values as numbers, (rows,): dates in seconds since 1970. Raises DataError for anything else."""
+    if values.dtype.kind in "iufb":
+        return values.astype(np.float64)
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[us]").astype(np.float64) / 1e6
+    texts, places = np.unique(values.astype(str), return_inverse=True)
+    try:
+        numbers = [_instant(text.strip()) for text in texts]
+    except ValueError:
+        wrong = [row for row, value in enumerate(values) if _is_wrong(str(value).strip())]
+        named = ", ".join(f"row {row} {str(values[row])[:30]!r}" for row in wrong[:MOST_NAMED])
+        raise DataError(
+            f"Column {column!r}, by which the data are split, has values that are neither dates nor numbers: {named} "
+            "(rows counted from 0).",
+            remedy="Write them as 2026-11-23 or 2026-11-23T14:05:00, or as numbers.",
+            details={"column": column, "rows": wrong[:20]},
+        ) from None
+    return np.array(numbers)[places.reshape(-1)]
+
+
+def _instant(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        found = datetime.fromisoformat(text)
+        return (found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp()
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no time")
+    return number
+
+
+def _is_wrong(text: Any) -> bool:
+    try:
+        _instant(text)
+    except ValueError:
+        return True
+    return False

@@ -1,0 +1,73 @@
+"""Schema of a table: which kind each column is of, why, and how its cells become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["number", "category", "boolean", "date", "text", "ignore"]
+ROWS = 10_000
+"""First rows, from which kinds are inferred."""
+BUCKETS = 64
+"""Inputs among which the words of a text are spread by their hash."""
+
+
+@dataclass
+class Column:
+    """A column of a table."""
+
+    name: str
+    kind: Kind
+    reason: str
+    width: int = 1
+    """Inputs that it becomes."""
+    format: str | None = None
+    """Of dates, by its name in `transform.DATES`."""
+    decimal: str = "."
+    values: dict[str, int] = field(default_factory=dict)
+    """Number of each category, by appearance."""
+    takes_numbers: bool = False
+    """Whether a reader may parse its cells as numbers itself."""
+
+    def plan(self) -> dict[str, Any]:
+        """Return what `transform` needs to encode a cell."""
+        return {key: value for key, value in asdict(self).items() if key not in {"reason", "takes_numbers"}}
+
+
+@dataclass
+class TableSchema:
+    """The columns of a table, of which those that are not ignored are inputs, in order."""
+
+    columns: list[Column]
+    target: str
+    reading: dict[str, Any] = field(default_factory=dict)
+    """How a text file is read: delimiter, encoding."""
+    takes_missing: bool = False
+
+    @property
+    def features(self) -> list[Column]:
+        """The columns to predict from."""
+        return [column for column in self.columns if column.kind != "ignore"]
+
+    @property
+    def width(self) -> int:
+        """Inputs of a row."""
+        return sum(column.width for column in self.features)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Kind by column, as `data.args.columns` takes it."""
+        return {column.name: column.kind for column in self.columns}
+
+    def record(self) -> list[dict[str, str]]:
+        """Return name, kind and reason of each column, for the evidence."""
+        return [{"name": one.name, "kind": one.kind, "reason": one.reason} for one in self.columns]
+
+    def shipped(self, known: Mapping[str, set[int]]) -> dict[str, Any]:
+        """Return what `transform.py` needs, as JSON; of categories those that the train split had."""
+        plans = [column.plan() for column in self.features]
+        for plan in plans:
+            met = known.get(plan["name"], set())
+            plan["values"] = {name: code for name, code in plan["values"].items() if code in met}
+        return {**self.reading, "target": self.target, "takes_missing": self.takes_missing, "columns": plans}

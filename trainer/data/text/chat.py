@@ -1,0 +1,152 @@
+"""Conversations: read in the field's formats, rendered by the tokenizer's template, the assistant's text as targets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.text.tokenizers import LibraryTokenizer
+from trainwright.trainer.data.text.tokens import Pieces
+
+ROLES = {
+    "system": "system", "developer": "system", "user": "user", "human": "user", "prompter": "user",
+    "assistant": "assistant", "gpt": "assistant", "model": "assistant", "bot": "assistant", "chatgpt": "assistant",
+    "tool": "tool", "function": "tool", "observation": "tool", "ipython": "tool",
+}  # fmt: skip
+"""Names of who speaks in the field's data sets, and the role of each."""
+END = "<|end|>\n"
+PLAIN_TEMPLATE = "<|ROLE|>\nCONTENT<|end|>\n"
+"""Of each message, for the built-in tokenizers, which have no template of their own."""
+
+Message = dict[str, Any]
+Where = Callable[[], str]
+"""A row's place, for messages: `chats.jsonl line 3`."""
+
+
+def messages_of(row: Mapping[str, Any], where: Where) -> list[Message]:
+    """Return a row's conversation: `messages`, ShareGPT's `conversations`, Alpaca's `instruction`, or `prompt` with
+    `completion`.
+
+    Raises:
+        DataError: none of these, a role that nobody knows, a message without text, or no answer of the assistant.
+    """
+    found: Any = row.get("messages", row.get("conversations", row.get("conversation")))
+    found = json.loads(found) if isinstance(found, str) and found.lstrip().startswith("[") else found
+    if found is None and row.get("instruction"):
+        found = _of_instruction(row)
+    elif found is None and row.get("prompt") is not None:
+        found = _of_prompt(row)
+    if not isinstance(found, list) or not found:
+        raise DataError(
+            f"{where()} holds no conversation; its columns: {', '.join(map(str, row)) or 'none'}.",
+            remedy="Give each row `messages: [{role, content}, …]`, `conversations: [{from, value}, …]`, `instruction` "
+            "(with input, output), or `prompt` and `completion`.",
+        )
+    messages = [_message(each, number, where) for number, each in enumerate(found, start=1)]
+    if not any(message["role"] == "assistant" for message in messages):
+        raise DataError(
+            f"{where()} has no message of the assistant, so nothing in it is to be learned.", remedy="Drop the row."
+        )
+    return messages
+
+
+def _of_instruction(row: Mapping[str, Any]) -> list[Message]:
+    asked = "\n\n".join(str(row[key]) for key in ("instruction", "input") if row.get(key))
+    answer = row.get("output", row.get("response"))
+    system = [{"role": "system", "content": row["system"]}] if row.get("system") else []
+    return [*system, {"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+
+
+def _of_prompt(row: Mapping[str, Any]) -> Any:
+    prompt, completion = row["prompt"], row.get("completion", row.get("response"))
+    if isinstance(prompt, list) and isinstance(completion, list):
+        return [*prompt, *completion]
+    return [{"role": "user", "content": prompt}, {"role": "assistant", "content": completion}]
+
+
+def _message(given: Any, number: int, where: Where) -> Message:
+    """Return a message with `role` and `content` as text, and what else it holds that a template may read."""
+    said = dict(given) if isinstance(given, Mapping) else {}
+    role = ROLES.get(str(said.pop("role", None) or said.pop("from", "")).lower())
+    content = said.pop("content", None) if "content" in said else said.pop("value", None)
+    if isinstance(content, list):
+        content = _text_of(content)
+    if role is None or not isinstance(content, str) or (role == "assistant" and not content.strip()):
+        wrong = "names no known role" if role is None else "has no text"
+        raise DataError(
+            f"{where()}, message {number} {wrong}: {str(given)[:120]}.",
+            remedy=f"Give it a role ({', '.join(sorted(set(ROLES.values())))}) and its text as content; pictures and "
+            "calls without text are not rendered.",
+        )
+    return {"role": role, "content": content} | {key: value for key, value in said.items() if value is not None}
+
+
+def _text_of(parts: list[Any]) -> str | None:
+    """Return the text of a message that comes in parts; None where a part is no text."""
+    texts = [part.get("text") if isinstance(part, Mapping) else part for part in parts]
+    return "".join(texts) if all(isinstance(text, str) for text in texts) else None  # type: ignore[arg-type]
+
+
+def rendered_plainly(messages: Sequence[Message]) -> Pieces:
+    """Return a conversation as the built-in tokenizers render it: PLAIN_TEMPLATE for each message."""
+    pieces: list[tuple[str, bool]] = []
+    for message in messages:
+        is_target = message["role"] == "assistant"
+        pieces += [(f"<|{message['role']}|>\n", False), (f"{message['content']}{END}", is_target)]
+    return _merged(pieces)
+
+
+def rendered_by(tokenizer: LibraryTokenizer, messages: Sequence[Message], where: Where) -> Pieces:
+    """Return a conversation as a tokenizer's own chat template renders it.
+
+    What the template writes for an answer, up to the next message and with the mark at its end, is a target; what it
+    writes to invite the answer is not.
+
+    Raises:
+        DataError: no template, one that refuses the conversation, or one that renders earlier messages otherwise once
+            later ones follow.
+    """
+    if not getattr(tokenizer.inner, "chat_template", None):
+        raise DataError(
+            f"The tokenizer in {tokenizer.folder.name} has no chat template.",
+            remedy="Use a folder with one (chat_template.jinja, or chat_template in tokenizer_config.json), or "
+            "`tokenizer: bytes`.",
+        )
+
+    def render(upto: int, *, invites: bool) -> str:
+        try:
+            said = list(messages[:upto])
+            return str(tokenizer.inner.apply_chat_template(said, tokenize=False, add_generation_prompt=invites))
+        except Exception as error:  # noqa: BLE001 - a template raises what it likes
+            raise DataError(
+                f"{where()}: the template of {tokenizer.folder.name} refuses the conversation: {str(error)[:160]}.",
+                remedy="Correct the row (many templates want user and assistant in turn), or drop it.",
+            ) from None
+
+    pieces, done = [], ""
+    for number, message in enumerate(messages):
+        if message["role"] != "assistant":
+            continue
+        before, after = render(number, invites=True), render(number + 1, invites=False)
+        if not (before.startswith(done) and after.startswith(before)):
+            raise DataError(
+                f"{where()}, message {number + 1}: the chat template of {tokenizer.folder.name} renders what comes "
+                "before an answer otherwise once the answer follows, so where the answer begins is not known.",
+                remedy="Keep one answer for each row, or use a template that only adds text at the end.",
+            )
+        pieces += [(before[len(done) :], False), (after[len(before) :], True)]
+        done = after
+    return _merged(pieces)
+
+
+def _merged(pieces: Sequence[tuple[str, bool]]) -> Pieces:
+    """Return the pieces with neighbours of one kind joined: text is tokenized in as few pieces as can be."""
+    found: list[tuple[str, bool]] = []
+    for text, counts in pieces:
+        if found and found[-1][1] == counts:
+            found[-1] = (found[-1][0] + text, counts)
+        elif text:
+            found.append((text, counts))
+    return found

@@ -1,0 +1,47 @@
+"""Validation of data: families of checks by name, each a file."""
+
+from __future__ import annotations
+
+from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
+from trainwright.trainer.data.validation.expectations import Expectations, read_expectations
+from trainwright.trainer.data.validation.families.categories import Categories
+from trainwright.trainer.data.validation.families.classes import Classes
+from trainwright.trainer.data.validation.families.columns import Schema
+from trainwright.trainer.data.validation.families.constants import Constants
+from trainwright.trainer.data.validation.families.drift import Drift
+from trainwright.trainer.data.validation.families.freshness import Freshness
+from trainwright.trainer.data.validation.families.label_errors import LabelErrors
+from trainwright.trainer.data.validation.families.leaks import Leaks
+from trainwright.trainer.data.validation.families.mixed_types import MixedTypes
+from trainwright.trainer.data.validation.families.nulls import Nulls
+from trainwright.trainer.data.validation.families.outliers import Outliers
+from trainwright.trainer.data.validation.families.personal import Personal
+from trainwright.trainer.data.validation.families.pictures import Pictures
+from trainwright.trainer.data.validation.families.ranges import Ranges
+from trainwright.trainer.data.validation.families.texts import Texts
+from trainwright.trainer.data.validation.families.uniqueness import Uniqueness
+from trainwright.trainer.data.validation.families.volume import Volume
+from trainwright.trainer.data.validation.report import NotChecked, Report, Verdict
+
+CHECKS: dict[str, Family] = {
+    family.name: family
+    for family in (
+        *(Schema(), Volume(), Nulls(), MixedTypes(), Ranges(), Categories(), Texts()),
+        *(Uniqueness(), Constants(), Outliers(), Classes(), Freshness(), Pictures(), Drift()),
+        *(Leaks(), LabelErrors(), Personal()),
+    )
+}
+"""A new family is one line above, and a file."""
+
+__all__ = [
+    "CHECKS",
+    "Check",
+    "Context",
+    "Expectations",
+    "Family",
+    "Finding",
+    "NotChecked",
+    "Report",
+    "Verdict",
+    "read_expectations",
+]

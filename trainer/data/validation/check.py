@@ -1,0 +1,121 @@
+"""Check: the aggregates that it asks of the one pass over all rows, and the evaluation of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from trainwright.trainer.data.validation.expectations import Expectations
+from trainwright.trainer.data.validation.report import NotChecked, Severity, Verdict
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+ROW = "__row__"
+"""Column of row numbers in `Context.numbered`, counted from 0 in the order of the source."""
+OF_FILES = frozenset({("images", "digest"), ("images", "problem")})
+"""Columns by source that describe files to checks of their own: what they hold is no data to expect, or to draw."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """All that a family of checks may look at."""
+
+    frame: pl.LazyFrame
+    """All rows as they are in the source."""
+    kinds: dict[str, str]
+    """Kind by column: number, integer, boolean, text, date, other."""
+    expectations: Expectations = field(default_factory=Expectations)
+    target: str | None = None
+    task: str | None = None
+    """classification, regression, or None where it is not known."""
+    reference: pl.LazyFrame | None = None
+    """Rows that distributions are compared with."""
+    splits: Mapping[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    """Row numbers of each split, sorted, (rows of the split,) of integers; empty where they are not known."""
+    is_sample: bool = False
+    """Whether the frame holds only some of the rows."""
+    source: str = ""
+    """Name of the data's source, or the entry of user code."""
+    places: np.ndarray[Any, Any] | None = None
+    """Number in the source of each row of the frame, (rows,); None: they are the same."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The source's arguments."""
+    unnamed: list[str] = field(default_factory=list)
+    """Columns of the source that the frame lacks, because no check could name them."""
+
+    @property
+    def numbered(self) -> pl.LazyFrame:
+        """All rows with their numbers in the column ROW."""
+        import polars as pl
+
+        return self.frame.with_row_index(ROW).with_columns(pl.col(ROW).cast(pl.Int64))
+
+    def split(self, name: str) -> pl.LazyFrame:
+        """Return the rows of a split with their numbers in the column ROW; none where it is not known."""
+        import numpy as np
+        import polars as pl
+
+        places = self.splits.get(name)
+        if places is None or not len(places):
+            return self.numbered.filter(pl.lit(value=False))
+        member = np.zeros(int(places.max()) + 1, dtype=bool)
+        member[places] = True
+
+        def is_member(rows: pl.Series) -> pl.Series:
+            numbers = rows.to_numpy()
+            inside = numbers < len(member)
+            return pl.Series(inside & member[np.where(inside, numbers, 0)])
+
+        belongs = pl.col(ROW).map_batches(is_member, return_dtype=pl.Boolean, is_elementwise=True)
+        return self.numbered.filter(belongs)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Evaluation of a check's aggregates."""
+
+    passed: bool
+    value: float | int | str | None = None
+    bound: float | int | str | None = None
+    count: int = 0
+    text: str = ""
+    remedy: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check that needs only aggregates over all rows; those of all checks are computed in one pass."""
+
+    name: str
+    column: str | None
+    severity: Severity
+    asks: Mapping[str, pl.Expr]
+    """Aggregates by name; equal names of one column are the same aggregate, and computed once."""
+    evaluate: Callable[[Mapping[str, Any]], Finding]
+    """From the values of `asks` by name."""
+    offending: pl.Expr | None = None
+    """True for rows that break it: searched for only where it is not passed."""
+    reads: Callable[[], Mapping[str, Any]] | None = None
+    """Values beside those of `asks` that are read in a pass of their own, because the one pass could not hold them."""
+
+
+class Family:
+    """A family of checks: a file of `families/`, and one line of the registry `CHECKS`."""
+
+    name: ClassVar[str]
+
+    def planned(self, context: Context) -> Iterable[Check]:  # noqa: ARG002
+        """Return the checks that are made in the one pass over all rows."""
+        return ()
+
+    def found(self, context: Context) -> Iterable[Verdict]:  # noqa: ARG002
+        """Return the verdicts of checks that read the rows in a way of their own."""
+        return ()
+
+    def left_out(self, context: Context) -> Iterable[NotChecked]:  # noqa: ARG002
+        """Return what the family could check and does not, and why."""
+        return ()

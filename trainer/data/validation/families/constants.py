@@ -1,0 +1,39 @@
+"""Constants: columns with one value only, which no model can learn from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from trainwright.trainer.data.validation.check import Check, Context, Family, Finding
+from trainwright.trainer.data.validation.values import severity_of
+
+
+class Constants(Family):
+    """Columns of one value."""
+
+    name = "constants"
+
+    def planned(self, context: Context) -> Iterable[Check]:
+        """Yield a check of each column but the target: its least value is not its greatest."""
+        import polars as pl
+
+        if context.source == "images":  # sizes and channels may well be the same
+            return
+        severity = severity_of(context, "constant", "warning")
+        for column, kind in context.kinds.items():
+            if kind in {"other", "embedding"} or column == context.target:
+                continue
+            found = pl.col(column).fill_nan(None) if kind == "number" else pl.col(column)
+            asks = {"min": found.min(), "max": found.max()}
+            yield Check("constant", column, severity, asks, partial(_judge, column))
+
+
+def _judge(column: str, asked: Mapping[str, Any]) -> Finding:
+    least, most = asked["min"], asked["max"]
+    shown = str(least)[:40]
+    told = f"{column} is always {shown!r}" if least is not None else f"{column} has no value"
+    remedy = f"Leave {column} out with data.args.features: nothing can be learned from it."
+    is_constant = least is None or least == most
+    return Finding(not is_constant, shown if is_constant else None, None, 0, told if is_constant else "", remedy)

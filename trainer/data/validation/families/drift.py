@@ -1,0 +1,139 @@
+"""Drift: how far each column's distribution is from that of a reference, and all numbers of a row together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.data.validation.check import Context, Family
+from trainwright.trainer.data.validation.expectations import DriftExpectations
+from trainwright.trainer.data.validation.report import NotChecked, Verdict
+from trainwright.trainer.data.validation.values import NUMBERS, kind_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PSI = 0.2
+"""Bound where a reference is given and no bound: the field's word for a shift."""
+COMPARED = (*NUMBERS, "date", "boolean", "text")
+MOST_CATEGORIES = 100
+"""Different texts above which a column is free text, and compared by its lengths."""
+
+
+class Drift(Family):
+    """Distances from a reference."""
+
+    name = "drift"
+
+    def found(self, context: Context) -> Iterable[Verdict]:
+        """Yield the verdict of each distance that has a bound, of each column."""
+        from trainwright.trainer.data.validation.sampling import evenly, with_dates
+
+        bounds = context.expectations.drift
+        if context.reference is None or bounds is None:
+            return
+        there = context.reference.collect_schema().names()
+        columns = [name for name in (bounds.columns or context.kinds) if name in there and name in context.kinds]
+        wanted = [name for name in columns if context.kinds[name] in (*COMPARED, "embedding")]
+        (found, size), (reference, _) = evenly(context.frame, wanted), evenly(context.reference, wanted)
+        found, reference = with_dates(found), with_dates(reference)
+        read = {"rows": len(found), "of": size, "reference_rows": len(reference)}
+        for column in wanted:
+            kind = kind_of(found[column].dtype) if found[column].dtype == reference[column].dtype else "text"
+            for name, value, bound in _distances(kind, reference[column], found[column], bounds):
+                yield self._verdict(name, column, value=value, bound=bound, bounds=bounds, read=read)
+        if bounds.mmd_at_most is not None:
+            names = [column for column in wanted if context.kinds[column] in NUMBERS]
+            joint = _joint(reference, found, names)
+            if joint is not None:
+                yield self._verdict("mmd", None, value=joint, bound=bounds.mmd_at_most, bounds=bounds, read=read)
+
+    def left_out(self, context: Context) -> Iterable[NotChecked]:
+        """Yield drift, where there is no reference, and columns that the reference lacks."""
+        if context.expectations.drift is None:
+            yield NotChecked(what="drift", why="no reference is named (drift.reference)")
+        elif context.reference is None:
+            yield NotChecked(what="drift", why="the reference could not be read as a table of rows")
+        else:
+            there = set(context.reference.collect_schema().names())
+            for column in context.kinds.keys() - there:
+                yield NotChecked(what=f"drift of {column}", why="the reference has no such column")
+
+    def _verdict(
+        self,
+        name: str,
+        column: str | None,
+        *,
+        value: float,
+        bound: float,
+        bounds: DriftExpectations,
+        read: dict[str, int],
+    ) -> Verdict:
+        return Verdict(
+            family=self.name,
+            name=name,
+            column=column,
+            severity=bounds.severity,
+            passed=value <= bound,
+            value=round(value, 6),
+            bound=bound,
+            text=f"{name} of {column or 'all numbers together'} against {bounds.reference} is {value:.4g}, at most "
+            f"{bound:g} is expected",
+            remedy=""
+            if value <= bound
+            else f"See what changed in {column or 'the data'} since {bounds.reference} was "
+            "made; where it is meant, make newer data the reference.",
+            details=read,
+        )
+
+
+def _distances(
+    kind: str, reference: pl.Series, found: pl.Series, bounds: DriftExpectations
+) -> Iterable[tuple[str, float, float]]:
+    """Yield name, value and bound of each distance of a column."""
+    from trainwright.trainer.data.validation import distances
+    from trainwright.trainer.data.validation.sampling import counts, finite
+
+    psi_bound = bounds.psi_at_most
+    if psi_bound is None and not any((bounds.ks_at_most, bounds.chi2_at_most, bounds.wasserstein_at_most)):
+        psi_bound = PSI
+    of: list[tuple[str, float | None, Callable[[Any, Any], float]]]
+    pair: tuple[Any, Any]
+    if kind == "embedding":
+        pair = reference.drop_nulls().to_numpy(), found.drop_nulls().to_numpy()
+        yield "mmd", distances.mmd(*map(_matrix, pair)), 0.01 if bounds.mmd_at_most is None else bounds.mmd_at_most
+        return
+    if kind == "text" and max(reference.n_unique(), found.n_unique()) > MOST_CATEGORIES:
+        reference, found = reference.str.len_chars(), found.str.len_chars()
+        kind = "integer"
+    if kind in {"text", "boolean"}:
+        pair = counts(reference), counts(found)
+        of = [("psi", psi_bound, distances.categories_psi), ("chi2", bounds.chi2_at_most, distances.chi2)]
+    else:
+        pair = finite(reference), finite(found)
+        of = [
+            ("psi", psi_bound, distances.psi),
+            ("ks", bounds.ks_at_most, distances.ks),
+            ("wasserstein", bounds.wasserstein_at_most, distances.wasserstein),
+        ]
+    if not len(pair[0]) or not len(pair[1]):
+        return
+    for name, bound, distance in of:
+        if bound is not None:
+            yield name, distance(*pair), bound
+
+
+def _matrix(rows: Any) -> Any:
+    import numpy as np
+
+    return np.stack([np.asarray(row, dtype=np.float64) for row in rows])
+
+
+def _joint(reference: pl.DataFrame, found: pl.DataFrame, columns: list[str]) -> float | None:
+    """Return the discrepancy of all numbers of a row together; None where no row has them all."""
+    from trainwright.trainer.data.validation import distances
+
+    if not columns:
+        return None
+    one, other = (rows.select(columns).fill_nan(None).drop_nulls().to_numpy() for rows in (reference, found))
+    return distances.mmd(one.astype(float), other.astype(float)) if min(len(one), len(other)) > 1 else None

@@ -1,0 +1,118 @@
+"""Label-error candidates: rows whose label is improbable beside the classes' own confidence (Northcutt et al. 2021).
+
+A cheap model gives probabilities out of fold; cleanlab's confident learning counts and ranks the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.data.validation.check import Context, Family
+from trainwright.trainer.data.validation.families.leaks import frames_of, inputs_of, why
+from trainwright.trainer.data.validation.report import MOST_ROWS, NotChecked, Verdict
+from trainwright.trainer.data.validation.values import severity_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+FEWEST_ROWS = 100
+FEWEST_OF_CLASS = 10
+MOST_READ = 6_000
+MOST_CLASSES = 50
+TREES = 60
+FOLDS = 5
+SKILL = 0.5
+"""Power of the cheap model (0: guessing, 1: certain) below which its doubts say nothing."""
+LEAST_SHARE = 0.01
+"""Of the train rows: fewer candidates are what any model doubts."""
+
+
+class LabelErrors(Family):
+    """Labels that are probably wrong."""
+
+    name = "label_errors"
+
+    def found(self, context: Context) -> Iterable[Verdict]:
+        """Return the verdict on the labels of the train split; none where they cannot be checked."""
+        if _unchecked(context):
+            return
+        checked = _candidates(context)
+        if checked is None:
+            return
+        rows, read, power = checked
+        share = len(rows) / read
+        passed = len(rows) < max(3, LEAST_SHARE * read)
+        yield Verdict(
+            family=self.name,
+            name="label_errors",
+            column=context.target,
+            split="train",
+            severity=severity_of(context, "label_errors", "warning"),
+            passed=passed,
+            value=round(share, 6),
+            bound=LEAST_SHARE,
+            count=0 if passed else len(rows),
+            rows=[] if passed else rows[:MOST_ROWS],
+            text=f"{len(rows)} of {read} train labels ({share:.1%}) are improbable to a model of the other rows (its "
+            f"power: {power:.2f} of 1); the most improbable ones are named.",
+            remedy="" if passed else "Look at the named rows; correct their labels in the file, or drop the rows.",
+            details={"power": round(power, 4)},
+        )
+
+    def left_out(self, context: Context) -> Iterable[NotChecked]:
+        """Return why labels were not checked."""
+        reason = _unchecked(context)
+        if reason:
+            yield NotChecked(what="label errors", why=reason)
+
+
+def _unchecked(context: Context) -> str:
+    if context.target is None or context.task == "regression":
+        return "the data has no classes to predict"
+    return why(context)
+
+
+def _candidates(context: Context) -> tuple[list[int], int, float] | None:
+    """Return places of the doubtful rows, worst first, how many rows were read, and the cheap model's power."""
+    import numpy as np
+
+    from trainwright.trainer.data.leaks.duplicates import is_key
+    from trainwright.trainer.data.leaks.power import inputs_of as numbers_of
+    from trainwright.trainer.data.leaks.power import power_of
+    from trainwright.trainer.data.leaks.table import LeakTable
+
+    train = frames_of(context)["train"].head(MOST_READ)
+    table = LeakTable.of({"train": train}, context.target).with_columns(inputs_of(context) or ())
+    target = table.target
+    columns = [column for column in table.columns if not is_key(column) and column.kind != "text"]
+    if target is None or target.classes is None or not columns or len(table.rows) < FEWEST_ROWS:
+        return None
+    sizes = np.bincount(target.values)
+    if sizes.min() < FEWEST_OF_CLASS or not 2 <= len(sizes) <= MOST_CLASSES:
+        return None
+    shares = _out_of_fold(numbers_of(columns), target.values)
+    power = power_of(shares.argmax(axis=1), target)
+    if power < SKILL:
+        return [], len(table.rows), power
+    return table.places(_doubtful(target.values, shares)), len(table.rows), power
+
+
+def _out_of_fold(inputs: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the probability of each class, (rows, classes), from models that did not see the row."""
+    from sklearn.ensemble import ExtraTreesClassifier
+    from sklearn.model_selection import StratifiedKFold, cross_val_predict
+
+    model = ExtraTreesClassifier(TREES, min_samples_leaf=3, random_state=0)
+    folds = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    found: np.ndarray[Any, Any] = cross_val_predict(model, inputs, labels, cv=folds, method="predict_proba")
+    return found
+
+
+def _doubtful(labels: np.ndarray[Any, Any], shares: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    from cleanlab.filter import find_label_issues
+
+    found: np.ndarray[Any, Any] = find_label_issues(
+        labels, shares, return_indices_ranked_by="self_confidence", filter_by="both", n_jobs=1
+    )
+    return found

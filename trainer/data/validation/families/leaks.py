@@ -1,0 +1,149 @@
+"""Leaks: what lets a model score on held-out rows as it will score nowhere else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.data.validation.check import ROW, Context, Family
+from trainwright.trainer.data.validation.report import NotChecked, Verdict
+from trainwright.trainer.data.validation.values import severity_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+    from trainwright.trainer.data.leaks.finding import Finding
+
+MOST_ROWS = 20_000
+"""Rows that are read, drawn at random of more; three quarters of them of the train split."""
+SHARES = {"train": 0.6, "validation": 0.2, "test": 0.2}
+PLACE = "__row"
+COLUMNS = "data.args.columns."
+UNLIKE = frozenset({"images", "text"})
+"""Sources whose tables hold no inputs: their paths and sizes are the files'."""
+
+
+class Leaks(Family):
+    """The detectors of `trainer/data/leaks/`."""
+
+    name = "leaks"
+
+    def found(self, context: Context) -> Iterable[Verdict]:
+        """Return a verdict for each leak; one that is passed where there is none."""
+        from trainwright.trainer.data.leaks import find_leaks
+
+        if why(context):
+            return []
+        found = find_leaks(frames_of(context), context.target, inputs=inputs_of(context))
+        return [_verdict(context, one) for one in found] or [
+            Verdict(family=self.name, name="leak", severity="warning", text="No leak was found.")
+        ]
+
+    def left_out(self, context: Context) -> Iterable[NotChecked]:
+        """Return why leaks were not looked for, or not everywhere."""
+        reason = why(context)
+        if reason:
+            yield NotChecked(what="leaks", why=reason)
+        elif sum(map(len, context.splits.values())) > MOST_ROWS:
+            yield NotChecked(what="leaks in the other rows", why=f"{MOST_ROWS} rows were read, drawn at random")
+
+
+def why(context: Context) -> str:
+    """Return why leaks are not looked for; empty where they are."""
+    if context.source in UNLIKE:
+        return f"the source {context.source} has no table of inputs; near-duplicates are compared when rows are split"
+    if not context.splits.get("train", ()).__len__() or len(context.splits) < 2:
+        return "which rows are held out is not known"
+    return ""
+
+
+def inputs_of(context: Context) -> list[str] | None:
+    """Return the columns that the model sees; None: all."""
+    options = context.options
+    if isinstance(options.get("text"), str):
+        return [options["text"]]
+    features = options.get("features")
+    chosen = list(features) if features else [name for name in context.kinds if name != context.target]
+    columns = options.get("columns")
+    ignored = {name for name, kind in columns.items() if _is_ignored(kind)} if isinstance(columns, dict) else set()
+    return [name for name in chosen if name not in ignored]
+
+
+def _is_ignored(column: Any) -> bool:
+    return column == "ignore" or (isinstance(column, dict) and column.get("kind") == "ignore")
+
+
+def frames_of(context: Context) -> dict[str, pl.DataFrame]:
+    """Return rows by split with their places in the source, a bounded number of them."""
+    import numpy as np
+    import polars as pl
+
+    names = [name for name in SHARES if len(context.splits.get(name, ()))]
+    total = sum(len(context.splits[name]) for name in names)
+    chosen = {name: _drawn(context.splits[name], name, total) for name in names}
+    rows = np.sort(np.concatenate(list(chosen.values())))
+    numbered = context.numbered.filter(_among(rows)).rename({ROW: PLACE}).collect(engine="streaming")
+    return {
+        name: numbered.filter(pl.col(PLACE).is_in(pl.Series(places).cast(pl.Int64).implode()))
+        for name, places in chosen.items()
+    }
+
+
+def _drawn(places: np.ndarray[Any, Any], name: str, total: int) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    most = len(places) if total <= MOST_ROWS else int(MOST_ROWS * SHARES[name])
+    if len(places) <= most:
+        return np.asarray(places)
+    return np.sort(np.random.default_rng(len(places)).choice(places, most, replace=False))
+
+
+def _among(rows: np.ndarray[Any, Any]) -> pl.Expr:
+    import numpy as np
+    import polars as pl
+
+    member = np.zeros(int(rows[-1]) + 1, dtype=bool)
+    member[rows] = True
+
+    def is_member(numbers: pl.Series) -> pl.Series:
+        values = numbers.to_numpy()
+        inside = values < len(member)
+        return pl.Series(inside & member[np.where(inside, values, 0)])
+
+    return pl.col(ROW).map_batches(is_member, return_dtype=pl.Boolean, is_elementwise=True)
+
+
+def changes_of(context: Context, one: Finding) -> dict[str, Any]:
+    """Return the change of the configuration that removes a leak, in the keys that the source has; empty: none."""
+    if not any(key.startswith(COLUMNS) for key in one.changes):
+        return one.changes if context.source else {}
+    from trainwright.trainer.data.sources import SOURCES
+
+    if context.source not in SOURCES:
+        return {}
+    keys = SOURCES[context.source].form_of(dict(context.options)).model_fields
+    if "columns" in keys:
+        return {"data.args.columns": {**(context.options.get("columns") or {}), one.column: "ignore"}}
+    rest = [name for name in inputs_of(context) or [] if name != one.column]
+    return {"data.args.features": rest} if "features" in keys and rest else {}
+
+
+def _verdict(context: Context, one: Finding) -> Verdict:
+    changes = changes_of(context, one)
+    return Verdict(
+        family=Leaks.name,
+        name=f"leak_{one.kind}",
+        column=one.column,
+        severity=severity_of(context, f"leak_{one.kind}", one.severity),
+        passed=False,
+        value=one.measured,
+        bound=one.bound,
+        count=one.count,
+        rows=one.rows,
+        text=one.message,
+        remedy=one.remedy.replace(str(one.changes), json.dumps(changes)) if changes else one.remedy,
+        kind=one.kind,
+        details={"changes": changes} if changes else {},
+    )

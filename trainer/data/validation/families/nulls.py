@@ -1,0 +1,58 @@
+"""Nulls: empty cells of each column, of the target, and numbers that are infinite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from trainwright.trainer.data.validation.check import OF_FILES, Check, Context, Family, Finding
+from trainwright.trainer.data.validation.values import empty, numbers, severity_of
+
+MOSTLY_EMPTY = 0.5
+"""Share of empty cells above which a column is worth a warning."""
+LEFT_OUT = "; or leave the column out with data.args.features."
+
+
+class Nulls(Family):
+    """Empty cells."""
+
+    name = "nulls"
+
+    def planned(self, context: Context) -> Iterable[Check]:
+        """Yield a check of each column's empty cells, and of each column of numbers whether they are finite."""
+        import polars as pl
+
+        for column, kind in context.kinds.items():
+            if (context.source, column) in OF_FILES:  # a picture without a problem has none
+                continue
+            one, is_target = context.expectations.columns.get(column), column == context.target
+            if one is not None and one.nulls_at_most is not None:
+                bound, severity = one.nulls_at_most, one.severity
+            else:
+                bound = 0.0 if is_target else MOSTLY_EMPTY
+                severity = severity_of(context, "nulls", "error" if is_target else "warning")
+            bad = empty(context, column)
+            asks = {"empty": bad.sum(), "rows": pl.len()}
+            yield Check("nulls", column, severity, asks, partial(_judge, column, bound, is_target), offending=bad)
+            if kind == "number":
+                infinite = numbers(context, column).is_infinite().fill_null(value=False)
+                asks = {"infinite": infinite.sum()}
+                severity = severity_of(context, "infinite", "error")
+                yield Check("infinite", column, severity, asks, partial(_finite, column), offending=infinite)
+
+
+def _judge(column: str, bound: float, is_target: bool, asked: Mapping[str, Any]) -> Finding:
+    count, rows = int(asked["empty"] or 0), int(asked["rows"])
+    share = count / max(rows, 1)
+    told = f"{count} of {rows} cells of {column} are empty ({share:.2%}), at most {bound:.2%} may be"
+    remedy = f"Fill {column} or drop these rows"
+    remedy += ": a row without its target teaches and tests nothing." if is_target else LEFT_OUT
+    return Finding(share <= bound, round(share, 6), bound, count, told, remedy)
+
+
+def _finite(column: str, asked: Mapping[str, Any]) -> Finding:
+    count = int(asked["infinite"] or 0)
+    told = f"{count} cells of {column} are infinite"
+    remedy = f"Put finite values into {column}: one that is infinite makes every weight so."
+    return Finding(count == 0, count, 0, count, told, remedy)
