@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import multiprocessing
+import os
 import sqlite3
 import sys
 import traceback
@@ -17,6 +18,8 @@ from typing import IO, NoReturn, cast
 
 from trainwright.trainer.base.errors import ConflictError, TrainwrightError, UserCodeError
 from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.data import cache
+from trainwright.trainer.data.remote import connections
 from trainwright.trainer.evidence.opened_files import record_opened
 from trainwright.trainer.jobs.ranks import Leader
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunKey, RunKind, RunSpecification, RunState
@@ -51,6 +54,7 @@ def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
     try:
         placement = Placement.of_environment()
         specification = run.specification()
+        _use_cache(run, specification)
         if placement is not None and not placement.is_first:
             return _follow(run, specification, placement)
         with run.lock() as held:
@@ -65,6 +69,19 @@ def main(arguments: list[str] | None = None, seed: bytes | None = None) -> int:
     except TrainwrightError as error:
         sys.stderr.write(f"refused: {error.message} {error.remedy}\n")
         return 2
+
+
+def _use_cache(run: RunDirectory, specification: RunSpecification) -> None:
+    """Set the data cache and the access to data elsewhere; a smoke run relies on nothing older than its own plan."""
+    if specification.data_cache is not None:
+        Path(specification.data_cache).mkdir(parents=True, exist_ok=True)  # the write guard frees what is in it alone
+        since = (run.path / "run.json").stat().st_mtime_ns if specification.kind is RunKind.SMOKE else 0
+        folder = Path(specification.data_cache)
+        folder.mkdir(parents=True, exist_ok=True)  # the write guard frees what is below it, and not it
+        cache.use(cache.DataCache(folder, specification.data_cache_bytes, since))
+    access = connections.Access(specification.data_of or specification.run_id, specification.connections)
+    data = specification.config.data
+    connections.use(connections.taken({} if data is None else data.args, access))
 
 
 def _lead(run: RunDirectory, specification: RunSpecification, attempt: int, held: IO[bytes]) -> int:
@@ -257,6 +274,7 @@ def _leave(code: int) -> NoReturn:
     """
     for child in multiprocessing.active_children():
         child.terminate()
+    cache.end(os.getpid())
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # user code may have replaced or closed it
             stream.flush()

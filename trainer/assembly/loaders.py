@@ -80,6 +80,7 @@ def make_loader(config: TrainingConfig, work: Work, split: str) -> BatchLoader:
         collate=work.collate,
         share=share_of(work.batch_size),
         split=seeding.SPLITS.index(split),
+        by_blocks=None if config.loader.shuffle == "auto" else config.loader.shuffle == "blocks",
     )
 
 

@@ -22,6 +22,9 @@ from trainwright.trainer.models.arguments import Surroundings
 from trainwright.trainer.objectives.supervised import split_batch
 from trainwright.trainer.user_code.entries import call_entry, is_entry, require_network, resolve_entry
 
+NUMBERS = {"loss": "mse", "target_scaling": "standardize"}
+"""Changes for a target that is a number to predict."""
+
 
 def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: Loss) -> nn.Module:
     """Build the model; one by name takes its sizes from the data and the loss.
@@ -120,6 +123,9 @@ def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:
     if not labels:
         raise DataError(
             f"{loss.name} needs class labels, and the targets are no integers.",
-            remedy="Use loss mse for a number to predict, next_token for text, or give integer labels.",
+            remedy="A number to predict needs loss mse (mae, huber), mostly with target_scaling standardize, and "
+            "metrics like r2 or mae; text needs next_token; classes need integer labels, or task classification.",
+            document="configs/losses.md",
+            details={"changes": NUMBERS} if isinstance(target, Tensor) and target.is_floating_point() else None,
         )
     return max(labels) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,14 @@ def build_raw_splits(specification: RunSpecification) -> RawSplits:
     Raises:
         ConfigurationError, UserCodeError, DataError: as the run would.
     """
-    config, root = specification.config, Path(specification.code_root)
+    return raw_splits_of(specification.config, Path(specification.code_root), specification.exemptions)
+
+
+def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] = ()) -> RawSplits:
+    """Build the data of a configuration. Raises as `build_raw_splits`."""
     device = choose_device(config)
     context = Context(config.seed, root, device.type)
-    determinism.apply_settings(config.reproducibility, specification.exemptions)
+    determinism.apply_settings(config.reproducibility, list(exemptions))
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
     if config.data is not None:
@@ -64,4 +69,4 @@ def _of_data(config: TrainingConfig, root: Path) -> dict[str, Any]:
         with user_code(f"Reading samples of data `{section.use}`", root):
             return user_parts(data, section.split)[0]
     found = load_source(section.use, section.args, root, section.split)
-    return found.samples if isinstance(found, Splits) else divide(found.samples, section.split)
+    return found.samples if isinstance(found, Splits) else divide(found.samples, section.split, found)

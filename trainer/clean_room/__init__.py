@@ -11,13 +11,17 @@ folder also works alone: a final model carries a copy of it.
     archives    a torch.export archive without what could run code when torch loads it
     comparison  what is kept of each batch of outputs and targets, and the metrics that follow
     intervals   95 % intervals of numbers measured on a sample
+    slices      the same numbers for rows with a value in a column
+    paired      two programs on the same rows: McNemar's table, moments and intervals of their differences
     evaluation  a program over the rows of each split
     shipped     the same for a stranger who holds a final model's folder and perhaps its rows
 
 The order: `program` (path, form, digest, inputs, outputs), `rows` (folder, record), `splits`, `metrics`, `loss`
 (name, args), `task`, `tasks` (of several
-tasks, as configured: loss, outputs, target, weight, metrics), `threads`, `libraries`.
+tasks, as configured: loss, outputs, target, weight, metrics), `slices` and `groups` (name, tests of columns), `beside`
+(another program), `threads`, `libraries`.
 
-The answer: `splits` by name with `size`, `rows`, `metrics`, `intervals` (95 %) and `not_computed` (name: why);
+The answer: `splits` by name with `size`, `rows`, `metrics`, `intervals` (95 %), `not_computed` (name: why),
+`slices` (name: rows, metrics) and `beside` (the other program's metrics, and `paired`);
 `versions`; `seconds`. Or `problem` and `remedy`, one sentence each.
 """

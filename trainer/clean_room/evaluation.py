@@ -17,8 +17,10 @@ import numpy as np
 from . import losses, metrics
 from .comparison import Comparison
 from .intervals import bootstrap
+from .paired import report_paired
 from .programs import Program, open_program
-from .rows import Array, Split, open_split
+from .rows import Array, RefusalError, Split, open_split
+from .slices import report_slices
 
 OUTPUT_BYTES = 1 << 25
 """Of outputs at a time, about: a language model's logits of many rows would fill the memory."""
@@ -30,6 +32,9 @@ def evaluate(order: Mapping[str, Any]) -> dict[str, Any]:
     started = time.perf_counter()
     program = open_program(order["program"], int(order.get("threads") or 1))
     splits = {name: _evaluate_split(order, program, name) for name in order["splits"]}
+    if order.get("beside"):
+        for name, answer in splits.items():
+            answer["beside"] = _beside(order, program, name)
     versions = {"python": platform.python_version(), "numpy": np.__version__, **program.versions}
     return {"splits": splits, "versions": versions, "seconds": round(time.perf_counter() - started, 3)}
 
@@ -46,9 +51,28 @@ def _evaluate_split(order: Mapping[str, Any], program: Program, name: str) -> di
             _run(program, split, compared)
             for each in compared:
                 each.report(answer, is_sample=split.is_sample)
+            report_slices(order, split, compared, answer)
         _report_loss(compared, answer, split)
     _leave_out_what_is_not_finite(answer)
     return {"size": split.size, "rows": split.rows, **answer}
+
+
+def _beside(order: Mapping[str, Any], program: Program, name: str) -> dict[str, Any]:
+    """Return the metrics of another program on the same rows, and `paired`; or why it cannot take them (`problem`)."""
+    record = order["rows"]["record"]
+    try:
+        other = open_program(order["beside"], int(order.get("threads") or 1))
+        answer = _evaluate_split({**order, "slices": [], "groups": []}, other, name)
+        split = open_split(Path(order["rows"]["folder"]), record, name)
+        both = comparisons(order, record), comparisons(order, record)
+        if len(both[0]) == 1 and answer["metrics"]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                for each, compared in zip((program, other), both, strict=True):
+                    _run(each, split, compared)
+                answer["paired"] = report_paired(both[0][0], both[1][0], split.rows)
+    except RefusalError as error:
+        return {"problem": error.problem, "remedy": error.remedy}
+    return answer
 
 
 def _run(program: Program, split: Split, compared: list[Comparison]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ def _rows_of(folder: Path, given: Path | None, record: dict[str, Any]) -> Path:
         return place
     if given is None:
         what = "This folder has the digests of the rows and not the rows: they are their owner's."
-        raise RefusalError(what, f"Name the rows: python evaluate.py --rows {record['rows']}")
+        script, there = (os.path.relpath(folder / name) for name in ("evaluate.py", record["rows"]))
+        raise RefusalError(what, f"Name the rows: python {script} --rows {there}")
     raise RefusalError(f"There is no folder {ROWS} in {given}.", "Name the folder that holds it.")
 
 

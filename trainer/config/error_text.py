@@ -43,7 +43,7 @@ EXPLAINED_IN = {
     "training.gradient_checkpointing": "configs/performance.md",
     "training.compile": "configs/performance.md",
     "training.channels_last": "configs/performance.md",
-    "data.split": OVERVIEW,
+    "data.split": "configs/splits.md",
 }
 """Beginning of a dotted key to the document; the longest one that fits applies, and OVERVIEW where none does."""
 
@@ -209,7 +209,7 @@ def _nearest_value(problem: Any, given: Any, rule: Any) -> Any:
         return context["le"]
     if problem["type"] in {"int_type", "int_from_float"} and is_number:
         return round(given)
-    names = fixed_values(rule) if rule is not None else []
+    names = fixed_values(rule) if rule is not None else re.findall(r"'([^']+)'", str(context.get("expected", "")))
     return next(iter(near(given, names, cutoff=0.7)), None) if isinstance(given, str) else None
 
 

@@ -58,7 +58,7 @@ def merge_changes(asked: dict[str, Any], base: dict[str, Any], *, argument: str,
     fixed = _fixed(correction, base)
     if fixed:
         raise refusal(problems, amend={argument: sections(fixed) if nested else dotted(fixed)})
-    raise refusal(problems)
+    raise refusal(problems, of_call=True)
 
 
 def parse_config(values: dict[str, Any]) -> TrainingConfig:
@@ -85,13 +85,22 @@ def broken(values: dict[str, Any]) -> list[Problem]:
     return []
 
 
-def refusal(problems: list[Problem], amend: dict[str, Any] | None = None) -> ConfigurationError:
-    """Return the error that lists the problems, and the arguments that fix them if there are any."""
+def refusal(
+    problems: list[Problem], amend: dict[str, Any] | None = None, *, of_call: bool = False
+) -> ConfigurationError:
+    """Return the error that lists the problems, and the arguments that fix them if there are any.
+
+    Args:
+        of_call: whether a call holds the broken values, rather than a configuration that is kept.
+    """
     texts = [problem.text for problem in problems]
     listed = "; ".join(texts[:MOST_PROBLEMS])
     changes = {key: value for problem in problems[:MOST_PROBLEMS] for key, value in problem.changes.items()}
     details: dict[str, Any] = {"problems": texts, "changes": changes}
     remedy = "Follow that rule: configure(project='…', changes={…})."
+    if of_call:
+        keys = ", ".join(f"`{problem.key}`" for problem in problems[:MOST_PROBLEMS])
+        remedy = f"Make the same call with {keys} as that rule says; this one has changed nothing."
     if amend is not None:
         details["amend"] = amend
         remedy = f"The same call with {', '.join(f'{name}={json.dumps(value)}' for name, value in amend.items())}."

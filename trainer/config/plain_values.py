@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -13,6 +12,8 @@ import yaml
 
 from trainwright.trainer.base.canonical import canonical_json, digest_json
 from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.plain_yaml import PlainLoader
+from trainwright.trainer.base.secrets import secret_in
 from trainwright.trainer.config.error_text import OVERVIEW, document_for
 from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.config.schema_index import DEFAULT_FORMS, Layout
@@ -155,6 +156,9 @@ def copied(value: Any) -> Any:
 MAX_BYTES = 256 * 1024
 """Of a complete configuration, as canonical JSON."""
 MAX_DEPTH = 32
+WITHOUT_IT = (
+    "Make the same call without that value; a database's URL is named by `url_env`, a store's keys by `storage`."
+)
 _MAX_PROBLEMS = 8
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -164,15 +168,17 @@ def require_plain(values: dict[str, Any]) -> None:
 
     Raises:
         ConfigurationError: a float that is not finite, a type that JSON does not have, an integer beyond 64 bits, a
-            key that is no text, text that is not Unicode, more than 32 levels, or more than 256 KiB in all.
+            key that is no text, text that is not Unicode, a URL with a password or a token in it (which the error
+            does not repeat), more than 32 levels, or more than 256 KiB in all.
     """
     problems = list(islice(_problems(values, (), 1), _MAX_PROBLEMS))
     if problems:
         key = problems[0].split("`")[1]
+        kept = "Give finite numbers, text, true, false, lists and mappings for these keys, for example with "
+        kept += f"configure(project='…', changes={{'{key}': …}})."
         raise ConfigurationError(
             "The configuration holds values that it cannot keep: " + "; ".join(problems) + ".",
-            remedy="Give finite numbers, text, true, false, lists and mappings for these keys, for example with "
-            f"configure(project='…', changes={{'{key}': …}}).",
+            remedy=WITHOUT_IT if "password" in problems[0] else kept,
             document=document_for([key]),
             details={"problems": problems},
         )
@@ -200,6 +206,8 @@ def _problems(value: Any, path: tuple[str, ...], depth: int) -> Iterator[str]:
     elif isinstance(value, list):
         for place, item in enumerate(value):
             yield from _problems(item, (*path, str(place)), depth + 1)
+    elif isinstance(value, str) and (secret := secret_in(value)) is not None:
+        yield f"`{_key(*path)}`: {secret}"
     elif (rule := _broken_rule(value)) is not None:
         yield f"`{_key(*path)}` = {_shown(value)}: {rule}"
 
@@ -242,30 +250,6 @@ def _bytes(value: Any) -> int:
 MAX_YAML_BYTES = 256 * 1024
 
 
-class _NoAliasLoader(yaml.SafeLoader):
-    """A safe loader that refuses aliases (the building block of YAML bombs) and repeated keys."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.events.AliasEvent):
-            raise yaml.YAMLError("aliases are not allowed")
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        keys = [self.construct_object(key, deep=deep) for key, _ in node.value]
-        repeated = sorted({str(key) for key in keys if keys.count(key) > 1})
-        if repeated:
-            raise yaml.YAMLError(f"key given twice: {', '.join(repeated)}")
-        return super().construct_mapping(node, deep=deep)
-
-
-# YAML 1.1 reads `1e-3` as a string; the field writes learning rates that way.
-_NoAliasLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?\d+(\.\d*)?[eE][-+]?\d+$"),
-    list("-+0123456789"),
-)
-
-
 def load_yaml(text: str, *, source: str = "the configuration") -> dict[str, Any]:
     """Read a YAML mapping without tags, aliases or repeated keys.
 
@@ -276,7 +260,7 @@ def load_yaml(text: str, *, source: str = "the configuration") -> dict[str, Any]
     if len(text.encode()) > MAX_YAML_BYTES:
         raise ConfigurationError(f"{source} is longer than {MAX_YAML_BYTES} bytes.", remedy=remedy, document=OVERVIEW)
     try:
-        value = yaml.load(text, Loader=_NoAliasLoader)  # noqa: S506 - a subclass of SafeLoader
+        value = yaml.load(text, Loader=PlainLoader)  # noqa: S506 - a subclass of SafeLoader
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         raise ConfigurationError(f"{source} is not valid YAML: {reason}", remedy=remedy, document=OVERVIEW) from error
@@ -303,6 +287,8 @@ def config_digest(config: TrainingConfig) -> str:
     """
     later = {name for name in SINCE_FIRST if getattr(config, name) is None}
     left_out: dict[str, Any] = dict.fromkeys(("search", *later), True)
+    if config.data is not None and config.data.expectations is None:
+        left_out["data"] = {"expectations"}
     return digest_json(config.model_dump(mode="json", exclude=left_out | {"deployment": {"share_rows"}}))
 
 

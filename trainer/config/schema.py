@@ -25,6 +25,7 @@ from trainwright.trainer.catalog.names import require_known, with_arguments
 from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
 from trainwright.trainer.data.sections import CurriculumSection, SplitSection
+from trainwright.trainer.data.validation.expectations import Expectations
 from trainwright.trainer.models.adapter import AdapterSection
 from trainwright.trainer.objectives.mixing_sections import MixingSection, ProgressiveResizingSection
 from trainwright.trainer.objectives.sections import ObjectiveSection, SupervisedSection
@@ -116,6 +117,10 @@ class DataSection(Entry):
     """Where the samples come from (tier 0/1), and how they are split."""
 
     split: SplitSection = Field(default_factory=SplitSection)
+    expectations: str | Expectations | None = None
+    """A file of expectations under the code root, or what it would hold; None: the default checks alone."""
+    licence: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """Of the data, for its card; left out: what a card beside the data's files says."""
 
 
 class LoaderSection(Section):
@@ -130,6 +135,8 @@ class LoaderSection(Section):
     pin_memory: bool = False
     drop_last: bool = False
     """Leave out a last batch that is smaller than batch_size."""
+    shuffle: Literal["auto", "full", "blocks"] = "auto"
+    """Train samples each epoch in a uniformly random order, or by blocks of neighbours; auto: blocks from a disk."""
 
 
 class TaskSection(Entry):
@@ -244,7 +251,30 @@ class EvaluationGateSection(Section):
     maximum: dict[str, FiniteFloat] = Field(default_factory=dict)
     """The same to its largest value: for metrics that are to be small."""
     max_drift: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share by which the final run may be worse than the accepted configuration; None: the checklist's."""
+    """Share by which the final run may be worse than the accepted configuration, and than `baseline`; None: the
+    checklist's."""
+    baseline: Annotated[str, Field(min_length=1)] | None = None
+    """A run to compare with, of any project (`churn/final-1`), or a registered model (`churn@v2`)."""
+    least_gain: dict[str, FiniteFloat] = Field(default_factory=dict)
+    """Validation metric, or `test/…`, to how much better than the baseline's it must be."""
+    slices: dict[str, dict[str, FiniteFloat]] = Field(default_factory=dict)
+    """Rows of the validation split (`plan=basic`, `age>=65`, joined by ` & `) to the bounds of their metrics: the
+    least value, of a metric that is to be small the largest."""
+    groups: dict[str, dict[str, FiniteFloat]] = Field(default_factory=dict)
+    """The same for each value of a column that has enough rows."""
+    least_group_rows: PositiveInt = 20
+    """Groups of fewer rows are shown, and close nothing."""
+
+    def metrics(self) -> list[str]:
+        """Return the metrics that are bounded, as named: with `test/` those of the test split."""
+        parts = (self.minimum, self.maximum, self.least_gain, *self.slices.values(), *self.groups.values())
+        return list(dict.fromkeys(name for part in parts for name in part))
+
+    @model_validator(mode="after")
+    def _a_gain_is_over_a_baseline(self) -> Self:
+        if self.least_gain and self.baseline is None:
+            raise ValueError("least_gain is over a baseline: name evaluation_gate.baseline, a run or project@v1")
+        return self
 
 
 class TrainingConfig(Section):

@@ -51,7 +51,7 @@ class Layout:
         """Return the path of keys as it is written in YAML: without the tags that pydantic adds for union members."""
         location: list[str] = []
         for part in map(str, parts):
-            tags = _UNION_TAGS | self.forms(location).keys()
+            tags = _UNION_TAGS | self.forms(location).keys() | {model.__name__ for model in self.models_at(location)}
             is_tag = part in tags and part not in self.known_keys(location) and location[-1:] != ["space"]
             if not is_tag and not part.startswith(_ADDED):
                 location.append(part)

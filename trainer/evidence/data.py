@@ -8,12 +8,16 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.base.canonical import digest_json, digest_path
+from trainwright.trainer.base import fetched
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.data import cache
 from trainwright.trainer.data.assemble import shared_rows
-from trainwright.trainer.data.fingerprint import EMPTY, SplitRecord
+from trainwright.trainer.data.fingerprint import EMPTY, MAX_NAMED, SplitRecord
 from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.near_duplicates import compare
-from trainwright.trainer.data.splits import NAMES, Splits
+from trainwright.trainer.data.split_methods.rows import NAMES
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.evidence.profile import categories_of, places_of
 from trainwright.trainer.run.evidence import AlikeSamples, Data, Split
 
 
@@ -25,7 +29,9 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
     shared = splits.shared_with_test.union(
         *(digests[one] & digests[other] | shared_rows(splits, one, other) for one, other in pairs)
     )
-    preprocessing = digest_json(splits.preprocessing)
+    fitted = splits.preprocessing.record() if splits.preprocessing is not None else None
+    schema = splits.schema.record() if splits.schema is not None else None
+    preprocessing = digest_json(fitted if schema is None else [fitted, schema])
     sample = next(iter(_first(splits.samples["train"])), None)
     return Data(
         source=splits.source,
@@ -35,15 +41,20 @@ def data_evidence(splits: Splits, code_root: Path) -> Data:
         alike_samples=[AlikeSamples.model_validate(found) for found in _alike_of(splits, records)],
         split=splits.split,
         text=splits.text.as_dict() if splits.text is not None else None,
-        preprocessing={"standardize": splits.preprocessing is not None},
+        preprocessing={"kind": fitted["kind"] if fitted is not None else None},
         preprocessing_digest=preprocessing,
-        files={_relative(path, code_root): digest_path(path) for path in splits.files},
+        columns=schema,
+        files={_relative(path, code_root): cache.current().digests.of(path) for path in splits.files},
         class_names=splits.class_names,
         feature_names=splits.feature_names,
+        places=places_of(splits),
+        categories=categories_of(splits),
         input={
             "shape": list(getattr(sample, "shape", ())),
             "dtype": str(getattr(sample, "dtype", type(sample).__name__)),
         },
+        skipped=len(splits.skipped),
+        skipped_files=splits.skipped[:MAX_NAMED],
         fingerprint=digest_json([[record.fingerprint for record in records.values()], preprocessing]),
         first_look=None if splits.look is None else "known" if splits.look.is_known else "now",
         sampled=any(record.sampled for record in records.values()),
@@ -89,4 +100,6 @@ def _first(samples: Any) -> list[Any]:
 
 def _relative(path: Path, root: Path) -> str:
     resolved = root.resolve()
+    if (elsewhere := fetched.name_of(path)) is not None:
+        return elsewhere
     return path.relative_to(resolved).as_posix() if path.is_relative_to(resolved) else path.name

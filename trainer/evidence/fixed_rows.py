@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import IterableDataset
 
 from trainwright.trainer.assembly.loaders import held_out_seed
-from trainwright.trainer.assembly.raw_splits import RawSplits, build_raw_splits
+from trainwright.trainer.assembly.raw_splits import RawSplits
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError
 from trainwright.trainer.base.section import Entry
@@ -25,7 +25,7 @@ from trainwright.trainer.data import rows
 from trainwright.trainer.data.fingerprint import record_split
 from trainwright.trainer.data.loader import announce_epoch
 from trainwright.trainer.data.plain_values import KINDS, PlainSample, input_name, plain_sample, plain_tensor
-from trainwright.trainer.data.tensors import InMemory, TensorSamples
+from trainwright.trainer.data.tensors import InMemory, TensorSamples, known_targets
 from trainwright.trainer.data.text.blocks import TokenBlocks
 from trainwright.trainer.evidence.array_file import ArrayFile, shapes_beside
 from trainwright.trainer.losses import built_in_loss
@@ -52,18 +52,18 @@ class _TooManyError(Exception):
         self.rows, self.bytes = rows, taken
 
 
-def write_fixed_rows(run: RunDirectory, specification: RunSpecification, draw: int) -> FixedRows:
-    """Build the data, and write the validation and test rows; the record has no digests yet.
+def write_fixed_rows(run: RunDirectory, specification: RunSpecification, raw: RawSplits, draw: int) -> FixedRows:
+    """Write the validation and test rows; the record has no digests yet.
 
     Args:
+        raw: the splits as they come from the source.
         draw: the seed of a sample, where there are too many rows.
 
     Raises:
-        TrainwrightError: the data cannot be built, or is no plain values.
+        TrainwrightError: the data is no plain values.
     """
     folder, root = run.artifacts / ROWS, Path(specification.code_root)
     shutil.rmtree(folder, ignore_errors=True)
-    raw = build_raw_splits(specification)
     present = [name for name in SPLITS if name in raw.samples]
     splits: dict[str, FixedSplit] = {}
     left = specification.evaluation_rows_bytes
@@ -86,7 +86,7 @@ def _train_counts(raw: RawSplits, specification: RunSpecification) -> list[list[
     if loss is None or loss.measure is None or isinstance(train, IterableDataset):
         return []
     with user_code("Reading the targets of the train split", Path(specification.code_root)):
-        labels = {} if isinstance(train, TensorSamples) else record_split(train, raw.data_seed).labels
+        labels = {} if known_targets(train) is not None else record_split(train, raw.data_seed).labels
     try:
         counts = counts_on_train(loss, train, labels)
     except DataError:  # the run meets it too, and says so

@@ -18,6 +18,7 @@ from trainwright.trainer.base.paths import own_name
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.distributed import deepspeed_configuration
 from trainwright.trainer.data.fingerprint import weights_digest
+from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunSpecification
 from trainwright.trainer.run.environment import digest_of_versions
@@ -139,6 +140,7 @@ def keys_without_effect(config: TrainingConfig, session: Session) -> list[str]:
         "training.loss_scale_growth_steps": config.training.precision != "fp16",
         "training.channels_last": all(parameter.dim() != 4 for parameter in session.model.parameters()),
         "training.compile": work.returns == "compute_loss" and not session.rule.is_users,
+        **_ignored_of_split(config),
         "curriculum.stages": config.curriculum is not None and config.curriculum.pacing != "step",
         "curriculum.full_after_fraction": getattr(config.curriculum, "full_after_epochs", None) is not None,
         "progressive_resizing.full_after_fraction": getattr(config.progressive_resizing, "full_after_epochs", None)
@@ -156,6 +158,16 @@ def keys_without_effect(config: TrainingConfig, session: Session) -> list[str]:
 def _ignored_of_objective(config: TrainingConfig) -> dict[str, bool]:
     one_step = getattr(config.objective, "attack", None) == "fgsm"
     return {f"objective.{key}": one_step for key in ("steps", "step_size", "random_start")}
+
+
+def _ignored_of_split(config: TrainingConfig) -> dict[str, bool]:
+    split = config.data.split if config.data is not None else SplitSection()
+    classes_matter = split.by in {"random", "group"} or (split.by == "scaffold" and split.folds is not None)
+    return {
+        "data.split.validation": split.by == "given" or split.folds is not None,
+        "data.split.test": split.by == "given",
+        "data.split.stratify": not classes_matter,
+    }
 
 
 def expected_environment(specification: RunSpecification, environment: Environment) -> str:

@@ -22,12 +22,15 @@ from typing import Any, NoReturn
 import psutil
 from pydantic import ValidationError
 
+from trainwright.trainer.assembly.raw_splits import build_raw_splits
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.evidence.fixed_rows import digested, write_fixed_rows
+from trainwright.trainer.evidence.validation import require_valid, validation_of
 from trainwright.trainer.jobs.ranks import die_with
 from trainwright.trainer.run import Failure, RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.key import rows_statement
+from trainwright.trainer.run.validation import Validation
 from trainwright.trainer.supervision.heartbeat import overrun_of_user_code
 from trainwright.trainer.supervision.stop import Abandoned, StopRequest
 from trainwright.trainer.user_code import guard, import_record
@@ -35,8 +38,8 @@ from trainwright.trainer.user_code.clock import clock
 
 POLL_SECONDS = 0.1
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-MOST_BYTES = 1 << 20
-"""Of the answer, which names arrays and holds none."""
+MOST_BYTES = 1 << 24
+"""Of the answer, which names arrays and holds none; the verdicts on a table of many columns take the most."""
 
 
 class DataWorkerError(Exception):
@@ -57,24 +60,31 @@ def fix_rows(run: RunDirectory, specification: RunSpecification, attempt: int, s
     if specification.kind is RunKind.SMOKE and attempt == 1:
         draw = run.key.rows_draw if run.key is not None else int.from_bytes(os.urandom(8), "little")
         started = time.monotonic()
-        record = _fixed(run, specification, stop, draw)
-        record = record.model_copy(update={"seconds": round(time.monotonic() - started, 3)})
+        record, validation = _fixed(run, specification, stop, draw)
+        seconds = round(time.monotonic() - started, 3)
+        record = record.model_copy(update={"seconds": seconds, "validation": validation.digest()})
+        run.write_evidence(validation)
         if run.key is not None:
             statement = rows_statement(run.run_id, record.as_dict())
             record = record.model_copy(update={"signature": run.key.sign_rows(statement)})
         run.write_evidence(record)
+        require_valid(validation, specification.project)
     if run.key is not None:
         run.key.forget_rows()
 
 
-def _fixed(run: RunDirectory, specification: RunSpecification, stop: StopRequest, draw: int) -> FixedRows:
+def _fixed(
+    run: RunDirectory, specification: RunSpecification, stop: StopRequest, draw: int
+) -> tuple[FixedRows, Validation]:
     answer = _answer(run, specification, stop, draw)
     if "failure" in answer:
         raise DataWorkerError(Failure.model_validate(answer["failure"]))
     try:
-        return digested(FixedRows.model_validate(answer), run.artifacts)
+        validation = Validation.model_validate(answer.get("validation"))
+        return digested(FixedRows.model_validate(answer.get("rows")), run.artifacts), validation
     except (TrainwrightError, ValidationError, OSError) as error:
-        return _problem(error)
+        problem = _problem(error)
+        return problem, Validation(problem=problem.problem, remedy=problem.remedy)
 
 
 def _problem(error: BaseException) -> FixedRows:
@@ -135,10 +145,15 @@ def _has_ended(pid: int) -> bool:
 
 def _ended(code: int) -> dict[str, Any]:
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return FixedRows(
+    problem = FixedRows(
         problem=f"The process that reads the rows ended without an answer ({how}).",
         remedy="worker.log has its last lines; with signal 9 the machine may have been out of memory.",
-    ).as_dict()
+    )
+    return _both(problem, Validation(problem=problem.problem, remedy=problem.remedy))
+
+
+def _both(rows: FixedRows, validation: Validation) -> dict[str, Any]:
+    return {"rows": rows.as_dict(), "validation": validation.model_dump(mode="json", exclude_unset=True)}
 
 
 def _kill(pid: int) -> int:
@@ -174,11 +189,16 @@ def _work(run: RunDirectory, specification: RunSpecification, draw: int, writing
 
 
 def _written(run: RunDirectory, specification: RunSpecification, draw: int) -> dict[str, Any]:
+    validation, root = Validation(), Path(specification.code_root)
     try:
-        return write_fixed_rows(run, specification, draw).as_dict()
+        raw = build_raw_splits(specification)
+        validation = validation_of(specification.config, root, raw.samples, raw.data_seed)
+        return _both(write_fixed_rows(run, specification, raw, draw), validation)
     except BaseException as error:  # noqa: BLE001 - the run goes on, and meets the same error
         sys.stderr.write("rows: " + "".join(traceback.format_exception(error)))
-        return _problem(error).as_dict()
+        problem = _problem(error)
+        known = validation or Validation(problem=problem.problem, remedy=problem.remedy)
+        return _both(problem, known)
 
 
 def _watch(limit_seconds: float, root: Path, writing: int) -> None:

@@ -22,12 +22,16 @@ from trainwright.trainer.evidence.data import data_evidence
 from trainwright.trainer.evidence.determinism_probe import run_probes
 from trainwright.trainer.evidence.environment import code_evidence, environment_evidence
 from trainwright.trainer.evidence.looked_at import looked_at_evidence
+from trainwright.trainer.evidence.origin import origin_evidence
+from trainwright.trainer.evidence.profile import profile_evidence
 from trainwright.trainer.evidence.run_evidence import (
     check_expected,
     expected_environment,
     resolved_evidence,
     summary_evidence,
 )
+from trainwright.trainer.evidence.split_rows import record_split_rows
+from trainwright.trainer.evidence.validation import files_of, validated
 from trainwright.trainer.jobs.ranks import SilentCheckpointing
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
@@ -87,6 +91,8 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
 
         heartbeat.stage("exporting the program")
         run.write_evidence(export_program(session))
+    if ordered.kind is RunKind.BASELINE and session.progress.stop_reason is not None and session.strategy.is_first:
+        _compare_with_trees(run, session, heartbeat)
     if ordered.replayed_step is not None:
         from trainwright.trainer.jobs.replay import compare_step
 
@@ -99,6 +105,15 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         found = compare_beginning(run, ordered, session.progress.step) if is_short else compare(run, ordered, session)
         run.write_evidence(found)
     return reason
+
+
+def _compare_with_trees(run: RunDirectory, session: Session, heartbeat: Heartbeat) -> None:
+    from trainwright.trainer.evidence.boosted_trees import boosted_trees_evidence
+
+    heartbeat.stage("comparing with trees")
+    found = boosted_trees_evidence(session.work.splits, session.config)
+    if found is not None:
+        run.write_evidence(found)
 
 
 def require_honest(specification: RunSpecification) -> None:
@@ -154,6 +169,7 @@ def open_session(
     config, root = specification.config, Path(specification.code_root)
     determinism.apply_settings(config.reproducibility, specification.exemptions)  # and the settings
     seeded = seeding.seed_tensorflow(config.seed)
+    session.work.splits.files += files_of(config, root)
     data, code = data_evidence(session.work.splits, root), code_evidence(root)
     environment = run.part(Environment)
     if seeded:
@@ -163,6 +179,9 @@ def open_session(
     if specification.kind is RunKind.SMOKE:
         seed, is_batched = session.context.data_seed, session.work.batch_size is None
         run.write_evidence(looked_at_evidence(session.work.splits, seed, is_batched=is_batched))
+        run.write_evidence(profile_evidence(session.work.splits))
+        run.write_evidence(origin_evidence(config, session.work.splits.files, root))
+        record_split_rows(run, session.work.splits)
         session.work.splits.samples.pop("test", None)  # of later runs only an export holds it at all
     import_record.record(code.files)
     run.write_evidence(resolved_evidence(session))
@@ -177,6 +196,9 @@ def open_session(
         "environment": environment.fingerprint_basis,
     }
     check_expected(specification, found, details)
+    if specification.kind is not RunKind.SMOKE:  # whose data worker has validated them
+        heartbeat.stage("validating data")
+        run.write_evidence(validated(specification, session.work.splits.samples, session.context.data_seed))
     return session
 
 

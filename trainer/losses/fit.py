@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
-from trainwright.trainer.data.tensors import IGNORED, TensorSamples
+from trainwright.trainer.data.tensors import IGNORED, known_targets
 from trainwright.trainer.losses.loss import Loss
 
 
@@ -34,7 +34,7 @@ def counts_on_train(loss: Loss, samples: Any, labels: Mapping[int, int], classes
 
     Arguments and errors are those of `measured_on_train`.
     """
-    targets = samples.column(-1) if isinstance(samples, TensorSamples) and len(samples.base) > 1 else None
+    targets = known_targets(samples)
     if loss.task == "binary":
         if targets is None:
             raise _unknown_counts(loss, "pos_weight", "the positives of each label")

@@ -96,6 +96,64 @@ class MlpArgs(ModelSection):
         return MLP
 
 
+class TabularSection(ModelSection):
+    """A model for the rows of a table, told which neighbouring columns of a row are one feature."""
+
+    layers: Depth = 3
+    width: Width = 128
+    hidden_factor: Annotated[float, Field(gt=0.0, le=64.0)] = 2.0
+    """Width of a block's inner layer, as a multiple of `width`."""
+    dropout: Probability = 0.1
+
+    def require_input(self, name: str, inputs: Tensor, loss: Loss) -> None:  # noqa: ARG002 - of the protocol
+        """Refuse all but a row of numbers, (columns,). Raises ConfigurationError."""
+        if inputs.dim() != 1:
+            raise ConfigurationError(
+                f"{name} needs the rows of a table (columns); the data has inputs of shape {tuple(inputs.shape)}.",
+                remedy="Use model cnn or resnet for images, mlp for anything small, or give a table.",
+            )
+
+    def build(self, around: Surroundings, **changed: Any) -> nn.Module:
+        """Return the model; where the data have no groups of columns, each is a feature."""
+        groups = around.splits.feature_groups or [1] * around.shape[0]
+        return self._network()(groups, around.outputs, **{**self.model_dump(), **changed})
+
+
+class TabularResnetArgs(TabularSection):
+    """A residual network for tables."""
+
+    norm: Literal["batch", "layer"] = "batch"
+
+    def _network(self) -> Callable[..., nn.Module]:
+        from trainwright.trainer.models.tabular_resnet import TabularResNet
+
+        return TabularResNet
+
+
+class FtTransformerArgs(TabularSection):
+    """A transformer whose tokens are a table's features."""
+
+    heads: Depth = 8
+    width: Width = 96
+    hidden_factor: Annotated[float, Field(gt=0.0, le=64.0)] = 4 / 3
+    attention_dropout: Probability = 0.2
+
+    @model_validator(mode="after")
+    def _heads_of_one_width(self) -> Self:
+        _require_heads(self.width, self.heads)
+        return self
+
+    def _network(self) -> Callable[..., nn.Module]:
+        from trainwright.trainer.models.ft_transformer import FTTransformer
+
+        return FTTransformer
+
+
+def _require_heads(width: int, heads: int) -> None:
+    if width % heads:
+        raise ValueError(f"width must be a multiple of heads, and {width} is none of {heads}")
+
+
 class CnnArgs(ModelSection):
     """A small convolutional network."""
 
@@ -132,6 +190,21 @@ class ResnetArgs(ModelSection):
         return ResNet
 
 
+class UnetArgs(ModelSection):
+    """A U-Net, which gives every pixel a class."""
+
+    of_images = True
+
+    depth: Annotated[int, Field(ge=1, le=8)] = 3
+    width: Width = 16
+    norm: Literal["batch", "group", "none"] = "batch"
+
+    def _network(self) -> Callable[..., nn.Module]:
+        from trainwright.trainer.models.unet import UNet
+
+        return UNet
+
+
 class GptArgs(ModelSection):
     """A decoder-only transformer."""
 
@@ -144,8 +217,7 @@ class GptArgs(ModelSection):
 
     @model_validator(mode="after")
     def _heads_of_one_width(self) -> Self:
-        if self.width % self.heads:
-            raise ValueError(f"width must be a multiple of heads, and {self.width} is none of {self.heads}")
+        _require_heads(self.width, self.heads)
         return self
 
     def _network(self) -> Callable[..., nn.Module]:

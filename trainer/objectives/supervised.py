@@ -14,7 +14,7 @@ from torch.utils.data import IterableDataset
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
 from trainwright.trainer.data.plain_values import TARGET_KEYS
-from trainwright.trainer.data.tensors import TensorSamples, batch_size
+from trainwright.trainer.data.tensors import KnownSamples, TensorSamples, batch_size, known_targets
 from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.objectives.objective import Outcome
 from trainwright.trainer.user_code.context import Context
@@ -185,8 +185,8 @@ def measure_targets(samples: Any, seed: int) -> TargetScaling:
 
 
 def _targets(samples: Any, seed: int) -> Tensor | None:
-    if isinstance(samples, TensorSamples):
-        return samples.column(-1) if len(samples.base) > 1 else None
+    if isinstance(samples, TensorSamples | KnownSamples):
+        return known_targets(samples)
     if isinstance(samples, IterableDataset):
         return None
     places = np.unique(np.linspace(0, len(samples) - 1, min(len(samples), MOST_SAMPLES)).round().astype(int))

@@ -62,6 +62,8 @@ class FixedRows(Part, file="fixed_rows"):
     """
     seconds: float = 0.0
     """What fixing them cost the run."""
+    validation: str | None = None
+    """Digest of the part `validation`, whose verdicts the same process made."""
     signature: str | None = None
     """By a key that the worker forgot before it imported user code."""
 

@@ -137,11 +137,21 @@ class Data(Part, file="data"):
     text: dict[str, Any] | None = None
     preprocessing: dict[str, Any] = {}
     preprocessing_digest: str | None = None
+    columns: list[dict[str, str]] | None = None
+    """Of a table: name, kind and why of each column; `ignore` is left out."""
     files: dict[str, str] = {}
     """Digest by path under the code root."""
     class_names: list[str] | None = None
     feature_names: list[str] | None = None
+    places: dict[str, int] = {}
+    """Which input each column of a table is, of those that are one input."""
+    categories: dict[str, list[str]] = {}
+    """Values of each column of categories, in the order of their codes."""
     input: dict[str, Any] = {}
+    skipped: int = 0
+    """Files that could not be read, or rows without a target, left out as the configuration allows."""
+    skipped_files: list[str] = []
+    """The first of them."""
     fingerprint: str | None = None
     first_look: str | None = None
     sampled: bool = False
@@ -151,6 +161,16 @@ class Data(Part, file="data"):
     def sizes(self) -> dict[str, int]:
         """Samples by split."""
         return {name: split.size for name, split in self.splits.items()}
+
+    def by_kind(self, most: int) -> dict[str, list[str]] | None:
+        """Return columns by kind, at most so many of each, those left out with their reason; None for plain numbers."""
+        found: dict[str, list[str]] = {}
+        for column in self.columns or []:
+            if column["kind"] == "ignore":
+                found.setdefault("left out", []).append(f"{column['name']}: {column['reason']}")
+            else:
+                found.setdefault(column["kind"], []).append(column["name"])
+        return None if not found or found.keys() == {"number"} else {kind: one[:most] for kind, one in found.items()}
 
     @property
     def test(self) -> Split:

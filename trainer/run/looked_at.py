@@ -53,6 +53,22 @@ class LookedAt(Part, file="looked_at"):
     """Why plain predictors have no scores."""
 
 
+class BoostedTrees(Part, file="boosted_trees"):
+    """Gradient-boosted trees, fitted by a baseline's worker on its train split, and what they score on validation."""
+
+    metrics: dict[str, float] = {}
+    """By the functions that evaluate the model."""
+    iterations: int = 0
+    rows: int = 0
+    """Of the train split."""
+    validation_rows: int = 0
+    columns: int = 0
+    seed: int = 0
+    seconds: float = 0.0
+    not_fitted: str | None = None
+    """Why there are none, of data that are a table."""
+
+
 class OpenedFile(Recorded):
     """A file as it was when the run opened it first."""
 

@@ -50,6 +50,15 @@ class Onnx(Parity):
     shapes: dict[str, list[Any]] = {}
 
 
+class Skew(Recorded):
+    """Raw rows through the shipped transform and program, compared with what training gave the model."""
+
+    rows_compared: int = 0
+    max_abs_difference: float = 0.0
+    tolerance: float = 0.0
+    passed: bool = False
+
+
 class Safetensors(Recorded):
     """The file of weights, read back."""
 
@@ -68,6 +77,8 @@ class Export(Part, file="export"):
     safetensors: Safetensors = Safetensors()
     library: dict[str, Any] | None = None
     onnx: Onnx | None = None
+    skew: Skew | None = None
+    """Of a table, whose raw rows the folder's transform.py takes."""
     latency_ms: dict[str, float] | None = None
     files: dict[str, dict[str, Any]] = {}
     """{bytes, digest} by name in the folder."""

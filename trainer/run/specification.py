@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.trainer.config.schema import TrainingConfig
+from trainwright.trainer.data.remote.connections import Connection
 
 
 class RunKind(StrEnum):
@@ -19,6 +20,8 @@ class RunKind(StrEnum):
     BASELINE = "baseline"
     TRIAL = "trial"
     ABLATION = "ablation"
+    LEAK_PRICE = "leak_price"
+    """The baseline without one leak of the data: what it lost were false points. Its result is no one's choice."""
     REPLAY = "replay"
     FINAL = "final"
     EXPORT = "export"
@@ -80,10 +83,20 @@ class RunSpecification(BaseModel):
     """How the smoke run found the model's output to be read; None asks the worker to find out."""
     first_looks: str | None = None
     """Folder of the first looks at large files, by their content. It saves time and is no evidence."""
+    data_of: str = ""
+    """Run that fetched what data come from elsewhere: planning's smoke run, or this one. ""; this one."""
+    connections: dict[str, Connection] = Field(default_factory=dict)
+    """The owner's connections that the configuration names: the variables and files that hold credentials."""
+    data_cache: str | None = None
+    """Folder of what runs make from data and keep by its content (trainer/data/cache.py); None: a private one."""
+    data_cache_bytes: int = Field(gt=0, default=50 * 1024**3)
+    """Most bytes of all entries in it."""
     exports_program: bool = False
     """Whether the run ends with the program of its best checkpoint (jobs/export/program.py), to be evaluated apart."""
     evaluation_rows_bytes: int = Field(gt=0, default=1024**3)
     """Most bytes of validation and test rows together that a smoke run keeps; of more, a sample."""
+    validated_by: str | None = None
+    """Planning's smoke run, which validated the data that `expected` fixes."""
     commits_steps: bool = False
     """Whether it records digests of its state around steps that are drawn from its key, to be replayed by anyone."""
     replayed_step: int | None = None

@@ -20,6 +20,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+from trainwright.trainer.base import beside
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.paths import own_name, workspace_of
 from trainwright.trainer.user_code import import_record
@@ -37,8 +38,8 @@ _SAVES, _LOADS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC, os.O_RDONLY
 _ANNOUNCED = (("torch", "save", "f", 1, _SAVES), ("safetensors", "serialize_file", "filename", 1, _SAVES),
               ("safetensors", "safe_open", "filename", 0, _LOADS))  # fmt: skip
 """(package, function, its argument that names the file, the argument's place, how the file is opened)."""
-_ENGINES = frozenset({digest_file.__code__.co_filename, import_record.__file__})
-"""Where the engine itself reads the user's files, to digest or to compile them."""
+_ENGINES = frozenset({digest_file.__code__.co_filename, import_record.__file__, beside.__file__})
+"""Where the engine itself reads the user's files, to digest or to compile them, or to record their origin."""
 _MOST_FRAMES = 12
 """Between the hook and the function that opens a file, of Python's own library."""
 

@@ -57,7 +57,7 @@ def _require_free(path: str) -> None:
     workspace, free = _guarded
     # a code root above the workspace frees nothing in it
     if f"{text}{os.sep}".startswith(workspace) and not any(
-        text.startswith(folder) and folder.startswith(workspace) for folder in free
+        (text.startswith(folder) and folder.startswith(workspace)) or text == f"{workspace}cache" for folder in free
     ):
         place = text.removeprefix(workspace)
         raise UserCodeError(

@@ -34,6 +34,12 @@ def rows_loader(session: Session) -> BatchLoader:
     return replace(loader, shuffle=False, num_workers=0, drop_last=False, share=None, pin_memory=False)
 
 
+def raw_loader(session: Session) -> BatchLoader:
+    """Return `rows_loader` over the rows as the source has them, where the engine prepares them for the model."""
+    loader = rows_loader(session)
+    return replace(loader, samples=getattr(loader.samples, "raw", loader.samples))
+
+
 def model_inputs(session: Session, batch: Any) -> Inputs | None:
     """Return the model's inputs in a batch (or a sample) by name; None where they are no plain tensors."""
     args, named, _ = split_batch(batch)
@@ -102,7 +108,7 @@ class Example:
 
 @dataclass(frozen=True)
 class RealRows:
-    """Validation rows (else train rows) as the source gives them: before standardisation, in the source's types.
+    """Validation rows (else train rows) as the source gives them: before preprocessing, in the source's types.
 
     Attributes:
         ragged: whether rows differ in shape: a program gets each alone.
@@ -117,23 +123,28 @@ class RealRows:
 
     def batches(self) -> Iterator[Inputs]:
         """Yield all of them, batch by batch. Raises ConfigurationError where they are no plain tensors."""
-        for batch in rows_loader(self.session).batches(0):
+        for batch in raw_loader(self.session).batches(0):
             inputs = model_inputs(self.session, batch)
             if inputs is None:
                 raise not_tensors()
-            yield self.raw(inputs)
+            yield self._typed(inputs)
+
+    def first(self, inputs: Inputs) -> Inputs:
+        """Return the first batch's rows as the source gave them; `inputs` are those of the model."""
+        is_prepared = self.session.work.splits.preprocessing is not None
+        return next(self.batches()) if is_prepared else self._typed(inputs)
 
     def singles(self, count: int) -> list[Inputs]:
         """Return the first of ragged rows, each alone and as long as it is; none where all have one shape."""
         if not self.ragged:
             return []
-        loader = rows_loader(self.session)
+        loader = raw_loader(self.session)
         if loader.batch_size is None:
             return [{name: value[:1] for name, value in inputs.items()} for inputs in islice(self.batches(), count)]
         collate = loader.collate or default_collate
         items = next(replace(loader, collate=list).batches(0))[:count]
         alone = [model_inputs(self.session, collate([item])) for item in items]
-        return [self.raw(inputs) for inputs in alone if inputs is not None]
+        return [self._typed(inputs) for inputs in alone if inputs is not None]
 
     @property
     def vocabulary(self) -> int | None:
@@ -141,23 +152,8 @@ class RealRows:
         text = self.session.work.splits.text
         return text.vocabulary_size if text is not None else None
 
-    def raw(self, inputs: Inputs) -> Inputs:
-        """Return the inputs of a batch as the source gave them."""
-        found = in_raw_units(self.session, inputs)
-        return {name: value.to(self.types.get(name, value.dtype)) for name, value in found.items()}
-
-
-def in_raw_units(session: Session, inputs: Inputs) -> Inputs:
-    """Return the inputs before they were standardised, in the type that their source gave."""
-    measured = session.work.splits.preprocessing
-    if measured is None:
-        return inputs
-    name, wanted = next(iter(inputs)), session.work.splits.raw_type
-    mean, scale = (torch.tensor(measured[key], dtype=torch.float32) for key in ("mean", "scale"))
-    value = inputs[name] * scale + mean
-    if wanted is not None and not wanted.is_floating_point:
-        value = value.round().to(wanted)
-    return {**inputs, name: value}
+    def _typed(self, inputs: Inputs) -> Inputs:
+        return {name: value.to(self.types.get(name, value.dtype)) for name, value in inputs.items()}
 
 
 def not_tensors() -> ConfigurationError:
@@ -176,7 +172,7 @@ def real_rows(session: Session) -> RealRows:
     Raises:
         ConfigurationError: the user's collate makes other inputs than the rows have.
     """
-    loader = rows_loader(session)
+    loader = raw_loader(session)
     if isinstance(loader.samples, InMemory) and loader.collate is None and loader.batch_size is not None:
         return RealRows(session)
     if loader.batch_size is None:  # each item is a batch already, whose rows are stored one by one
@@ -279,12 +275,11 @@ def example_rows(session: Session) -> tuple[Inputs, bool]:
     if example is None and real is None:
         raise not_tensors()
     if example is None or real is None:
-        return in_raw_units(session, real or example or {}), real is not None
+        return real or example or {}, real is not None
     ordered = [real.get(name) for name in example] if real.keys() & example.keys() else list(real.values())
     if len(ordered) != len(example) or not all(map(_alike, ordered, example.values())):
-        return in_raw_units(session, example), False
-    found = {name: value for name, value in zip(example, ordered, strict=True) if value is not None}
-    return in_raw_units(session, found), True
+        return example, False
+    return {name: value for name, value in zip(example, ordered, strict=True) if value is not None}, True
 
 
 def _alike(real: Tensor | None, example: Any) -> bool:
@@ -305,7 +300,7 @@ def _example(session: Session) -> dict[str, Any] | None:
 
 def _real_inputs(session: Session) -> Inputs | None:
     """Return the inputs of at most ROWS samples by name; None where they are no plain tensors."""
-    loader = rows_loader(session)
+    loader = raw_loader(session)
     if loader.batch_size is not None:
         loader = replace(loader, batch_size=ROWS)
     inputs = model_inputs(session, next(loader.batches(0)))

@@ -143,7 +143,7 @@ def require_comparable(session: Session, serving: Serving, rows: RealRows, batch
     if any(value.dtype in HALF for value in session.model.parameters()):
         serving.float()
         reported = None
-    inputs = rows.raw(batch[1])
+    inputs = rows.first(batch[1])
     found = _call(serving, inputs)
     if not is_repeatable(serving, inputs):
         raise ConfigurationError(

@@ -24,7 +24,7 @@ class Serving(nn.Module):
     """The trained model behind its preprocessing, called with positional tensors.
 
     Args:
-        session: whose model, standardisation, scaling of targets and tasks it has.
+        session: whose model, preprocessing, scaling of targets and tasks it has.
         names: keywords under which the model takes its inputs; None: by their order.
         types: of the inputs as the engine's batches have them; None: as they come.
 
@@ -46,13 +46,7 @@ class Serving(nn.Module):
         if work.target_scaling is not None:
             self.register_buffer("target_mean", work.target_scaling.mean)
             self.register_buffer("target_scale", work.target_scaling.scale)
-        measured = work.splits.preprocessing
-        self.standardizes = measured is not None
-        self.mean: Tensor
-        self.scale: Tensor
-        if measured is not None:
-            self.register_buffer("mean", torch.tensor(measured["mean"], dtype=torch.float32))
-            self.register_buffer("scale", torch.tensor(measured["scale"], dtype=torch.float32))
+        self.preprocessing = work.splits.preprocessing
 
     def forward(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
         """Map raw inputs (batch, ...) to the prediction (batch, ...); to a tuple where the model gives several.
@@ -66,10 +60,10 @@ class Serving(nn.Module):
 
     def outputs(self, *inputs: Tensor) -> dict[str, Tensor]:
         """Return the outputs (batch, ...) by name, the prediction first. Raises as `forward` does."""
+        if self.preprocessing is not None:
+            inputs = (self.preprocessing(inputs[0]), *inputs[1:])
         if self.types is not None:
             inputs = tuple(value.to(wanted) for value, wanted in zip(inputs, self.types, strict=True))
-        if self.standardizes:
-            inputs = ((inputs[0] - self.mean) / self.scale, *inputs[1:])
         result = self.model(*inputs) if self.names is None else self.model(**dict(zip(self.names, inputs, strict=True)))
         if self.tasks is not None:
             columns = self.tasks.outputs(plain_output(result))

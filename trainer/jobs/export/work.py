@@ -21,6 +21,9 @@ from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint, store_of
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.data.fingerprint import EMPTY
+from trainwright.trainer.data.images.samples import ImageSamples
+from trainwright.trainer.data.images.shipped import ship_decoding
+from trainwright.trainer.data.tensors import KnownSamples
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
@@ -33,6 +36,7 @@ from trainwright.trainer.jobs.export.program import (
     require_comparable,
     write_program,
 )
+from trainwright.trainer.jobs.export.raw_rows import measure_skew, ship_transform
 from trainwright.trainer.jobs.export.reasons import no_forward
 from trainwright.trainer.jobs.export.serving import Serving
 from trainwright.trainer.run import RunDirectory, RunSpecification, RunState, write_atomically
@@ -110,7 +114,8 @@ def _evaluated(session: Session, split: str) -> Evaluated:
     record, values = splits.records.get(split, EMPTY), None
     if split in splits.samples:
         if split == "test":  # before the first row is read: however this run ends, it has looked
-            seen = sorted(set(splits.raw_test or record.digests))
+            known = splits.samples[split]
+            seen = sorted(set(known.contents if isinstance(known, KnownSamples) else record.digests))
             access = TestSetAccess(size=record.size, fingerprint=record.fingerprint, samples=seen)
             session.run.write_evidence(access)
         values = evaluate_split(session, make_loader(session.config, session.work, split))
@@ -130,6 +135,8 @@ def _write(
         served = _served(session, rows, are_real=are_real)
         evidence["library"] = write_library_folder(session, rows, folder / "transformers")
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
+        if ship_transform(session, folder):
+            evidence["skew"] = measure_skew(session, folder, served.serving)
         evidence["latency_ms"] = _latency_ms(served.serving, rows)
     else:
         error = no_forward(session.model)
@@ -139,13 +146,15 @@ def _write(
         "class_names": splits.class_names,
         "feature_names": splits.feature_names,
         "text": splits.text.as_dict() if splits.text is not None else None,
-        "preprocessing": splits.preprocessing,
+        "preprocessing": splits.preprocessing.record() if splits.preprocessing is not None else None,
         "onnx_includes_preprocessing": splits.preprocessing is not None,
         "input_shapes": [list(value.shape[1:]) for value in rows.values()],
     }
     metrics = {split: found.as_dict() for split, found in measured.items()} | {"latency_ms": evidence["latency_ms"]}
     for name, value in (("metrics.json", metrics), ("resolved.json", described)):
         write_atomically(folder / name, json.dumps(value, indent=2, sort_keys=True).encode())
+    if isinstance(splits.samples["train"], ImageSamples):
+        ship_decoding(splits.samples["train"], folder)
     write_atomically(folder / "config.yaml", dump_yaml(config.model_dump(mode="json")).encode())
     return evidence
 

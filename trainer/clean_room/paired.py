@@ -1,0 +1,84 @@
+"""Two programs on the same rows: what a paired test needs, row by row, and intervals of the metrics' differences.
+
+Classes give the table of McNemar's test (1947), losses the moments of the paired t-test; other metrics an interval of
+the difference, by resampling the rows of both together (Efron 1979).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import metrics
+from .comparison import Comparison, Kept
+from .intervals import bootstrap
+from .rows import Array
+
+
+def report_paired(first: Comparison, second: Comparison, rows: int) -> dict[str, Any]:
+    """Return what differs between two comparisons on the same rows, first minus second.
+
+    `classes`: rows that both, only one, or none predict rightly. `loss`: {mean, deviation, rows} of the differences.
+    `intervals`: 95 %, by metric. Each only where it can be computed.
+    """
+    found: dict[str, Any] = {"rows": rows, "intervals": {}}
+    right = [_right(one, rows) for one in (first, second)]
+    if right[0] is not None and right[1] is not None:
+        found["classes"] = _table(right[0], right[1])
+    losses = [_losses(one, rows) for one in (first, second)]
+    if losses[0] is not None and losses[1] is not None and rows > 1:
+        difference = losses[0] - losses[1]
+        found["loss"] = {"mean": float(difference.mean()), "deviation": float(difference.std(ddof=1)), "rows": rows}
+    for name in first.metrics:
+        ends = _interval(name, first, second, rows)
+        if ends is not None:
+            found["intervals"][name] = list(ends)
+    return found
+
+
+def _right(compared: Comparison, rows: int) -> Array | None:
+    """Return whether each row's class is predicted, (rows,); None where a row has not one class."""
+    kept = compared.kept.get(metrics.classes)
+    if not kept or "accuracy" in compared.unfit:
+        return None
+    predicted, targets = Kept(kept).values.reshape(-1), Kept(compared.targets).values.reshape(-1)
+    if len(predicted) != rows or len(targets) != rows:
+        return None
+    return np.asarray(predicted == targets)
+
+
+def _table(first: Array, second: Array) -> dict[str, int]:
+    return {
+        "both": int((first & second).sum()),
+        "only_first": int((first & ~second).sum()),
+        "only_second": int((~first & second).sum()),
+        "none": int((~first & ~second).sum()),
+    }
+
+
+def _losses(compared: Comparison, rows: int) -> Array | None:
+    """Return the mean loss of each row, (rows,); None where it is not known by row."""
+    if compared.without_loss is not None or not compared.sums:
+        return None
+    sums, counts = np.concatenate(compared.sums), np.concatenate(compared.counts)
+    if sums.shape != (rows,) or not (counts > 0).all():
+        return None
+    return np.asarray(sums / counts, dtype=float)
+
+
+def _interval(name: str, first: Comparison, second: Comparison, rows: int) -> tuple[float, float] | None:
+    """Return the interval of the difference of a metric of outputs over resamples of the rows."""
+    if name not in metrics.OF_OUTPUTS or name in first.unfit or name in second.unfit:
+        return None
+    keep, value = metrics.OF_OUTPUTS[name]
+    one, other, targets = Kept(first.kept[keep]), Kept(second.kept[keep]), Kept(first.targets)
+
+    def difference(at: Array) -> float:
+        wanted = targets.at(at)
+        return float(value(one.at(at), wanted)) - float(value(other.at(at), wanted))
+
+    try:
+        return bootstrap(difference, rows, one.values.size + other.values.size)
+    except (ValueError, IndexError):
+        return None

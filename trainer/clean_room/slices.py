@@ -1,0 +1,96 @@
+"""Slices of the fixed rows: those with a value, or in a range, in a column of an input or among the targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import metrics
+from .comparison import Comparison, Kept
+from .rows import Array, Split
+
+MOST_GROUPS = 50
+TESTS = {
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+
+
+def report_slices(
+    order: Mapping[str, Any], split: Split, compared: Sequence[Comparison], answer: dict[str, Any]
+) -> None:
+    """Put {rows, metrics} of every slice and group that the order names into `answer["slices"]`, by name.
+
+    A slice that cannot be found among the rows has a `problem` in their place.
+    """
+    wanted = [*(order.get("slices") or []), *_of_groups(order.get("groups") or [], split)]
+    if wanted:
+        answer["slices"] = {one["name"]: _reported(one, split, compared) for one in wanted}
+
+
+def _reported(wanted: Mapping[str, Any], split: Split, compared: Sequence[Comparison]) -> dict[str, Any]:
+    chosen = np.ones(split.rows, dtype=bool)
+    for test in wanted["tests"]:
+        column = _column(test, split)
+        if column is None:
+            return {"rows": 0, "metrics": {}, "problem": f"the rows have no column {test['name']}"}
+        chosen &= TESTS[test["test"]](column, float(test["value"]))
+    rows = np.flatnonzero(chosen)
+    found = {"rows": len(rows), "metrics": dict(_metrics(compared, rows)) if len(rows) else {}}
+    return found if len(rows) else found | {"problem": "no row is in it"}
+
+
+def _of_groups(groups: Sequence[Mapping[str, Any]], split: Split) -> Iterator[dict[str, Any]]:
+    """Yield a slice for each value of a column: as named, else as the number reads."""
+    for group in groups:
+        column = _column(group, split)
+        if column is None:
+            yield {"name": group["name"], "tests": [{**group, "test": "=", "value": 0}]}
+            continue
+        names = group.get("values") or {}
+        values, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+        for value in sorted(values[np.argsort(-counts, kind="stable")][:MOST_GROUPS].tolist()):
+            name = f"{group['name']}={names.get(f'{value:g}', f'{value:g}')}"
+            yield {"name": name, "tests": [{**group, "test": "=", "value": value}]}
+
+
+def _column(test: Mapping[str, Any], split: Split) -> Array | None:
+    """Return one number a row, (rows,): of a column of an input, or of the targets; None where there are none."""
+    found = (
+        split.target
+        if test.get("of") == "target"
+        else split.inputs.get(str(test.get("input") or next(iter(split.inputs))))
+    )
+    if found is None or found.shapes is not None:
+        return None
+    values = found.values.reshape(len(found.values), -1)
+    place = int(test.get("column") or 0)
+    if values.dtype.kind not in "biuf" or place >= values.shape[1]:
+        return None
+    return np.asarray(values[:, place], dtype=float)
+
+
+def _metrics(compared: Sequence[Comparison], rows: Array) -> Iterator[tuple[str, float]]:
+    """Yield the metrics of outputs, and the loss, over the rows of these indices, (chosen,), where they are finite."""
+    for each in compared:
+        targets, prefix = Kept(each.targets), f"{each.name}_" if each.name else ""
+        for name in each.metrics:
+            if name not in metrics.OF_OUTPUTS or name in each.unfit:
+                continue
+            keep, value = metrics.OF_OUTPUTS[name]
+            try:
+                found = float(value(Kept(each.kept[keep]).at(rows), targets.at(rows)))
+            except (ValueError, IndexError):
+                continue
+            if math.isfinite(found):
+                yield prefix + name, found
+        loss = each.mean_loss(rows) if each.without_loss is None else math.nan
+        if math.isfinite(loss):
+            yield f"{prefix}loss", loss

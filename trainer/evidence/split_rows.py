@@ -1,0 +1,92 @@
+"""Rows that each split holds, by digests of their content as the source has it: grown data say what is new."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from blake3 import blake3
+
+from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.data import rows
+from trainwright.trainer.data.fingerprint import MAX_SAMPLES_READ
+from trainwright.trainer.data.split_methods.rows import NAMES
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.tensors import KnownSamples, TensorSamples
+from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run.directory import write_atomically
+from trainwright.trainer.run.split_rows import FILE, HASH, MOST_ROWS, ORDER, SplitRows
+
+Array = np.ndarray[Any, Any]
+AT_ONCE = 1 << 15
+
+
+def record_split_rows(run: RunDirectory, splits: Splits) -> None:
+    """Write which rows each split holds: `artifacts/split_rows.bin` and, as evidence, what is in it."""
+    found, level = rows_of(splits)
+    if found is None:
+        why = f"samples that are read one by one, more than {MAX_SAMPLES_READ} of them"
+        run.write_evidence(SplitRows(not_recorded=why))
+        return
+    content = b"".join(b"".join(found.get(name, [])) for name in ORDER)
+    write_atomically(run.artifacts / FILE, content)
+    run.written[f"artifacts/{FILE}"] = digest_bytes(content)
+    kept = {name: len(records) for name, records in found.items()}
+    run.write_evidence(SplitRows(level=level, kept=kept, digest=digest_bytes(content)))
+
+
+def rows_of(splits: Splits) -> tuple[dict[str, list[bytes]] | None, int]:
+    """Return the sorted records of each split's different rows, and the level at which they were drawn.
+
+    None where rows are not in memory and too many to have been read one by one.
+    """
+    parts = {name: splits.samples[name] for name in NAMES if name in splits.samples}
+    size = sum(splits.records[name].size for name in parts)
+    level = max((size // MOST_ROWS).bit_length(), 0) if size > MOST_ROWS else 0
+    found: dict[str, list[bytes]] = {}
+    for name, samples in parts.items():
+        record = splits.records[name]
+        if type(samples) is TensorSamples:
+            found[name] = sorted(set(_of_tensors(samples, splits.class_names, level)))
+        elif record.sampled and not isinstance(samples, KnownSamples):
+            return None, 0
+        else:
+            read = samples.contents if isinstance(samples, KnownSamples) else record.digests
+            digests = map(bytes.fromhex, read)
+            limit = (1 << (64 - level)).to_bytes(9, "big")[1:] if level else None
+            found[name] = sorted({one[:HASH] + one for one in digests if limit is None or one[:HASH] < limit})
+    return found, level
+
+
+def _of_tensors(samples: TensorSamples, names: list[str] | None, level: int) -> list[bytes]:
+    known = _by_class_name(samples, names)
+    hashes = _mixed(rows.row_hashes(known))
+    chosen = np.flatnonzero(hashes < np.uint64(1 << (64 - level))) if level else np.arange(len(hashes))
+    found: list[bytes] = []
+    for start in range(0, len(chosen), AT_ONCE):
+        part = chosen[start : start + AT_ONCE]
+        digests = map(bytes.fromhex, rows.row_digests(known, part))
+        heads = hashes[part].astype(">u8").tobytes()
+        found += [heads[place * HASH : (place + 1) * HASH] + digest for place, digest in enumerate(digests)]
+    return found
+
+
+def _by_class_name(samples: TensorSamples, names: list[str] | None) -> TensorSamples:
+    """Return raw samples whose class numbers, which change with a new class, are replaced by numbers of their names."""
+    raw = samples.raw
+    if names is None or not rows.has_labels(raw):
+        return raw
+    of_names = [int.from_bytes(blake3(name.encode()).digest(length=7), "big") for name in names]
+    labels = torch.tensor(of_names, dtype=torch.int64)[raw.base[-1].long()]
+    return TensorSamples(*raw.base[:-1], labels, rows=raw.rows)
+
+
+def _mixed(hashes: Array) -> Array:
+    """Return hashes whose highest bits depend on all bits: the finalizer of SplitMix64 (Steele et al. 2014)."""
+    mixed: Array = hashes ^ (hashes >> np.uint64(30))
+    mixed = mixed * np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(27)
+    mixed = mixed * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
