@@ -54,6 +54,11 @@ def render(template: str, **values: Any) -> Markdown:
     return Markdown(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
 
 
+def render_plain(template: str, **values: Any) -> str:
+    """Text that is no Markdown, of a template and values that are shown as they are: names and literals of our own."""
+    return str(_environment().overlay(finalize=str).get_template(template).render(values)) + "\n"
+
+
 def as_text(value: Any) -> Markdown:
     """Markdown of any value, in one line: floats with six significant digits, nothing for None, text escaped."""
     if isinstance(value, Markdown):

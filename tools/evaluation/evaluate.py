@@ -6,63 +6,76 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trainwright.tools.evaluation.baseline import Named, named_baseline, record_beside
 from trainwright.tools.evaluation.comparison import differences_between
 from trainwright.tools.evaluation.process import code_digest, libraries_of, run_clean_room
+from trainwright.tools.evaluation.sealed import Sealed
+from trainwright.tools.evaluation.slices import slice_orders
 from trainwright.tools.ledger.events import RunEvaluated
-from trainwright.trainer.base.canonical import digest_file
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.section import Entry
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN
 from trainwright.trainer.objectives.sections import MultiTaskSection
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.artifacts import FixedRows, Program
-from trainwright.trainer.run.evidence import Resolved, Summary
+from trainwright.trainer.run.evidence import Data, Resolved, Summary
 from trainwright.trainer.run.results import Export
 
 if TYPE_CHECKING:
     from trainwright.tools.ledger import ProjectFacts
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.config import TrainingConfig
-    from trainwright.trainer.run import RunDirectory, RunSpecification
-    from trainwright.trainer.run.evidence import Part
+    from trainwright.trainer.run import RunSpecification
 
+COMPARED = {RunKind.BASELINE, RunKind.FINAL, RunKind.EXPORT}
+"""Kinds of runs that are evaluated beside the baseline that the evaluation gate names."""
 AGAIN = "Start the run again: its record was changed while it was read; `trainwright verify` names what differs."
 
 
-class Sealed(NamedTuple):
-    """A run's directory with the digests of its files, as sealed or about to be."""
+class Others(NamedTuple):
+    """The runs that a run is evaluated with."""
 
-    directory: RunDirectory
-    digests: dict[str, str]
-
-    def part(self, kind: type[Part]) -> Any:
-        """Return one part of the evidence, if its file is as sealed; else an empty one. Raises IntegrityError."""
-        name = f"artifacts/{kind.file}.json"
-        path = self.directory.path / name
-        is_same = name in self.digests and path.is_file() and digest_file(path) == self.digests[name]
-        return self.directory.part(kind) if is_same else kind()
+    rows: Sealed | None
+    """Planning's smoke run, whose rows count; None: not sealed."""
+    source: Sealed | None
+    """The run that an export is of, whose program was written where no test rows were."""
+    baseline: Named | None = None
+    """The one that the project's evaluation gate names."""
 
 
-def compared_with(
-    workspace: Workspace, facts: ProjectFacts, project: str, run_id: str
-) -> tuple[Sealed | None, Sealed | None]:
-    """Return planning's smoke run, whose rows count for a run, and the run that an export is of; None: not sealed."""
+def compared_with(workspace: Workspace, facts: ProjectFacts, project: str, run_id: str) -> Others:
+    """Return the runs that a run is evaluated with."""
     start = facts.started.get(run_id)
     source = start.source_run if start is not None and start.kind == RunKind.EXPORT else None
     found = [
         Sealed(workspace.run_directory(project, name), facts.seals[name].digests) if name in facts.seals else None
         for name in (facts.rows_run(run_id), source or "")
     ]
-    return found[0], found[1]
+    return Others(found[0], found[1], _baseline_of(workspace, project, run_id))
 
 
-def evaluate_program(run: Sealed, rows: Sealed | None, source: Sealed | None = None) -> RunEvaluated | None:
+def _baseline_of(workspace: Workspace, project: str, run_id: str) -> Named | None:
+    try:
+        specification = workspace.run_directory(project, run_id).specification()
+    except TrainwrightError:  # whoever reads the run says so
+        return None
+    gate = specification.config.evaluation_gate
+    if gate is None or gate.baseline is None or specification.kind not in COMPARED:
+        return None
+    return named_baseline(workspace, gate.baseline, project)
+
+
+def evaluate_program(
+    run: Sealed, rows: Sealed | None, source: Sealed | None = None, baseline: Named | None = None
+) -> RunEvaluated | None:
     """Evaluate the program of a completed run on the rows that planning's smoke run fixed. Never raises.
 
     Args:
         run: the run, whose part Program names the program.
         rows: the smoke run on which the present planning decision depends; None where there is none.
         source: of an export the run that was exported, whose program was written where no test rows were.
+        baseline: that the project's evaluation gate names.
 
     Returns:
         What the ledger is to record; with a `problem` where it could not be evaluated. None: there is no part Program.
@@ -74,7 +87,7 @@ def evaluate_program(run: Sealed, rows: Sealed | None, source: Sealed | None = N
         if not program:
             return None
         found |= {"program": program.digest or "", "rows": _record_digest(rows)}
-        found |= _evaluated(run, rows, program, source)
+        found |= _evaluated(run, rows, program, source, baseline)
     except Exception as error:  # noqa: BLE001 - a run is sealed all the same, and its gate says why
         what = f"its record cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:200]}"
         found |= {"problem": what, "remedy": AGAIN}
@@ -89,13 +102,14 @@ def order_of(specification: RunSpecification, run: Sealed, rows: Sealed, program
     names = {*given, config.selection.metric, *(name for values in reported.values() for name in values)}
     loss, task = _loss_of(config, run.part(Resolved))
     return {
-        "program": _ordered(run, program),
+        "program": ordered(run, program),
         "rows": {"folder": str(rows.directory.artifacts), "record": record.as_dict()},
         "splits": _splits(specification.kind, record),
         "metrics": sorted(names & BUILT_IN.keys()),
         "loss": loss,
         "task": task,
         "tasks": _tasks_of(config),
+        **slice_orders(config, rows.part(Data)),
         "threads": 1,
         "libraries": libraries_of(str(program.form)),
     }
@@ -115,7 +129,9 @@ def _splits(kind: RunKind, record: FixedRows) -> list[str]:
     return ["validation", *(["test"] if kind is RunKind.EXPORT and "test" in record.splits else [])]
 
 
-def _evaluated(run: Sealed, rows: Sealed | None, program: Program, source: Sealed | None) -> dict[str, Any]:
+def _evaluated(
+    run: Sealed, rows: Sealed | None, program: Program, source: Sealed | None, baseline: Named | None
+) -> dict[str, Any]:
     if not program.path:
         cause = program.problem or "the run exported no program"
         return {"problem": f"no program could be made of it: {cause}", "remedy": program.remedy or ""}
@@ -127,17 +143,30 @@ def _evaluated(run: Sealed, rows: Sealed | None, program: Program, source: Seale
     if not (order["metrics"] or order["loss"] or order["tasks"]):
         remedy = "Add a built-in metric to `metrics`: it is evaluated apart."
         return {"problem": "loss and metrics are all computed by the user's code", "remedy": remedy}
-    answer = run_clean_room(order)
+    answer = run_clean_room(_with_baseline(order, baseline))
     if answer.get("problem"):
         return {"problem": str(answer["problem"]), "remedy": str(answer.get("remedy", ""))}
     precision = specification.config.training.precision
+    beside = {name: one.pop("beside") for name, one in answer["splits"].items() if "beside" in one}
     found = _compared(run, answer, program, precision)
+    if baseline is not None:
+        found["beside"] = record_beside(baseline, run.directory, beside)
     if "test" in answer["splits"]:
         found["differences"] += _beside_source(order, answer["splits"], source, precision)
     return found
 
 
-def _ordered(run: Sealed, program: Program) -> dict[str, Any]:
+def _with_baseline(order: dict[str, Any], baseline: Named | None) -> dict[str, Any]:
+    """Return the order with the baseline's program beside, where it has one."""
+    if baseline is None or baseline.run is None or not baseline.program.path:
+        return order
+    program = baseline.program
+    libraries = list(dict.fromkeys([*order["libraries"], *libraries_of(str(program.form))]))
+    return order | {"beside": ordered(baseline.run, program), "libraries": libraries}
+
+
+def ordered(run: Sealed, program: Program) -> dict[str, Any]:
+    """Return the part of an order that names a run's program."""
     named = program.model_dump(include={"form", "digest", "inputs", "outputs"})
     return {"path": str(run.directory.artifacts / str(program.path)), **named}
 
@@ -152,7 +181,7 @@ def _beside_source(order: dict[str, Any], splits: dict[str, Any], source: Sealed
     why = "" if program.path else f"the trained run left no program: {program.problem or 'an earlier version'}"
     if source is not None and program.path:
         form = libraries_of(str(program.form))
-        answer = run_clean_room(order | {"program": _ordered(source, program), "libraries": form, "splits": ["test"]})
+        answer = run_clean_room(order | {"program": ordered(source, program), "libraries": form, "splits": ["test"]})
         if not answer.get("problem"):
             before = {"test": answer["splits"]["test"]["metrics"]}
             now = {"test": splits["test"] | {"intervals": {}}}  # both are of the same rows

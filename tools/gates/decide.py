@@ -104,6 +104,7 @@ def circumstances(evidence: Evidence, phase: Phase) -> dict[str, Any]:
         "lines": [line.model_dump(mode="json") for line in evidence.lines(phase)],
         "settings": evidence.settings.model_dump(mode="json"),
         "surroundings": _surroundings(evidence),
+        **({"baseline": _baseline(evidence)} if phase is Phase.PLANNING else {}),
         **(
             {"concludes": evidence.concludes, "trials_left": evidence.trials_left, "spent": evidence.spent}
             if phase is Phase.OPTIMIZATION
@@ -154,6 +155,13 @@ def _surroundings(evidence: Evidence) -> list[str]:
         return evidence.surroundings(evidence.smoke) if evidence.smoke else []
     except TrainwrightError:  # a configuration or a record that cannot be read: its check reports it
         return []
+
+
+def _baseline(evidence: Evidence) -> dict[str, str]:
+    try:
+        return evidence.named_baseline
+    except TrainwrightError:  # a configuration that cannot be read: its check reports it
+        return {}
 
 
 def dependencies_of(evidence: Evidence, phase: Phase) -> dict[str, Any]:

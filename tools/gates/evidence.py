@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import select
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.evaluation.baseline import baseline_record
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.exits import spent_limit
 from trainwright.tools.gates.finals import final_of
@@ -18,6 +19,7 @@ from trainwright.tools.gates.staleness import changes_of_surroundings
 from trainwright.tools.ledger import Inspection, cut_off, entries
 from trainwright.tools.limits import count_trials, limits_under
 from trainwright.tools.owner.grants import DECISION, goal_under, standing_grants
+from trainwright.tools.versions import DataVersion, data_versions
 from trainwright.tools.workspace.kept import BEFORE_COMMIT, note_whole_workspace
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
@@ -233,6 +235,19 @@ class Evidence:
         """Return the digests of one configuration: an earlier version's schema gave it another."""
         present = self.has_valid_config and digest == self.config_digest
         return {digest, self.version.digest} if present else {digest}
+
+    @cached_property
+    def data_versions(self) -> list[DataVersion]:
+        """The contents of the project's data that its smoke runs have seen, in order."""
+        return data_versions(self.workspace, self.facts, self.name)
+
+    @cached_property
+    def named_baseline(self) -> dict[str, str]:
+        """The run that the evaluation gate compares with, and its program, or a `problem`; empty without one."""
+        gate = self.config.evaluation_gate
+        if gate is None or gate.baseline is None:
+            return {}
+        return baseline_record(self.workspace, gate.baseline, self.name)
 
     @cached_property
     def smoke(self) -> RunEvidence | None:

@@ -102,6 +102,12 @@ class PastEvidence(Evidence):
         """Return the differences of code, data and packages from the smoke run at the decision."""
         return list(self._circumstances.get("surroundings", []))
 
+    @cached_property
+    def named_baseline(self) -> dict[str, str]:
+        """The baseline as it stood at the decision: it may be another project's, which goes its own way."""
+        recorded = self._circumstances.get("baseline")
+        return dict(recorded) if recorded is not None else super().named_baseline
+
     def run(self, run_id: str) -> RunEvidence | None:
         """Return a run as it was sealed before the decision."""
         found = super().run(run_id)

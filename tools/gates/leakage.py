@@ -9,24 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.trainer.data.leaks.chance import probability
+
 if TYPE_CHECKING:
     from trainwright.trainer.run.evidence import AlikeSamples
-
-
-def probability(alike: int, near: int, first: int, second: int) -> float:
-    """Return how probable it is that chance parts as many pairs of almost equal samples, or more.
-
-    Args:
-        alike: inputs of the first split with an almost equal one in the second.
-        near: inputs of the first split with another one of the same split near them, two to a pair.
-        first, second: inputs of the splits.
-    """
-    from scipy import stats
-
-    if not alike:
-        return 1.0
-    parted = 2 * second / (first + 2 * second)  # of the pairs that the first split has a part in
-    return float(stats.binom.sf(alike - 1, alike + near // 2, parted))
 
 
 def beyond_chance(found: list[AlikeSamples], once_in: float, most: float) -> list[AlikeSamples]:

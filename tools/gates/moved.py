@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.staleness import file_changes
+from trainwright.trainer.base import fetched
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
@@ -28,7 +29,8 @@ def point_to_moved_root(evidence: Evidence, run: RunEvidence) -> NextCall | None
 
 
 def _find(evidence: Evidence, run: RunEvidence) -> Path | None:
-    names = [name for files in (run.code.files, run.data.files) for name in files if not Path(name).is_absolute()]
+    recorded = [*run.code.files, *run.data.files]
+    names = [name for name in recorded if not (Path(name).is_absolute() or fetched.is_remote(name))]
     if not names:
         return None
     seen = 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.decide import GateReport, evaluate
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.leak_prices import removal, unpriced
 from trainwright.tools.gates.memory import failed_alike, in_vain
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import Phase
@@ -48,12 +49,16 @@ def next_of(evidence: Evidence, *, report: GateReport | None = None, after: Next
     where = phase_status_of(evidence)
     if where.is_finished:
         return None
+    if where.phase is not Phase.PLANNING and (without := removal(evidence)) is not None:
+        return without
     blocking = (report or evaluate(evidence, where.phase)).blocking
     if not blocking and _was_refused_just_now(evidence, where.phase):  # by files that only a decision reads again
         anew = Evidence(evidence.session, evidence.workspace, evidence.name, inspection=Inspection())
         blocking = evaluate(anew, where.phase).blocking
     if blocking:
         return proposal(evidence, where.phase, blocking, after=after)
+    if where.phase is Phase.BASELINE and (price := unpriced(evidence)) is not None:
+        return price
     return evidence.call("pass_gate", "every check of the phase passes", phase=where.phase.value)
 
 

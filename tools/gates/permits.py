@@ -15,6 +15,7 @@ from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.base.errors import GateRefusedError
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.environment import digest_of_versions
+from trainwright.trainer.run.validation import Validation
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.evidence import Evidence
@@ -74,6 +75,17 @@ def expected_packages(evidence: Evidence) -> list[str]:
     """Return the packages whose versions planning fixed: those that its smoke run imported; empty: all."""
     smoke = _witness(evidence, _planning(evidence))
     return smoke.imported if smoke is not None else []
+
+
+def validated_by(evidence: Evidence) -> str | None:
+    """Return the smoke run that validated the data which planning fixed; None before, or of an earlier version."""
+    smoke = evidence.run(_planning(evidence).get("smoke_run", ""))
+    return smoke.id if smoke is not None and smoke.part(Validation).report.checks else None
+
+
+def data_of(evidence: Evidence) -> str | None:
+    """Return planning's smoke run, which fetched the data that come from elsewhere; None before the gate has passed."""
+    return _planning(evidence).get("smoke_run")
 
 
 def _witness(evidence: Evidence, rested_on: dict[str, Any]) -> RunEvidence | None:

@@ -32,9 +32,10 @@ LOOKING = frozenset({RunKind.SMOKE, RunKind.PROBE})
 
 PERMITTED: dict[Phase, frozenset[RunKind]] = {
     Phase.PLANNING: LOOKING,
-    Phase.BASELINE: LOOKING | {RunKind.BASELINE, RunKind.REPLAY},
-    Phase.DIAGNOSTICS: LOOKING | {RunKind.BASELINE, RunKind.REPLAY},
-    Phase.OPTIMIZATION: LOOKING | {RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.REPLAY},
+    Phase.BASELINE: LOOKING | {RunKind.BASELINE, RunKind.LEAK_PRICE, RunKind.REPLAY},
+    Phase.DIAGNOSTICS: LOOKING | {RunKind.BASELINE, RunKind.LEAK_PRICE, RunKind.REPLAY},
+    Phase.OPTIMIZATION: LOOKING
+    | {RunKind.BASELINE, RunKind.LEAK_PRICE, RunKind.TRIAL, RunKind.ABLATION, RunKind.REPLAY},
     Phase.FINALIZATION: frozenset({RunKind.SMOKE, RunKind.FINAL, RunKind.REPLAY, RunKind.EXPORT}),
 }
 

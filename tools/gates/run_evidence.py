@@ -13,6 +13,7 @@ from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunDirectory, RunState, RunStatus
 from trainwright.trainer.run import evidence as recorded
 from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
+from trainwright.trainer.run.split_rows import SplitRows
 
 if TYPE_CHECKING:
     from trainwright.tools.ledger.events import RunEvaluated
@@ -53,6 +54,7 @@ class RunEvidence:
     summary = recorded.PartOf(recorded.Summary)
     comparison = recorded.PartOf(Comparison)
     exported = recorded.PartOf(Export)
+    split_rows = recorded.PartOf(SplitRows)
     test_access = recorded.PartOf(TestSetAccess)
 
     def part(self, kind: type[recorded.P]) -> recorded.P:

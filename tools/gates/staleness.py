@@ -7,9 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.gates.expectations import expectation_changes
 from trainwright.tools.gates.opened import opened_since
 from trainwright.tools.ledger import Inspection
 from trainwright.tools.owner.grants import operations
+from trainwright.trainer.base import fetched
 from trainwright.trainer.base.canonical import digest_file, digest_path
 from trainwright.trainer.base.paths import ENGINE
 from trainwright.trainer.config import flatten, parse_config
@@ -42,6 +44,7 @@ def changes_around(evidence: Evidence, rested_on: dict[str, Any]) -> list[str]:
         reasons += evidence.surroundings(smoke)
         reasons += exemption_changes(smoke, operations(evidence.grants))
         reasons += opened_since(evidence, smoke)
+        reasons += expectation_changes(evidence, smoke)
     return reasons
 
 
@@ -158,6 +161,8 @@ def _file_changes(
     """Name files that are gone or have other content; of code, with another meaning."""
     reasons = []
     for name, digest in files.items():
+        if fetched.is_remote(name):  # not on this machine: each run compares what it reads with what planning fixed
+            continue
         path = root / name
         try:
             found = digest_path(path, read)

@@ -70,7 +70,11 @@ def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
             return
         launch = write_launch(folder, Launch(attempt=last.attempt + 1 if last else 1))
     command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), study_id]
-    spawn(folder, launch, command, cwd=workspace.path, env=conductor_environment(os.environ), log=LOG)
+    settings = workspace.settings
+    environment = conductor_environment(os.environ) | {
+        name: value for name, value in os.environ.items() if settings.gives_to_data(name)
+    }
+    spawn(folder, launch, command, cwd=workspace.path, env=environment, log=LOG)
 
 
 def conductor_environment(environment: Mapping[str, str]) -> dict[str, str]:

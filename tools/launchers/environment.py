@@ -11,16 +11,19 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from trainwright.trainer.data.remote.connections import variables_of
 from trainwright.trainer.run.environment import launch_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.data.remote.connections import Connection
 
 KEPT_NAMES = frozenset({
     "CONDA_PREFIX", "CURL_CA_BUNDLE", "HOME", "LANG", "LANGUAGE", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "PYTHONPATH",
-    "REQUESTS_CA_BUNDLE", "SHELL", "TEMP", "TMP", "TMPDIR", "TZ", "USER", "VIRTUAL_ENV",
+    "REQUESTS_CA_BUNDLE", "SHELL", "TEMP", "TMP", "TMPDIR", "TRAINWRIGHT_DVC", "TZ",
+    "USER", "VIRTUAL_ENV",
     "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
 })  # fmt: skip
 KEPT_PREFIXES = (
@@ -37,9 +40,16 @@ def inherited_environment(environment: Mapping[str, str] | None = None) -> dict[
     return {name: value for name, value in source.items() if _is_kept(name) and not _is_secret(name, value)}
 
 
-def worker_environment(config: TrainingConfig) -> dict[str, str]:
-    """Return a worker's whole environment: the inherited part, then what reproducibility demands."""
-    return inherited_environment() | launch_environment(config)
+def worker_environment(config: TrainingConfig, connections: Mapping[str, Connection] | None = None) -> dict[str, str]:
+    """Return a worker's whole environment: the inherited part, what its data name, what reproducibility demands.
+
+    A configuration names only variables that the owner gives to data (training_orchestrator/locations.py), and the
+    worker takes them out of its environment before it loads user code.
+    """
+    args = {} if config.data is None else config.data.args
+    named = variables_of(args, connections or {})
+    own = {name: os.environ[name] for name in named if name in os.environ}
+    return inherited_environment() | own | launch_environment(config)
 
 
 def _is_kept(name: str) -> bool:

@@ -98,7 +98,7 @@ class Local:
             launch,
             [sys.executable, "-P", "-m", WORKER, str(run.path)],
             cwd=Path(specification.code_root),
-            env=worker_environment(specification.config),
+            env=worker_environment(specification.config, specification.connections),
             log=run.log.name,
             seed=key.seed,
         )

@@ -140,10 +140,17 @@ class RunEvaluated(Event):
     """By split: the same metrics as the training process reported them."""
     differences: list[str] = []
     """Metrics that differ beyond the tolerance, one sentence each."""
+    beside: Values = {}
+    """The baseline that the project's evaluation gate names: name, run_id, program, `same_rows`, and by split its
+    metrics; on the same rows with `paired`. Or a `problem` with its remedy."""
     problem: str = ""
     """Why it was not evaluated."""
     remedy: str = ""
     seconds: float = 0.0
+
+    def slices(self, split: str = "validation") -> dict[str, Values]:
+        """Return {rows, metrics} by slice of a split; empty where it was not evaluated, or has none."""
+        return {} if self.problem else dict(self.splits.get(split, {}).get("slices", {}))
 
     def certified(self, split: str = "validation") -> dict[str, float]:
         """Return the metrics of a split that the program alone gives; empty where it was not evaluated."""

@@ -2,7 +2,7 @@
 
 from trainwright.tools.projects.advancing import Advance, advance
 from trainwright.tools.projects.configuration import ConfigurationAnswer, ask_for, configure
-from trainwright.tools.projects.creation import create_project
+from trainwright.tools.projects.creation import create_project, settled_values
 from trainwright.tools.projects.curves import ComparisonAnswer, CurvesAnswer, compare_runs, plot_metrics
 from trainwright.tools.projects.deletion import DeletionAnswer, delete_project, finish_deletions
 from trainwright.tools.projects.diagnosis import DiagnosisAnswer, diagnose
@@ -43,4 +43,5 @@ __all__ = [
     "project_names",
     "plot_metrics",
     "project_status",
+    "settled_values",
 ]

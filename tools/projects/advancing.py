@@ -38,7 +38,7 @@ FOLLOWED = {
     "tuning_status": {"study_id", "wait_seconds"},
     "pass_gate": {"project", "phase"},
     "diagnose_run": {"project", "run_id"},
-    "verify_reproducibility": {"project", "run_id"},
+    "verify_reproducibility": {"project", "run_id", "steps"},
     "export_model": {"project", "run_id"},
 }
 """Calls that leave nothing to decide, with the arguments that they may have."""
@@ -192,7 +192,8 @@ def _lines(view: RunView) -> list[AlertLine]:
 def _start(way: _Way, arguments: dict[str, Any], kind: RunKind | None = None) -> NextCall | None:
     """Start a run of the kind, by default the one that the call names, and wait for its end."""
     chosen = kind or RunKind(arguments["kind"])
-    return _run(way, start_run(way.workspace, way.project, chosen, source_run=arguments.get("run_id")))
+    source, steps = arguments.get("run_id"), arguments.get("steps")  # of a replay that may carry the plan over
+    return _run(way, start_run(way.workspace, way.project, chosen, source_run=source, max_steps=steps))
 
 
 def _watch(way: _Way, arguments: dict[str, Any]) -> NextCall | None:

@@ -85,6 +85,14 @@ def create_project(
     return status.model_copy(update={"taken_as": [*notes, *settled.notes] or None})
 
 
+def settled_values(config: dict[str, Any], goal: dict[str, Any]) -> dict[str, Any]:
+    """Return the configuration with which a project would be made: over the template, selecting by the goal's metric.
+
+    Raises ConfigurationError.
+    """
+    return dict(_settled(config, template_values("baseline"), corrected_goal(goal)[0]).values)
+
+
 def _require_new(session: Session, name: str) -> None:
     if entries(session, name, "project_deleted"):
         raise ConflictError(

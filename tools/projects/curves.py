@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.evaluation.paired import paired_tests
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConflictError
@@ -31,6 +34,9 @@ class ComparisonAnswer(Answer):
     """Of environment, data, code and engine: those whose digests differ between the runs."""
     notes: list[str]
     """Notes on the differences."""
+    paired: list[dict[str, Any]] = Field(default_factory=list)
+    """The first run's exported program and each other's on the same fixed rows, differences being first minus second:
+    McNemar's test of classes, the paired t-test of losses, 95 % intervals of metrics; or why it is not tested."""
 
 
 def plot_metrics(workspace: Workspace, run_ids: list[str], metric: str | None = None) -> CurvesAnswer:
@@ -64,6 +70,7 @@ def compare_runs(workspace: Workspace, run_ids: list[str]) -> ComparisonAnswer:
         differences=found.differences,
         identity_differences=found.identity_differences,
         notes=found.notes,
+        paired=paired_tests(workspace, project, [directory.run_id for directory in directories]),
         next=followed_next(workspace, project, after=after),
     )
 

@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import ConfigurationError, near, near_matches
+from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.base.paths import confine, confine_folder
+from trainwright.trainer.data.dvc import tracked_by
+from trainwright.trainer.data.remote.places import database_place
+from trainwright.trainer.data.remote.storage import scheme_of
+from trainwright.trainer.data.validation.expectations import read_expectations
 from trainwright.trainer.user_code.entries import entry_file
 
 if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
 
-FOLDERS = ("images",)
+FOLDERS = ("images", "arrow")
+"""Sources that read folders rather than files; chat reads either."""
 PATTERN = "*?["
 MAKING_NAMES = {"globals", "setattr", "exec", "vars"}
 """Calls by which a module may define names that its text does not show."""
@@ -36,7 +42,7 @@ def require_files(changes: dict[str, Any], config: TrainingConfig, code_root: Pa
         except ConfigurationError as error:
             meant = error.details.get("near")
             if meant:
-                error.details["instead"] = {value: meant}  # the server words the same call with it
+                error.details |= {"instead": {value: meant}, "key": key}  # the server words the same call with it
             raise
 
 
@@ -58,10 +64,28 @@ def _check(key: str, value: str, config: TrainingConfig, code_root: Path) -> Non
     if is_part and "args" not in parts and ":" in value:
         _check_entry(value, code_root, key)
     elif parts[:3] == ["data", "args", "path"] and config.data is not None and ":" not in config.data.use:
-        if not any(sign in value for sign in PATTERN):
-            (confine_folder if config.data.use in FOLDERS else confine)(value, code_root, key=key)
+        if is_remote(value):
+            scheme_of(value)
+        elif not any(sign in value for sign in PATTERN) and not _is_to_be_pulled(code_root / value, code_root):
+            use, place = config.data.use, code_root / value
+            is_folder = (use in FOLDERS and not place.is_file()) or (use == "chat" and place.is_dir())
+            (confine_folder if is_folder else confine)(value, code_root, key=key)
+    elif key == "data.expectations":
+        read_expectations(value, code_root)
+    elif key == "data.args.url" and config.data is not None and config.data.use == "sql":
+        if not value.startswith("sqlite"):
+            database_place(value)
     elif key == "model.args.path" and config.model is not None and config.model.use == "transformers":
         confine_folder(value, code_root, key=key)
+
+
+def _is_to_be_pulled(place: Path, code_root: Path) -> bool:
+    """Whether a file is absent and DVC tracks it: the first run that reads it lets DVC pull it."""
+    return (
+        not place.exists()
+        and place.resolve().is_relative_to(code_root.resolve())
+        and bool(tracked_by(place, code_root))
+    )
 
 
 def _check_entry(use: str, code_root: Path, key: str) -> None:

@@ -15,6 +15,7 @@ from trainwright.tools.reports.certified import best_known
 from trainwright.tools.reports.model_card import Checkable, model_card, reported_by_export
 from trainwright.tools.reports.phase_reports import manifest_of, requirements_file
 from trainwright.tools.reports.shipped_evaluation import ship_evaluation
+from trainwright.tools.versions import card_of, version_of
 from trainwright.trainer.base.errors import IntegrityError, StorageError
 from trainwright.trainer.run.results import Export, TestSetAccess
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 FOLDER = "final_model"
 CARD, METRICS, MANIFEST = "README.md", "metrics.json", "reproducibility_manifest.md"
-REQUIREMENTS = "requirements.txt"
+REQUIREMENTS, DATA_CARD = "requirements.txt", "data_card.md"
 
 
 def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -> None:
@@ -49,6 +50,7 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
         (building / MANIFEST).write_text(manifest_of(evidence.final), encoding="utf-8")
         packages = requirements_file(evidence.final.environment, evidence.final.imported)
         (building / REQUIREMENTS).write_text(packages, encoding="utf-8")
+        (building / DATA_CARD).write_text(_data_card(evidence), encoding="utf-8")
         shipped = ship_evaluation(evidence, building)
         key = ModelKey(evidence.workspace.signer)
         key.write_public(building)
@@ -61,6 +63,15 @@ def assemble_final_model(evidence: Evidence, report: GateReport, drafts: Path) -
             f"final_model/ could not be written: {error.strerror or error}.",
             remedy=f"Free disk space, then pass_gate(project={evidence.name!r}, phase='finalization') again.",
         ) from error
+
+
+def _data_card(evidence: Evidence) -> str:
+    """Return the card of the data that the final run saw, with what is new since the version before."""
+    assert evidence.final is not None  # noqa: S101 - the gate's checks have shown it
+    version = version_of(evidence.data_versions, evidence.final.data.fingerprint)
+    if version is None:  # its smoke run was made by an earlier version of the product
+        return f"# Data of {evidence.name}\n\nNo sealed smoke run saw these data.\n"
+    return card_of(evidence.workspace, evidence.facts, evidence.name, evidence.data_versions, version)
 
 
 def _require_exported(export: RunEvidence, copied: Path) -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import select
 
 from trainwright.tools.gates.decide import final_values
-from trainwright.tools.gates.leakage import beyond_chance, probability
+from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import entries
 from trainwright.tools.workspace.tables import Project
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import flatten, parse_config
+from trainwright.trainer.data.leaks.chance import probability
 from trainwright.trainer.run.artifacts import FixedRows
 from trainwright.trainer.run.evidence import Data
 from trainwright.trainer.run.looked_at import TRANSFORMATIONS, LookedAt, Opened

@@ -12,11 +12,14 @@ from trainwright.tools.gates import cures
 from trainwright.tools.gates.attempts import attempts, configurations
 from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
+from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
+from trainwright.tools.reports.slices import slices_values
+from trainwright.tools.versions import version_of
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.config import flatten
 from trainwright.trainer.run import RunKind
@@ -85,19 +88,23 @@ def model_card(
         rows=rows,
         resolved=final.resolved,
         data=final.data,
+        data_version=version_of(evidence.data_versions, final.data.fingerprint),
         final=final,
         overlay=flatten(overlay_of_run(evidence, final)),
         gain=evidence.improvement[0],
         replay=_replayed(evidence, report),
         tried=_tried(evidence),
+        leaks=told_leaks(evidence),
         files={name: of for name, of in files.items() if not name.startswith(FOLDERS)},
         onnx=found.onnx,
+        skew=found.skew,
         usage=_usage(list(found.onnx.inputs)) if found.onnx else "",
         served=json.loads(served.read_text(encoding="utf-8")),
         checkable=checkable,
         signature_command=COMMAND,
         configurations=configurations_beside(evidence) if evidence.improvement[0].get("validated") else [],
         **looked_at_values(evidence, final, with_test=True),
+        **slices_values(evidence.export),
         chosen=evidence.study or len(attempts(evidence)) > 1,
     )
     return f"---\n{_head(evidence.export, final.data, label, evidence.name)}\n---\n\n{text}"

@@ -6,12 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.documents.rendering import render
+from trainwright.tools.gates.beside_trees import trees_text
 from trainwright.tools.gates.decide import final_values
 from trainwright.tools.gates.exits import verdict
+from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.reports.certified import evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values, written_at
+from trainwright.tools.reports.slices import slices_values
+from trainwright.tools.versions import version_of
 from trainwright.trainer.base.text import one_line
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.config import config_digest, dump_yaml, parse_config
@@ -67,6 +71,7 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
         value=value,
         verdict="reached" if evidence.reaches_goal(value) else "not reached",
         reference=reference_line(evidence, value),
+        trees=trees_text(run.directory, evidence.goal_metric, value),
         evaluated=evaluated(run, evidence.goal_metric, reported),
         columns=columns,
         rows=rows,
@@ -76,6 +81,10 @@ def baseline_results(evidence: Evidence, report: GateReport) -> str:
         metrics=sorted(summary.final),
         ignored=run.resolved.ignored_keys or [],
         checkpoints=list_checkpoints(run.directory),
+        leaks=told_leaks(evidence),
+        data=run.data,
+        data_version=version_of(evidence.data_versions, run.data.fingerprint),
+        **slices_values(run),
     )
 
 

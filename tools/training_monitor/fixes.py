@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trainwright.tools.training_monitor.data_findings import leaks
 from trainwright.tools.training_monitor.documents import FREE_SECTIONS
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import merge_changes
@@ -23,6 +24,8 @@ MEASURED_BY_THE_RUN = frozenset({"out_of_memory", "model_too_large"})
 """Diagnostics whose failed runs record the values that would fit."""
 
 
+DATA_LEAK, WITHOUT_LEAK = "data_leak", "without_leak"
+"""The diagnostic, and its fix, whose changes validation found."""
 OF_THE_UPDATE = ("optimizer.", "schedule.", "training.clip_")
 
 
@@ -48,10 +51,21 @@ def compute_fixes(diagnostic: Diagnostic, record: RunRecord, keys: Sequence[str]
         keys: the keys of the configuration that the alert is about.
     """
     found = [fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record, keys)) is not None]
+    if diagnostic.id == DATA_LEAK:
+        return [_without_leak(record, fix) if fix.id == WITHOUT_LEAK else fix for fix in found]
     measured = worked_out(record) if diagnostic.id in MEASURED_BY_THE_RUN else None
     if measured is None:
         return found
     return [measured, *(fix for fix in found if fix.changes.keys() != measured.changes.keys())]
+
+
+def _without_leak(record: RunRecord, fix: Fix) -> Fix:
+    """Return the document's fix with the change that validation names for the gravest leak that has one."""
+    changes: dict[str, Any] = next(
+        (leak.details["changes"] for leak in leaks(record) if leak.details.get("changes")), {}
+    )
+    is_valid = changes and _is_valid(record.config.model_dump(mode="json"), changes)
+    return fix.model_copy(update={"changes": changes}) if is_valid else fix
 
 
 def worked_out(record: RunRecord) -> Fix | None:

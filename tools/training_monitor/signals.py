@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from trainwright.tools.training_monitor.data_findings import improbable_labels, leaks_found
 from trainwright.tools.training_monitor.no_effect import keys_without_effect, unused_keys
 from trainwright.tools.training_monitor.record import (
     APPLIED_NORM,
@@ -238,6 +239,8 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         out_of_memory_while_building,
         unused_keys,
         keys_without_effect,
+        leaks_found,
+        improbable_labels,
     )
 }
 """Every signal by its name."""

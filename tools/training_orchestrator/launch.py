@@ -13,8 +13,10 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
+from trainwright.tools.training_orchestrator import locations
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.run_plan import (
     RunPlan,
@@ -63,6 +65,7 @@ def start_run(
     max_steps: int | None = None,
     template: str | None = None,
     label: str | None = None,
+    finding: str | None = None,
 ) -> RunView:
     """Start a run and return at once; a detached worker trains. The same plan with the same key gives the same run.
 
@@ -73,6 +76,7 @@ def start_run(
         base: values to start from instead of the project's configuration (a study's).
         seed: replaces the configuration's seed; for a study's repetitions, never an agent's choice.
         source_run: id of the run that a replay repeats or an export exports; found by itself when left out.
+        finding: the leak that a leak_price run is without, by its name in the validation.
         template: production, for a final run: its keys of the overlay's list, below `changes`.
 
     Raises:
@@ -83,7 +87,7 @@ def start_run(
     """
     request = RunRequest(
         kind, dict(changes or {}), base, seed, _checked_key(idempotency_key), study_id, source_run, max_steps, template,
-        label,
+        label if finding is None else finding, finding,
     )  # fmt: skip
     refresh_workspace(workspace)
     run_key, written = RunKey.new(), list[RunDirectory]()
@@ -196,7 +200,8 @@ def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[s
     root = Path(project.code_root)
     _check_root(session, workspace, project, root)
     source = workspace.run_directory(project.name, plan.source.id).path if plan.source else None
-    expected = permits.expected_digests(evidence)
+    plans_anew = permit["phase"] == "planning"  # then it measures what a stale plan had fixed
+    expected = {} if plans_anew else permits.expected_digests(evidence)
     specification = RunSpecification(
         run_id=run.run_id,
         project=project.name,
@@ -208,10 +213,15 @@ def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[s
         max_steps=plan.max_steps,
         exemptions=owner.exempted_operations(session, workspace, project.name),
         source_run=str(source) if source else None,
-        expected={name: digest for name, digest in expected.items() if name == "data" or not permit.get("is_short")},
+        expected=_expected(expected, kept=_held_to(evidence, plan, RunKind(run.kind), bool(permit.get("is_short")))),
         expected_packages=permits.expected_packages(evidence),
+        validated_by=permits.validated_by(evidence),
         returns=plan.config.returns or permits.settled_returns(evidence),
         first_looks=str(workspace.path / "cache" / "first_looks"),
+        data_of=_data_of(evidence, plan, RunKind(run.kind)) or run.run_id,
+        connections=locations.connections(workspace.settings, plan.config),
+        data_cache=str(workspace.path / "cache" / "data"),
+        data_cache_bytes=workspace.settings.data_cache_bytes,
         evaluation_rows_bytes=workspace.settings.evaluation_rows_bytes,
         permit=permit,
         commits_steps=RunKind(run.kind) in COMMITTING and launcher_of(RunKind(run.kind), plan.config).gives_key,
@@ -229,6 +239,25 @@ def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[s
             remedy="Free disk space or make the workspace writable; `trainwright doctor` checks both.",
         ) from error
     return directory
+
+
+def _data_of(evidence: Evidence, plan: RunPlan, kind: RunKind) -> str | None:
+    """Return the run whose data from elsewhere this one reads: its source's, or planning's; None: it fetches them."""
+    if plan.source is not None:
+        return evidence.workspace.run_directory(evidence.project.name, plan.source.id).specification().data_of
+    return None if kind is RunKind.SMOKE else permits.data_of(evidence)
+
+
+def _held_to(evidence: Evidence, plan: RunPlan, kind: RunKind, is_short: bool) -> set[str]:
+    """Return what of a plan a run must meet: a short replay its data; without a leak, or of another fold, all else."""
+    if is_short:
+        return {"data"}
+    other_rows = kind is RunKind.LEAK_PRICE or (kind is RunKind.ABLATION and is_fold(evidence.config, plan.config))
+    return {"code", "environment"} | (set() if other_rows else {"data"})
+
+
+def _expected(fixed: dict[str, str], *, kept: set[str]) -> dict[str, str]:
+    return {name: digest for name, digest in fixed.items() if name in kept}
 
 
 def _check_root(session: Session, workspace: Workspace, project: Project, root: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates import permits
+from trainwright.tools.gates.leak_prices import changes_without_leak
 from trainwright.tools.gates.memory import complete_run
 from trainwright.tools.gates.overlay import TEMPLATE, overlay_of
 from trainwright.tools.gates.phases import LOOKING
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project, Run
 
-KEPT = frozenset({RunKind.SMOKE, RunKind.BASELINE, RunKind.FINAL, RunKind.REPLAY, RunKind.EXPORT})
+KEPT = frozenset({RunKind.SMOKE, RunKind.BASELINE, RunKind.FINAL, RunKind.REPLAY, RunKind.EXPORT,
+                  RunKind.LEAK_PRICE})  # fmt: skip
 """Kinds whose second run would be the same again. A probe measures a machine, and an ablation is an attempt."""
 SMOKE_STEPS = 10
 """Optimizer steps of a smoke run: enough to see a real batch, a loss and an update."""
@@ -55,6 +57,8 @@ class RunRequest:
     max_steps: int | None = None
     template: str | None = None
     label: str | None = None
+    finding: str | None = None
+    """The leak that a leak_price run is without."""
 
     @property
     def is_short(self) -> bool:
@@ -99,7 +103,7 @@ def plan_run(evidence: Evidence, request: RunRequest) -> RunPlan:
 
 
 def _trained(evidence: Evidence, request: RunRequest, base_digest: str) -> RunPlan:
-    kind, seed, changes, notes = request.kind, request.seed, request.changes, list[str]()
+    kind, seed, changes, notes = request.kind, request.seed, _asked(evidence, request), list[str]()
     values = request.base if request.base is not None else permits.base_values(evidence, kind)
     if request.base is None:
         merged = merge_changes(changes, values, argument="changes")
@@ -115,6 +119,13 @@ def _trained(evidence: Evidence, request: RunRequest, base_digest: str) -> RunPl
     _check_alone(evidence.project, kind, config)
     bound = SMOKE_STEPS if kind is RunKind.SMOKE and request.max_steps is None else request.max_steps
     return RunPlan(config, base_digest, None, bound, changes if kind is RunKind.FINAL else {}, tuple(notes))
+
+
+def _asked(evidence: Evidence, request: RunRequest) -> dict[str, Any]:
+    """Return a run's changes: those asked for, or of a leak_price run those that remove its leak."""
+    if request.kind is not RunKind.LEAK_PRICE and request.finding is None:
+        return request.changes
+    return changes_without_leak(evidence, request.kind, request.finding, request.changes)
 
 
 def _repeated(evidence: Evidence, request: RunRequest) -> RunPlan:

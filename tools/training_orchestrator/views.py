@@ -9,25 +9,27 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation import STAGE, is_under_way
-from trainwright.tools.gates.decide import evaluate
-from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.beside_trees import trees_text
 from trainwright.tools.gates.figures import beside, evaluation_text
-from trainwright.tools.gates.phase_status import phase_status_of
-from trainwright.tools.gates.phases import Phase
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
 from trainwright.tools.training_orchestrator.follow import followed_next
+from trainwright.tools.training_orchestrator.gate_views import (
+    ClosedBy,
+    folds_of,
+    leak_of,
+    planning_closed_by,
+    rows_of,
+)
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
+from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
+from trainwright.tools.versions import data_versions, version_of
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
-from trainwright.trainer.run.evidence import Resolved
+from trainwright.trainer.run.evidence import Data, Resolved
 from trainwright.trainer.run.results import Comparison, Export, Probe
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sqlalchemy.orm import Session
-
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.run import RunDirectory
@@ -73,16 +75,6 @@ class ResumedView(BaseModel):
     """Set when there was no intact checkpoint."""
 
 
-class ClosedBy(BaseModel):
-    """A check that keeps a gate closed: the measured beside the required value."""
-
-    model_config = ConfigDict(frozen=True)
-
-    id: str
-    measured: str
-    required: str
-
-
 class RunView(Answer):
     """The status of a run."""
 
@@ -108,21 +100,34 @@ class RunView(Answer):
     """Latest values; 'nan' and 'inf' as text."""
     ignored_keys: list[str] | None = None
     """Keys that the configuration sets and this run makes no use of; absent where there are none."""
+    data_version: str | None = None
+    """Which content of the project's data it saw: `v2 of 1200 rows`; its card is the resource
+    trainwright://projects/PROJECT/data/v2."""
     model: list[str] | None = None
     """Of a smoke run: how the model is called and why, what its output is, what goes in."""
+    columns: dict[str, list[str]] | None = None
+    """Of a smoke run over a table: columns by kind; `left out` with the reason."""
     best: dict[str, Any] | None = None
     """{epoch, step, metric, value} of the best epoch by the selection metric; the value certified where it can be,
     then with `reported`, the training process's own, where that reads differently."""
     evaluated: str | None = None
     """Of a run that exported a program: what it alone gives on the fixed rows, or why that is not known."""
+    folds: str | None = None
+    """Of a run with data.split.folds: mean and deviation over the folds so far, as reported, and the next call."""
+    trees: str | None = None
+    """Of a baseline on a table: what gradient-boosted trees score on the same validation rows. It decides nothing."""
     result: dict[str, Any] | None = None
     """Result of a replay's comparison, an export's checks and test metrics, or a probe's measurements."""
     seconds: float = 0.0
     """Wall-clock seconds of this attempt."""
     samples_per_second: float | None = None
     alerts: list[Alert] = Field(default_factory=list)
+    leak: str | None = None
+    """Of a leak_price run: what the leak that its label names was worth."""
     planning_closed_by: list[ClosedBy] | None = None
     """Of a completed smoke run: the checks of the planning gate that its record does not meet; absent: none."""
+    rows: str | None = None
+    """Of a completed smoke run on other data than the one before: how many rows are new, gone, and moved from test."""
     note: str | None = None
     """Set where a start found this run complete, and started none."""
     sealed: bool = False
@@ -155,7 +160,12 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
     else:
         view = look()
     if view.kind == RunKind.SMOKE and view.state is RunState.COMPLETED and view.is_ended:
-        view.planning_closed_by = _planning_closed_by(workspace, run)
+        view.planning_closed_by = planning_closed_by(workspace, run)
+        view.rows = rows_of(workspace, run)
+    if view.kind == RunKind.LEAK_PRICE and view.state is RunState.COMPLETED and view.is_ended:
+        view.leak = leak_of(workspace, run)
+    if view.kind in {RunKind.BASELINE, RunKind.ABLATION} and view.state is RunState.COMPLETED and view.is_ended:
+        view.folds = folds_of(workspace, run)
     view.next = next_for(workspace, run, view)
     return view
 
@@ -187,6 +197,9 @@ def _described(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunView:
         view.result = _result(directory)
         view.alerts = diagnose(directory) if with_alerts else []
         _certify(view, workspace)
+        view.data_version = _data_version(workspace, directory, run.project)
+        if view.best is not None and view.kind == RunKind.BASELINE:
+            view.trees = trees_text(directory, view.best["metric"], view.best["value"])
     except TrainwrightError as error:
         view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
     return view
@@ -205,6 +218,16 @@ def _certify(view: RunView, workspace: Workspace) -> None:
         view.best |= beside(found.certified().get(view.best["metric"]), view.best["value"])
     if view.result and view.result.get("test"):
         view.result["test"] = view.result["test"] | found.certified("test")
+
+
+def _data_version(workspace: Workspace, directory: RunDirectory, project: str) -> str | None:
+    fingerprint = directory.part(Data).fingerprint
+    if fingerprint is None:
+        return None
+    with workspace.snapshot() as session:
+        facts = Look().facts(session, workspace, project, None)
+    found = version_of(data_versions(workspace, facts, project), fingerprint)
+    return f"{found.name} of {found.rows} rows" if found is not None else None
 
 
 def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
@@ -226,23 +249,6 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
     if view.state is RunState.FAILED and view.kind != RunKind.EXPORT:  # an export has no curves to read
         return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
     return followed_next(workspace, run.project)
-
-
-def _planning_closed_by(workspace: Workspace, run: Run) -> list[ClosedBy] | None:
-    """Return what a smoke run's record lacks for the planning gate, where it is the gate's smoke run."""
-    with workspace.session() as session:
-        look = partial(_lacks, session, workspace, run)
-        return workspace.kept.answer(session, run.project, ("planning", run.id), look)
-
-
-def _lacks(session: Session, workspace: Workspace, run: Run) -> list[ClosedBy] | None:
-    evidence = Evidence(session, workspace, run.project, inspection=Look())
-    if not evidence.has_valid_config or evidence.smoke is None or evidence.smoke.id != run.id:
-        return None
-    if phase_status_of(evidence).phase is not Phase.PLANNING:
-        return None
-    blocking = evaluate(evidence, Phase.PLANNING).blocking
-    return [ClosedBy(id=one.id, measured=one.measured, required=one.required) for one in blocking] or None
 
 
 def failure_of(directory: RunDirectory, seen: Observation | None = None) -> FailureView | None:
@@ -314,6 +320,7 @@ def _add_measurements(view: RunView, directory: RunDirectory) -> None:
     resolved = directory.part(Resolved)
     view.ignored_keys = (resolved.ignored_keys or [])[:MOST_KEYS] or None
     view.model = resolved.told if view.kind == RunKind.SMOKE else None
+    view.columns = directory.part(Data).by_kind(MOST_KEYS) if view.kind == RunKind.SMOKE else None
 
 
 def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:
@@ -325,37 +332,3 @@ def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:
     last = improved[-1]
     value = (last.get("validation") or {}).get(metric)
     return {"epoch": last.get("epoch"), "step": last.get("step"), "metric": metric, "value": value}
-
-
-def probe_result(probe: Probe, artifacts: Path) -> dict[str, Any]:
-    """Return the values for an agent's decision after a probe; the complete record is the run's `probe` evidence.
-
-    Args:
-        artifacts: the run's folder of evidence and plots, whose full paths are reported.
-    """
-    profile, rate, size = probe.profile, probe.learning_rate, probe.batch_size
-    found = {
-        "step_ms": profile.step_ms,
-        "phases_percent": profile.phases_percent,
-        "bottleneck": f"{profile.bottleneck.phase}: {profile.bottleneck.why}",
-        "samples_per_second": profile.samples_per_second,
-        "epoch_seconds": profile.epoch_seconds,
-        "run_seconds": profile.run_seconds,
-        "peak_memory_bytes": profile.peak_memory_bytes,
-        "suggested_learning_rate": rate.suggested,
-        "suggested_batch_size": size.suggested,
-        "batch_sizes": {
-            str(one["batch_size"]): one.get("samples_per_second", one.get("failure")) for one in size.tried
-        },
-        "plots": [str(artifacts / name) for name in (rate.plot, probe.schedule_plot) if name],
-        "changes": probe.changes,
-    }
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def suggested_call(project: str, run_id: str, result: dict[str, Any] | None) -> NextCall | None:
-    """Return the call that makes the probe's changes; None when it found nothing to change."""
-    if not result or not result.get("changes"):
-        return None
-    arguments = {"project": project, "changes": result["changes"], "reason": f"probe {run_id}"}
-    return NextCall(tool="configure", arguments=arguments, why="the probe suggests it")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.evaluation import Sealed, compared_with, differences_between, evaluate_program
+from trainwright.tools.evaluation import Others, Sealed, compared_with, differences_between, evaluate_program
 from trainwright.tools.evaluation.evaluate import reported_by
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.verification.findings import Case, Finding, Found, found
@@ -13,6 +13,7 @@ from trainwright.trainer.run import RunState
 from trainwright.trainer.run.artifacts import FixedRows, Program
 
 if TYPE_CHECKING:
+    from trainwright.tools.evaluation.baseline import Named
     from trainwright.tools.ledger import ProjectFacts
 
 SAME = 1e-3
@@ -41,8 +42,10 @@ def _problems(case: Case, facts: ProjectFacts, project: str, run_id: str, *, aga
         if recorded is None:
             is_due = bool(program) and facts.seals[run_id].state == RunState.COMPLETED
             return [f"run {run_id} exported a program, and was sealed without its evaluation"] if is_due else []
-        rows, source = compared_with(case.workspace, facts, project, run_id)
-        return _differences(run, rows, recorded, program) + (_again(run, rows, source, recorded) if again else [])
+        others = compared_with(case.workspace, facts, project, run_id)
+        return _differences(run, others.rows, recorded, program) + (
+            figures_again(run, others, recorded) if again else []
+        )
     except TrainwrightError as error:
         return [f"run {run_id}: its evaluation cannot be compared: {error.message}"]
 
@@ -73,19 +76,38 @@ def _are_planned(recorded: RunEvaluated, rows: Sealed | None) -> bool:
     return (recorded.rows_run, recorded.rows) == (rows.directory.run_id, digest)
 
 
-def _again(run: Sealed, rows: Sealed | None, source: Sealed | None, recorded: RunEvaluated) -> list[str]:
+def figures_again(run: Sealed, others: Others, recorded: RunEvaluated) -> list[str]:
     """Evaluate the program once more, and return where the figures are others."""
-    now = evaluate_program(run, rows, source)
+    beside = recorded.beside if _is_there(others.baseline, recorded) else {}
+    now = evaluate_program(run, others.rows, others.source, others.baseline if beside else None)
     if now is None or (now.problem and not now.splits):
         why = now.problem if now is not None else "its program is gone"
         return [] if recorded.problem else [f"run {run.directory.run_id} cannot be evaluated again: {why}"]
+    before, after = _figures(recorded.splits, beside), _figures(now.splits, now.beside)
     return [
-        f"run {run.directory.run_id}: {split} {name} recorded {value!r}, evaluated again {other!r}"
-        for split, before in recorded.splits.items()
-        for name, value in before.get("metrics", {}).items()
-        if (other := now.splits.get(split, {}).get("metrics", {}).get(name)) is None
-        or abs(other - value) > SAME * max(abs(value), abs(other)) + 1e-9
+        f"run {run.directory.run_id}: {name} recorded {value!r}, evaluated again {other!r}"
+        for name, value in before.items()
+        if (other := after.get(name)) is None or abs(other - value) > SAME * max(abs(value), abs(other)) + 1e-9
     ]
+
+
+def _is_there(baseline: Named | None, recorded: RunEvaluated) -> bool:
+    """Whether the baseline still has the program that was evaluated beside: another project may rightly be gone."""
+    return (
+        baseline is not None and baseline.run is not None and baseline.program.digest == recorded.beside.get("program")
+    )
+
+
+def _figures(splits: dict[str, Any], beside: dict[str, Any]) -> dict[str, float]:
+    """Return every figure by its name: of all rows, of slices, and of the baseline where it had the same rows."""
+    found: dict[str, float] = {}
+    for split, one in splits.items():
+        found |= {f"{split} {name}": value for name, value in one.get("metrics", {}).items()}
+        for part, its in one.get("slices", {}).items():
+            found |= {f"{split} {name} of {part}": value for name, value in its.get("metrics", {}).items()}
+    for split, one in beside["splits"].items() if beside.get("same_rows") else ():
+        found |= {f"{split} {name} of {beside['name']}": value for name, value in one["metrics"].items()}
+    return found
 
 
 def _of_releases(case: Case, project: str) -> set[str]:

@@ -93,13 +93,15 @@ def _replayed(source: RunDirectory, step: int, place: Path, code_root: Path | No
     changes = {
         "code_root": str(root), "max_steps": step, "replayed_step": step, "source_run": str(source.path),
         "expected": {}, "permit": {}, "exports_program": False, "first_looks": None,
+        "data_cache": str(place / "data_cache"),
     }  # fmt: skip
     run = RunDirectory.create(place / source.run_id, original.model_copy(update=changes))
     if begin is not None:
         shutil.copytree(begin.path, run.checkpoints / begin.name)
     with run.log.open("wb") as log:
         subprocess.run(
-            [sys.executable, "-P", "-m", WORKER, str(run.path)], cwd=root, env=worker_environment(original.config),
+            [sys.executable, "-P", "-m", WORKER, str(run.path)], cwd=root,
+            env=worker_environment(original.config, original.connections),
             stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
     status = run.last_status()

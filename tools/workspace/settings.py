@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +13,7 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.base.traces import Memory
 from trainwright.trainer.config import load_yaml
+from trainwright.trainer.data.remote.connections import Connection, variables_of
 
 HEADER = """\
 # Trainwright's owner settings. Agents cannot change them through any tool; edit them yourself.
@@ -26,6 +28,13 @@ HEADER = """\
 #   so nothing signs what they record: whoever can write the run's folder can make it up.
 # evaluation_rows_bytes: the most bytes of validation and test rows that planning keeps for the independent evaluation.
 #   Of more rows a sample is drawn, by a seed that no code of the project knows.
+# data_cache_bytes: the most bytes that the workspace keeps of what runs make from data (tokens, matrices of large
+#   tables, fetched files), in cache/data; the least recently used go first.
+# connections: databases and stores by name, for data: {use: sql, args: {profile: NAME}}. Each names the environment
+#   variables (url_env, endpoint_env, key_env, secret_env, token_env) or the file (url_file) that hold its credentials.
+# data_variables: patterns of the variables that a configuration may name itself; a worker gets those that it names.
+# data_locations: patterns of what data may be fetched from, for example s3://our-bucket/*, https://example.org/*,
+#   sql://CHURN_DB_URL (a variable's or a connection's name); "*": anything that credentials are there for; []: nothing.
 # approvals: where you answer what agents ask for: terminal (`trainwright approve`), elicitation (a question that the
 #   agent's client shows you; some clients answer by themselves); [] means in this file only.
 # grants: ids of requests that you grant here.
@@ -125,6 +134,14 @@ class Settings(BaseModel):
     """Whether `distributed.launcher: outer` may be used, whose runs nobody signs."""
     evaluation_rows_bytes: int = Field(default=1024**3, gt=0)
     """Most bytes of validation and test rows that a smoke run keeps."""
+    data_cache_bytes: int = Field(default=50 * 1024**3, gt=0)
+    """Most bytes of the workspace's data cache."""
+    connections: dict[str, Connection] = Field(default_factory=dict)
+    """Databases and stores by name: the variables, or files, that hold their credentials."""
+    data_variables: list[str] = Field(default_factory=lambda: ["*_DB_URL", "DATA_*", "S3_*"])
+    """Patterns of the environment variables that a configuration may name for its data's credentials."""
+    data_locations: list[str] = Field(default_factory=lambda: ["*"])
+    """Patterns of the remote files and databases that data may come from."""
     approvals: list[Literal["terminal", "elicitation"]] = Field(default_factory=lambda: ["terminal"])  # type: ignore[arg-type]
     """Where the owner answers requests, besides this file."""
     grants: list[str] = Field(default_factory=list)
@@ -162,6 +179,12 @@ class Settings(BaseModel):
         """Digest of the settings, recorded with every gate decision."""
         return digest_json(self.model_dump(mode="json"))
 
+    def gives_to_data(self, variable: str) -> bool:
+        """Return whether a variable of the environment may be named for data: by a pattern, or in a connection."""
+        return variable in variables_of({}, self.connections) or any(
+            fnmatchcase(variable, pattern) for pattern in self.data_variables
+        )
+
     def allowed_roots(self, folder: Path) -> list[Path]:
         """Return the code roots as resolved folders."""
         return [(folder / Path(root).expanduser()).resolve() for root in self.code_roots]
@@ -178,6 +201,7 @@ def _write_defaults(path: Path) -> None:
         if not path.exists():
             text += "price_per_gpu_hour: 0.0\nrequire_git: false\nouter_launcher: false\n"
             text += f"evaluation_rows_bytes: {Settings().evaluation_rows_bytes}\n"
+            text += f"data_cache_bytes: {Settings().data_cache_bytes}\n"
             draft.write_text(f"{text}approvals: [terminal]\ngrants: []\n")
             draft.replace(path)
 

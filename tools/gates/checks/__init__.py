@@ -8,6 +8,16 @@ from trainwright.tools.gates.checks import (
     independent,
     optimization,
     planning,
+    validation,
 )
 
-__all__ = ["baseline", "diagnostics", "evaluation", "finalization", "independent", "optimization", "planning"]
+__all__ = [
+    "baseline",
+    "diagnostics",
+    "evaluation",
+    "finalization",
+    "independent",
+    "optimization",
+    "planning",
+    "validation",
+]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.evaluation.slices import slice_orders
+from trainwright.tools.gates.bounds import TEST, Bound, bounds_of, without_baseline
 from trainwright.tools.gates.exits import is_accepted
 from trainwright.tools.gates.outcomes import (
     Outcome,
@@ -15,50 +17,81 @@ from trainwright.tools.gates.outcomes import (
     passed_with_exemption,
 )
 from trainwright.tools.gates.searches import floor_of
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.artifacts import FixedRows
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
 
-TEST = "test/"
+MOST_NAMED = 6
 
 
 @check("planning.bounds_measured")
 def bounds_measured(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The bounded metrics are computed, so that the last gate can evaluate them."""
-    names = sorted({name.removeprefix(TEST) for name, _, _ in _bounds(evidence)})
-    if not names:
+    """The bounded metrics are computed, and slices and baseline are there, so that the last gate can evaluate them."""
+    gate = evidence.config.evaluation_gate
+    names = sorted({name.removeprefix(TEST) for name in gate.metrics()}) if gate is not None else []
+    if gate is None or not (names or gate.baseline):
         return not_applicable("the configuration bounds no metric", line.text)
     if evidence.smoke is None:
         return failed("no smoke run of this configuration", line.text, evidence.start(RunKind.SMOKE))
     computed = evidence.smoke.summary.best_metrics
     missing = [name for name in names if name not in computed]
-    measured = f"not computed: {', '.join(missing)}" if missing else f"computed: {', '.join(names)}"
-    bounds = evidence.config.evaluation_gate
-    sides = {"minimum": bounds.minimum, "maximum": bounds.maximum} if bounds is not None else {}
-    unmeasured = [(side, name) for side, given in sides.items() for name in given if name.removeprefix(TEST) in missing]
+    if problem := _slices_problem(evidence, evidence.smoke) or _baseline_problem(evidence):
+        return failed(problem[0], line.text, evidence.call("configure", problem[1], changes=problem[2]))
+    parts = [f"computed: {', '.join(names)}"] if names else []
+    parts += [f"beside {gate.baseline}"] if gate.baseline else []
+    measured = f"not computed: {', '.join(missing)}" if missing else "; ".join(parts)
+    given = {"minimum": gate.minimum, "maximum": gate.maximum, "least_gain": gate.least_gain}
+    unmeasured = [(side, name) for side, own in given.items() for name in own if name.removeprefix(TEST) in missing]
     changes = {f"evaluation_gate.{side}.{name}": None for side, name in unmeasured}  # null removes
     why = f"bound what is computed ({', '.join(sorted(computed))}), or add the metric to `metrics`"
     return passed_if(not missing, measured, line.text, evidence.call("configure", why, changes=changes))
 
 
+def _slices_problem(evidence: Evidence, smoke: RunEvidence) -> tuple[str, str, dict[str, None]] | None:
+    """Return why slices cannot be evaluated, the remedy, and the keys to remove; None where they can."""
+    gate = evidence.config.evaluation_gate
+    if gate is None or not (gate.slices or gate.groups):
+        return None
+    without: dict[str, None] = {"evaluation_gate.slices": None, "evaluation_gate.groups": None}
+    rows = smoke.part(FixedRows)
+    if not rows or rows.problem:
+        return f"slices need rows that planning fixed: {rows.problem or 'none'}", rows.remedy or "remove them", without
+    try:
+        slice_orders(evidence.config, smoke.data)
+    except ConfigurationError as error:
+        return error.message, error.remedy, without
+    return None
+
+
+def _baseline_problem(evidence: Evidence) -> tuple[str, str, dict[str, None]] | None:
+    found, gate = evidence.named_baseline, evidence.config.evaluation_gate
+    if gate is None or not found.get("problem"):
+        return None
+    why = "name another: a completed baseline, final or export run, or a registered model; or, so, none"
+    return f"baseline {gate.baseline}: {found['problem']}", why, without_baseline(gate)
+
+
 @check("finalization.bounds_kept")
 def bounds_kept(evidence: Evidence, line: CheckLine) -> Outcome:
-    """The final model keeps the project's bounds, or the owner accepts its values."""
-    bounds = _bounds(evidence)
-    required = ", ".join(f"{name} {sign} {bound:g}" for name, sign, bound in bounds)
-    if not bounds:
+    """The final model keeps the project's bounds, on all rows and in each slice, or the owner accepts its values."""
+    gate = evidence.config.evaluation_gate
+    if gate is None or not gate.metrics():
         return not_applicable("the configuration bounds no metric", line.text)
     if evidence.final is None:
-        return failed("no final run", required, evidence.start(RunKind.FINAL))
+        return failed("no final run", line.text, evidence.start(RunKind.FINAL))
     if evidence.export is None or not evidence.export.is_complete:
         why = "the bounds are evaluated on the exported model"
-        return failed("no export", required, evidence.call("export_model", why))
-    values = {name: _value(evidence, name) for name, _, _ in bounds}
-    broken = [name for name, sign, bound in bounds if not _holds(values[name], sign, bound)]
-    measured = ", ".join(f"{name} {'not measured' if v is None else f'{v:.6g}'}" for name, v in values.items())
+        return failed("no export", line.text, evidence.call("export_model", why))
+    bounds = bounds_of(evidence)
+    broken = [bound.name for bound in bounds if not bound.holds]
+    counting = [bound for bound in bounds if bound.counts]
+    required, measured = _named(counting, "{0.name} {0.sign} {0.bound:g}"), _named(counting, "{0.name} {0.shown}")
     if not broken:
         return passed(measured, required)
     reached = evidence.final_value(evidence.goal_metric)
@@ -67,30 +100,16 @@ def bounds_kept(evidence: Evidence, line: CheckLine) -> Outcome:
     return failed(measured, required, _ask(evidence, reached))
 
 
+def _named(bounds: list[Bound], form: str) -> str:
+    """Return the bounds in words, the broken ones first."""
+    listed = sorted(bounds, key=lambda bound: bound.holds)
+    more = f" and {len(listed) - MOST_NAMED} more" if len(listed) > MOST_NAMED else ""
+    return ", ".join(form.format(bound) for bound in listed[:MOST_NAMED]) + more
+
+
 def _ask(evidence: Evidence, reached: float | None) -> NextCall:
     longer = f"train longer: start_training(project={evidence.name!r}, kind='final', template='production')"
     if reached is None:
         return evidence.call("project_status", f"the goal's metric was not measured; {longer}")
     why = f"only the owner may accept less than the project's own bounds; or {longer}"
     return evidence.call("configure", why, ask_owner={"accept": floor_of(evidence, reached)})
-
-
-def _bounds(evidence: Evidence) -> list[tuple[str, str, float]]:
-    """Return (metric, sign, bound) of the configuration's evaluation gate."""
-    section = evidence.config.evaluation_gate
-    if section is None:
-        return []
-    least = [(name, ">=", bound) for name, bound in section.minimum.items()]
-    return least + [(name, "<=", bound) for name, bound in section.maximum.items()]
-
-
-def _holds(value: float | None, sign: str, bound: float) -> bool:
-    return value is not None and (value >= bound if sign == ">=" else value <= bound)
-
-
-def _value(evidence: Evidence, name: str) -> float | None:
-    """Return a metric of the final model on validation; with `test/` before it, of the export's test-set access."""
-    if not name.startswith(TEST):
-        return evidence.final_value(name)
-    tested = evidence.export.tested_metrics() if evidence.export is not None else {}
-    return tested.get(name.removeprefix(TEST))

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.bounds import baseline_value, beside_of, without_baseline
 from trainwright.tools.gates.finals import accepted_result, is_reused, overlay_of_run
 from trainwright.tools.gates.onward import without_gates_anew
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed_if, passed_with_exemption
@@ -112,9 +113,40 @@ def drift_bounded(evidence: Evidence, line: CheckLine) -> Outcome:
     if value is None or reference is None:
         return failed(f"{metric} was not recorded by both runs", required, evidence.start(RunKind.FINAL))
     found = drift(value, reference, str(evidence.project.goal["direction"]))
-    measured = f"validation {metric} {value:.6g}, {source} {reference:.6g}: {100 * abs(found):.2f} % "
+    measured = f"validation {metric} {value:.6g}, {source} {reference:.6g}: {_drifted(found)}"
     remedy = _after_drift(evidence, [evidence.baseline.id, evidence.final.id])
-    return passed_if(found <= allowed, measured + ("worse" if found > 0 else "better"), required, remedy)
+    gate = evidence.config.evaluation_gate
+    if gate is None or gate.baseline is None or found > allowed:
+        return passed_if(found <= allowed, measured, required, remedy)
+    beside, text = _beside_baseline(evidence, gate.baseline, value)
+    required += f", and than {gate.baseline} likewise"
+    return passed_if(beside <= allowed, f"{measured}; {text}", required, _after_baseline(evidence, gate.baseline))
+
+
+def _drifted(found: float) -> str:
+    return f"{100 * abs(found):.2f} % {'worse' if found > 0 else 'better'}"
+
+
+def _beside_baseline(evidence: Evidence, name: str, value: float) -> tuple[float, str]:
+    """Return the drift from the baseline that the evaluation gate names (infinite: unknown), and it in words."""
+    reference, record = baseline_value(evidence, evidence.goal_metric), beside_of(evidence)
+    if reference is None:
+        return math.inf, f"{name}: {record.get('problem') or 'no certified figure of it'}"
+    found = drift(value, reference, str(evidence.project.goal["direction"]))
+    where = "on the same rows" if record.get("same_rows") else f"on its own rows ({record.get('why')})"
+    return found, f"{name} {reference:.6g} {where}: {_drifted(found)}"
+
+
+def _after_baseline(evidence: Evidence, name: str) -> NextCall:
+    """Name the call that shows what the baseline did otherwise: compare_runs, of one project."""
+    record, gate = beside_of(evidence), evidence.config.evaluation_gate
+    if gate is not None and record.get("problem"):
+        why = f"nothing is known of {name}: without it (every gate anew), or with another one"
+        return evidence.call("configure", why, changes=without_baseline(gate))
+    why = f"what {name} did otherwise; then tune, or train longer. A looser evaluation_gate is every gate anew"
+    if record.get("project") == evidence.name and evidence.final is not None:
+        return NextCall(tool="compare_runs", arguments={"run_ids": [record["run_id"], evidence.final.id]}, why=why)
+    return evidence.call("project_status", why)
 
 
 def _allowed_drift(evidence: Evidence, line: CheckLine) -> float:

@@ -19,6 +19,7 @@ from trainwright.tools.gates.outcomes import (
     passed_if,
     passed_with_exemption,
 )
+from trainwright.tools.gates.rows_moved import keeps_test, rows_since
 from trainwright.tools.limits import limits_under
 from trainwright.tools.owner.grant import ALIKE_SAMPLES, MISSING_GIT
 from trainwright.tools.owner.grants import operations
@@ -144,9 +145,10 @@ def environment_captured(evidence: Evidence, line: CheckLine) -> Outcome:
 @check("planning.data_fingerprinted")
 def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
     """Every split has a content fingerprint and shares no sample with another, nor altered copies."""
-    record = evidence.smoke.data if evidence.smoke is not None else None
-    if not record:
+    run = evidence.smoke
+    if run is None or not run.data:
         return _needs_smoke(evidence, "not fingerprinted", line.text)
+    record, grown = run.data, rows_since(evidence, run)
     marked = bool(record.splits) and all(split.fingerprint for split in record.splits.values())
     shared = "disjoint" if record.disjoint else f"{record.shared_samples} samples shared between splits"
     read = "of a sample of each large split" if record.sampled else "of every sample"
@@ -154,6 +156,9 @@ def data_fingerprinted(evidence: Evidence, line: CheckLine) -> Outcome:
     if not (marked and record.disjoint):
         whys = ("return splits that share no sample", "remove the samples that stand in two splits")
         return failed(measured, required, _again_on(evidence, *whys))
+    measured += f"; {grown}" if grown is not None else ""
+    if grown is not None and not keeps_test(grown, record.split):
+        return failed(measured, "no row in train that an earlier plan tested on", _kept_apart(evidence))
     alike = beyond_chance(record.alike_samples, line.threshold or math.inf, line.most or math.inf)
     if not alike:
         return passed(measured, required)
@@ -203,6 +208,16 @@ def code_captured(evidence: Evidence, line: CheckLine) -> Outcome:
         return passed_with_exemption(f"{measured}; exempted by the owner", required)
     remedy = evidence.call("configure", "or put the code under git", ask_owner={"exemption": MISSING_GIT})
     return failed(measured, required, remedy)
+
+
+def _kept_apart(evidence: Evidence) -> NextCall:
+    """Name the call after which rows stay in their splits as the data grow."""
+    section = evidence.config.data.split if evidence.config.data is not None else None
+    if section is None or evidence.config.task is not None:
+        return _again_on(evidence, *["keep the earlier test rows out of train: divide by a hash of each row"] * 2)
+    columns = {key: None for key in ("smiles", "column", "time") if getattr(section, key) is not None}
+    changes = {"data.split.by": "hash", **{f"data.split.{key}": value for key, value in columns.items()}}
+    return evidence.call("configure", "from then on rows stay in their splits as the data grow", changes=changes)
 
 
 def _told_alike(found: AlikeSamples) -> str:

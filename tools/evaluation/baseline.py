@@ -1,0 +1,120 @@
+"""Baseline that an evaluation gate names: a run of any project or a registered model, on the same rows where it can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from sqlalchemy import select
+
+from trainwright.tools.evaluation.sealed import Sealed
+from trainwright.tools.ledger import ProjectFacts
+from trainwright.tools.workspace.handles import run_named
+from trainwright.tools.workspace.records import get_run
+from trainwright.tools.workspace.tables import RegisteredModel
+from trainwright.trainer.base.errors import NotFoundError, TrainwrightError
+from trainwright.trainer.run import RunState
+from trainwright.trainer.run.artifacts import Program
+from trainwright.trainer.run.evidence import Data
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.run import RunDirectory
+
+RELEASED = "@v"
+
+
+class Named(NamedTuple):
+    """The run behind a baseline's name, as its project's ledger has it."""
+
+    name: str
+    project: str
+    run: Sealed | None
+    """None where it cannot be compared with."""
+    certified: dict[str, dict[str, float]]
+    """By split, on the rows of its own project."""
+    problem: str = ""
+
+    @property
+    def program(self) -> Program:
+        """Its exported program; empty without one."""
+        found: Program = self.run.part(Program) if self.run is not None else Program()
+        return found
+
+
+def run_behind(session: Session, name: str, project: str) -> str:
+    """Return the long id of the run that a baseline's name means.
+
+    Args:
+        name: `churn/final-1`, a run of `project`, or `churn@v2` for a registered model.
+
+    Raises:
+        NotFoundError: there is no such run or version.
+        ConflictError: several runs have this beginning.
+    """
+    of, found, version = name.rpartition(RELEASED)
+    if not found or not version.isdigit():
+        return run_named(session, name, project=project)
+    query = select(RegisteredModel.run).where(RegisteredModel.project == of, RegisteredModel.version == int(version))
+    run = session.scalars(query).first()
+    if run is None:
+        raise NotFoundError(
+            f"Project {of!r} has no registered version {version}.",
+            remedy=f"project_status(project={of!r}) shows whether it is finished: passing its last gate registers one.",
+        )
+    return run
+
+
+def named_baseline(workspace: Workspace, name: str, project: str) -> Named:
+    """Return the run behind a baseline's name, sealed and complete, or why it cannot be compared with. Never raises."""
+    try:
+        with workspace.snapshot() as session:  # a check that asks holds the database for writing
+            row = get_run(session, run_behind(session, name, project))
+            facts = ProjectFacts(session, row.project)
+    except TrainwrightError as error:
+        return Named(name, "", None, {}, f"{error.message} {error.remedy}")
+    seal, found = facts.seals.get(row.id), facts.evaluations.get(row.id)
+    if seal is None or seal.state != RunState.COMPLETED:
+        return Named(name, row.project, None, {}, f"run {row.id} has not completed")
+    certified = {split: found.certified(split) for split in ("validation", "test")} if found is not None else {}
+    return Named(name, row.project, Sealed(workspace.run_directory(row.project, row.id), seal.digests), certified)
+
+
+def baseline_record(workspace: Workspace, name: str, project: str) -> dict[str, str]:
+    """Return what planning finds behind a baseline's name: the run and its program, or the problem. Never raises."""
+    found = named_baseline(workspace, name, project)
+    if found.run is None:
+        return {"name": name, "problem": found.problem}
+    program = found.program
+    record = {"name": name, "run_id": found.run.directory.run_id, "program": program.digest or ""}
+    if not program.path and not any(found.certified.values()):
+        record["problem"] = "it exported no program"
+    return record
+
+
+def record_beside(named: Named, run: RunDirectory, answers: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return what the ledger keeps of the baseline: its metrics on the same rows, else on those of its own project.
+
+    Args:
+        named: the baseline.
+        run: that is evaluated.
+        answers: the clean room's `beside`, by split; empty where its program could not be run.
+    """
+    head = {"name": named.name, "project": named.project}
+    if named.run is None:
+        return head | {"problem": named.problem}
+    head |= {"run_id": named.run.directory.run_id, "program": named.program.digest or ""}
+    problem = next((str(one["problem"]) for one in answers.values() if one.get("problem")), "")
+    own, its = run.part(Data).fingerprint, named.run.part(Data).fingerprint
+    if answers and not problem:
+        kept = {
+            split: {key: one[key] for key in ("rows", "metrics", "paired") if key in one}
+            for split, one in answers.items()
+        }
+        return head | {"same_rows": True, "same_splits": own is not None and own == its, "splits": kept}
+    why = problem or "it exported no program"
+    if not any(named.certified.values()):
+        return head | {"problem": f"{why}, and no figure of it is certified"}
+    kept = {split: {"metrics": values} for split, values in named.certified.items() if values}
+    return head | {"same_rows": False, "why": why, "splits": kept}

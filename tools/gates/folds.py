@@ -1,0 +1,64 @@
+"""Folds of one configuration: a cross-validation out of its baseline and of ablations that change the fold alone."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.trainer.config import TrainingConfig
+
+KINDS = (RunKind.BASELINE.value, RunKind.ABLATION.value)
+FOLD = "data.split.fold"
+
+
+def is_fold(planned: TrainingConfig, config: TrainingConfig) -> bool:
+    """Return whether a configuration is the planned one but for another fold: then it has the same test split."""
+    return _folds(config) is not None and _but_fold(planned) == _but_fold(config) and planned != config
+
+
+def folds_text(evidence: Evidence, config: TrainingConfig) -> str | None:
+    """Return mean and deviation of the goal's metric over the folds that have run, and the call for the next one.
+
+    None where the configuration has no folds. Figures are those that the training processes reported: no fold but the
+    planned one has fixed rows.
+    """
+    count = _folds(config)
+    if count is None:
+        return None
+    own, values, metric = _but_fold(config), dict[int, float](), evidence.goal_metric
+    for run_id, start in evidence.facts.started.items():
+        run = evidence.run(run_id) if start.kind in KINDS else None
+        if run is None or not run.is_complete:
+            continue
+        other = run.directory.specification().config
+        value = run.reported_value(metric)
+        if _but_fold(other) == own and other.data is not None and value is not None:
+            values[other.data.split.fold] = value
+    left = [fold for fold in range(count) if fold not in values]
+    if not values:
+        return None
+    found = ", ".join(f"fold {fold} {value:.4g}" for fold, value in sorted(values.items()))
+    if len(values) > 1:
+        spread = statistics.stdev(values.values())
+        found = f"{statistics.fmean(values.values()):.4g} ± {spread:.2g} (mean and deviation; {found})"
+    text = f"{len(values)} of {count} folds: validation {metric} {found}."
+    if left:
+        changes = json.dumps({FOLD: left[0]})
+        text += f" start_training(project={evidence.name!r}, kind='ablation', changes={changes}) adds the next."
+    return text
+
+
+def _folds(config: TrainingConfig) -> int | None:
+    return config.data.split.folds if config.data is not None else None
+
+
+def _but_fold(config: TrainingConfig) -> dict[str, Any]:
+    values = config.model_dump(mode="json", exclude={"search"})
+    if values.get("data"):
+        values["data"]["split"].pop("fold", None)
+    return values

@@ -1,0 +1,87 @@
+"""Rows of the data since an earlier smoke run: new ones, gone ones, and test rows that are trained on now."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from trainwright.tools.gates.phases import Phase
+from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.split_rows import RowsMoved, SplitRows, rows_moved
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
+
+STAYS = ("hash", "given", "time")
+"""Ways to split under which old test rows in train are no slip: the column decides, or time has passed."""
+
+
+class Grown(NamedTuple):
+    """Rows since an earlier smoke run."""
+
+    moved: RowsMoved
+    since: str
+    """The earlier run."""
+    was_planned: bool
+    """Whether a planning gate accepted it."""
+
+    def __str__(self) -> str:
+        """In words."""
+        moved, about = self.moved, "about " if self.moved.estimated else ""
+        text = f"since {self.since} {about}{moved.new} rows new, {moved.gone} gone"
+        if moved.test_in_train or moved.test_in_validation:
+            text += f", of its test rows {moved.test_in_train} now in train"
+            text += f" and {moved.test_in_validation} in validation" * bool(moved.test_in_validation)
+        return text
+
+
+def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:
+    """Compare a smoke run's rows with those of the plan before it, else of the smoke run before it.
+
+    None where there is none, where the data are the same, or one of them recorded no rows.
+    """
+    if not run.split_rows.kept:
+        return None
+    earlier, was_planned = _planned_before(evidence, run), True
+    if earlier is None:
+        earlier, was_planned = _smoke_before(evidence, run), False
+    if earlier is None or earlier.data.fingerprint == run.data.fingerprint:
+        return None
+    files = [(str(one.directory.artifacts), one.split_rows.model_dump_json()) for one in (earlier, run)]
+    moved = _compared(*files[0], *files[1])
+    return None if moved is None else Grown(moved, earlier.id, was_planned)
+
+
+def keeps_test(grown: Grown, split: dict[str, object] | None) -> bool:
+    """Return whether old test rows stayed out of train, as far as data that have grown or shrunk must keep them."""
+    changed = grown.moved.new or grown.moved.gone
+    return not (grown.was_planned and changed and grown.moved.test_in_train) or (split or {}).get("by") in STAYS
+
+
+def _planned_before(evidence: Evidence, run: RunEvidence) -> RunEvidence | None:
+    for _, body in reversed(evidence.entries("gate")):
+        if body["phase"] == Phase.PLANNING and body["outcome"] != "refused":
+            named = body["rested_on"].get("smoke_run", "")
+            earlier = evidence.run(named) if named and named != run.id else None
+            if earlier is not None and earlier.split_rows.kept:
+                return earlier
+    return None
+
+
+def _smoke_before(evidence: Evidence, run: RunEvidence) -> RunEvidence | None:
+    ids = [run_id for run_id, start in evidence.facts.started.items() if start.kind == RunKind.SMOKE.value]
+    for run_id in reversed(ids[: ids.index(run.id)] if run.id in ids else []):
+        earlier = evidence.run(run_id)
+        if earlier is not None and earlier.is_complete:
+            return earlier
+    return None
+
+
+@lru_cache(64)
+def _compared(before: str, earlier: str, after: str, now: str) -> RowsMoved | None:
+    """Compare two records by their folders and contents, which name the digests of the files that are read."""
+    kinds = (SplitRows.model_validate_json(text) for text in (earlier, now))
+    first, second = kinds
+    return rows_moved(first, Path(before), second, Path(after))

@@ -1,0 +1,125 @@
+"""Pipelines written out: `dvc.yaml` for DVC and a Kubeflow pipeline, whose steps are `trainwright stage NAME`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from trainwright.tools.documents.rendering import render_plain
+from trainwright.tools.gates.decide import final_values
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.ledger import Look
+from trainwright.tools.pipeline.definition import FILE, Definition
+from trainwright.tools.pipeline.stages import STAGES, Stages
+from trainwright.tools.training_orchestrator import refresh_project
+from trainwright.trainer.base.errors import ConflictError
+from trainwright.trainer.config import parse_config
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
+
+RECORDS = "pipeline"
+DVC, KUBEFLOW = "dvc.yaml", "kubeflow_pipeline.py"
+HEAD = "# Written by `trainwright pipeline {project} --write`; {what}\n"
+AFTER = {
+    "ingestion": (),
+    "validation": ("ingestion",),
+    "features": ("ingestion",),
+    "training": ("validation", "features"),
+    "evaluation": ("training",),
+    "registration": ("evaluation",),
+}
+OF_DATA = ("data", "task")
+
+
+def pipeline_files(workspace: Workspace, project: str, folder: Path | None = None) -> dict[str, str]:
+    """Return the text of each file of the pipeline by name: the definition, dvc.yaml, the Kubeflow pipeline.
+
+    Args:
+        folder: where they are to be; default: the project's code root. Paths in them are relative to it.
+
+    Raises:
+        NotFoundError: no such project.
+        ConflictError: nothing was ingested yet, so what the stages depend on is not known; or the folder is not the
+            code root.
+    """
+    refresh_project(workspace, project)
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, project, inspection=Look())
+        root = Path(evidence.project.code_root).resolve()
+        if folder is not None and folder.resolve() != root:
+            raise ConflictError(
+                f"{folder} is not the project's code root, and a pipeline's paths are relative to that.",
+                remedy=f"Write it to {root}.",
+            )
+        run = Stages(evidence).ingested
+        if run is None or not run.is_complete:
+            raise ConflictError(
+                "No smoke run has read the data yet: what the stages depend on is not known.",
+                remedy=f"start_training(project={project!r}, kind='smoke')",
+            )
+        definition = _definition(evidence)
+        data, code = sorted(run.data.files), sorted(run.code.files)
+    place = os.path.relpath(workspace.path, root)
+    return {
+        FILE: HEAD.format(project=project, what="its stages read it.") + _dumped(definition.model_dump(mode="json")),
+        DVC: HEAD.format(project=project, what="run it with `dvc repro`.")
+        + _dumped(_dvc(definition, data, code, place)),
+        KUBEFLOW: _kubeflow(project, place),
+    }
+
+
+def write_pipeline(workspace: Workspace, project: str) -> list[Path]:
+    """Write the files into the project's code root, and return their paths. Raises as `pipeline_files`."""
+    files = pipeline_files(workspace, project)
+    with workspace.session() as session:
+        root = Path(Evidence(session, workspace, project, inspection=Look()).project.code_root)
+    for name, text in files.items():
+        (root / name).write_text(text, encoding="utf-8")
+    return [root / name for name in files]
+
+
+def _definition(evidence: Evidence) -> Definition:
+    """Return the project with the configuration to finalize, or else its present one, without what is usual."""
+    values = final_values(evidence) if evidence.final_values is not None else evidence.version.values
+    config = parse_config(values).model_dump(mode="json", exclude_none=True, exclude={"code_root"})
+    own = evidence.project
+    return Definition(project=own.name, intent=own.intent, goal=dict(own.goal), config=config)
+
+
+def _dvc(definition: Definition, data: list[str], code: list[str], workspace: str) -> dict[str, Any]:
+    of_data = [f"config.{name}" for name in OF_DATA if name in definition.config]
+    code_of_data = (
+        code if "task" in definition.config or ":" in str(definition.config.get("data", {}).get("use")) else []
+    )
+    stages: dict[str, Any] = {}
+    for name in STAGES:
+        command = ["trainwright", "stage", name, "--file", FILE, "--record", f"{RECORDS}/{name}.json"]
+        stage: dict[str, Any] = {"cmd": shlex.join([*command, "--workspace", workspace])}
+        deps = [f"{RECORDS}/{before}.json" for before in AFTER[name]]
+        if name == "ingestion":
+            stage |= {"deps": [*data, *code_of_data], "params": [{FILE: ["project", *of_data]}]}
+        elif name == "training":
+            stage |= {"deps": [*deps, *code], "params": [{FILE: ["goal", "config"]}]}
+        else:
+            stage |= {"deps": deps}
+        kind = "metrics" if name == "evaluation" else "outs"
+        stages[name] = {key: value for key, value in stage.items() if value} | {
+            kind: [{f"{RECORDS}/{name}.json": {"cache": False}}]
+        }
+    return {"stages": stages}
+
+
+def _kubeflow(project: str, workspace: str) -> str:
+    steps = [{"name": name, "after": list(AFTER[name])} for name in STAGES]
+    return render_plain(
+        "pipeline/kubeflow_pipeline.py.j2", project=project, workspace=repr(workspace), file=FILE, steps=steps
+    )
+
+
+def _dumped(value: Any) -> str:
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=120))

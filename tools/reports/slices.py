@@ -1,0 +1,60 @@
+"""Section of reports on slices and groups of the fixed rows, and on the baseline that the evaluation gate names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.evaluation.paired import statistics_of
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.run_evidence import RunEvidence
+
+SPLITS = ("validation", "test")
+MOST_SLICES = 60
+
+
+def slices_values(run: RunEvidence | None) -> dict[str, Any]:
+    """Return the values of `slices.md.j2`, from a run's independent evaluation; empty ones without slices."""
+    found = run.evaluation if run is not None else None
+    each = [(split, name, one) for split in SPLITS for name, one in (found.slices(split) if found else {}).items()]
+    names = list(dict.fromkeys(metric for _, _, one in each for metric in one["metrics"]))
+    beside = found.beside if found is not None else {}
+    return {
+        "slice_metrics": names,
+        "slice_lines": [
+            [name, split, one["rows"], *(one["metrics"].get(metric) for metric in names)]
+            for split, name, one in each[:MOST_SLICES]
+        ],
+        "slices_left_out": max(0, len(each) - MOST_SLICES),
+        "beside": beside,
+        "beside_lines": _beside_lines(found.certified, beside) if found is not None else [],
+        "beside_test": _test_text(beside),
+    }
+
+
+def _beside_lines(certified: Any, beside: dict[str, Any]) -> list[list[Any]]:
+    """Return (split, metric, this model's value, the baseline's) for all that both have."""
+    return [
+        [split, metric, own[metric], value]
+        for split, record in beside.get("splits", {}).items()
+        for own in (certified(split),)
+        for metric, value in record.get("metrics", {}).items()
+        if metric in own
+    ]
+
+
+def _test_text(beside: dict[str, Any]) -> str:
+    """Return McNemar's test and the t-test of losses on validation, in words; empty where rows are not shared."""
+    paired = beside.get("splits", {}).get("validation", {}).get("paired")
+    if not paired:
+        return ""
+    found, parts = statistics_of(paired), []
+    if table := found.get("classes"):
+        counts = f"{table['only_first']} rows right by this model alone, {table['only_second']} by the baseline alone"
+        parts.append(f"{counts}: McNemar's exact test, p = {table['p_value']:.3g}")
+    if loss := found.get("loss"):
+        low, high = loss["interval"]
+        parts.append(
+            f"loss {loss['difference']:+.4g} [{low:+.4g}, {high:+.4g}]: paired t-test, p = {loss['p_value']:.3g}"
+        )
+    return "; ".join(parts)
