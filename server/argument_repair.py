@@ -91,6 +91,28 @@ def with_names(value: Any, others: Mapping[str, str]) -> Any:
     return others.get(value, value) if isinstance(value, str) else value
 
 
+def with_values(arguments: Mapping[str, Any], key: str, others: Mapping[str, str]) -> dict[str, Any]:
+    """Return arguments with the text under one dotted key of a configuration replaced, and nothing else.
+
+    Short and long forms (`model: mlp`, `model.use: mlp`) are under the same key; places in lists do not count.
+    """
+    wanted = _without_places(key)
+
+    def replaced(value: Any, at: tuple[str, ...]) -> Any:
+        if isinstance(value, dict):
+            return {name: replaced(item, at + _without_places(str(name))) for name, item in value.items()}
+        if isinstance(value, list):
+            return [replaced(item, at) for item in value]
+        is_under = bool(at) and (wanted[: len(at)] == at or at[: len(wanted)] == wanted)
+        return others.get(value, value) if isinstance(value, str) and is_under else value
+
+    return {name: replaced(value, ()) for name, value in arguments.items()}
+
+
+def _without_places(key: str) -> tuple[str, ...]:
+    return tuple(part for part in key.split(".") if not part.isdigit())
+
+
 def _rule(about: Any) -> Any:
     return Annotated[about.annotation, *about.metadata] if about.metadata else about.annotation
 

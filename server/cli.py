@@ -1,4 +1,4 @@
-"""`trainwright`: serve, doctor, status, verify, replay-step, attest, prune, keys, approve, demo."""
+"""`trainwright`: serve, doctor, status, verify, validate-data, attest, prune, stage, pipeline, keys, approve, demo …"""
 
 from __future__ import annotations
 
@@ -242,6 +242,51 @@ def prune(
     budget = None if budget_mib is None else budget_mib * 2**20
     given = {name: value for name, value in {**wanted, "budget_bytes": budget}.items() if value is not None}
     prune_projects(_existing(workspace_path(workspace)), projects or [], given, delete=yes)
+
+
+@app.command("validate-data")
+def validate_data(
+    project: Annotated[str, typer.Argument(help="A project")],
+    *,
+    workspace: WorkspaceOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> None:
+    """Check a project's data without training; exit with 1 when a run would stop at it."""
+    from trainwright.server.commands.validate_data import show_validation
+
+    if not show_validation(_existing(workspace_path(workspace)), project, as_json=as_json):
+        raise typer.Exit(1)
+
+
+@app.command()
+def stage(
+    name: Annotated[str, typer.Argument(help="ingestion, validation, features, training, evaluation or registration")],
+    *,
+    file: Annotated[Path, typer.Option("--file", help="The pipeline's definition.")] = Path("trainwright.yaml"),
+    record: Annotated[
+        Path | None, typer.Option("--record", help="JSON file for its outputs; the same where nothing changed.")
+    ] = None,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Make one stage of a pipeline, and those before it, where they are not done: what dvc.yaml calls."""
+    from trainwright.server.commands.pipeline import run_stage
+
+    run_stage(workspace_path(workspace), name, file, record)
+
+
+@app.command()
+def pipeline(
+    project: Annotated[str, typer.Argument(help="A project")],
+    *,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write dvc.yaml and a Kubeflow pipeline into the project's code root.")
+    ] = False,
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Show a project's stages, with what each took in and gave; or write them out."""
+    from trainwright.server.commands.pipeline import show_pipeline
+
+    show_pipeline(_existing(workspace_path(workspace)), project, write=write)
 
 
 @keys.command()

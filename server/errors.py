@@ -16,7 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
-from trainwright.server.argument_repair import with_names
+from trainwright.server.argument_repair import with_names, with_values
 from trainwright.server.facts import offered
 from trainwright.server.format import call_text
 from trainwright.trainer.base.errors import ConfigurationError, StorageError, TrainwrightError, near
@@ -121,7 +121,9 @@ def with_call(error: Exception, tool: str, arguments: Mapping[str, Any]) -> Exce
     amend, others = error.details.get("amend"), error.details.get("instead")
     if amend is None and not others:
         return error
-    complete = with_names(dict(arguments), others or {}) | (amend or {})
+    key = error.details.get("key")
+    renamed = with_names(dict(arguments), others or {}) if key is None else with_values(arguments, key, others or {})
+    complete = renamed | (amend or {})
     call = {"tool": tool, "arguments": {name: value for name, value in complete.items() if value is not None}}
     error.details |= {"next": call}
     return error

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 ROOT = "trainwright://projects/"
 REPORT_TEMPLATE = f"{ROOT}{{project}}/reports/{{+path}}"
 PICTURE_TEMPLATE = f"{ROOT}{{project}}/pictures/{{+path}}"
-REPORTS = ("*.md", "final_model/*.md")
-PICTURES = ("plots/*.png", "runs/*/artifacts/*.png")
+REPORTS = ("*.md", "final_model/*.md", "validation/page.html", "validation/report.json", "validation/expectations.yaml")
+PICTURES = ("plots/*.png", "runs/*/artifacts/*.png", "validation/*.png")
+TYPES = {".md": "text/markdown", ".html": "text/html", ".json": "application/json", ".yaml": "application/yaml"}
 
 
 def links(workspace: Workspace, project: str, paths: Sequence[str | Path]) -> list[ResourceLink]:
@@ -34,7 +35,7 @@ def links(workspace: Workspace, project: str, paths: Sequence[str | Path]) -> li
         name = path.relative_to(folder).as_posix() if path.is_relative_to(folder) else ""
         if name in _served(folder, REPORTS):
             uri = f"{ROOT}{project}/reports/{name}"
-            found.append(ResourceLink(type="resource_link", uri=uri, name=name, mime_type="text/markdown"))
+            found.append(ResourceLink(type="resource_link", uri=uri, name=name, mime_type=TYPES[path.suffix]))
         elif name in _served(folder, PICTURES):
             uri = f"{ROOT}{project}/pictures/{name}"
             found.append(ResourceLink(type="resource_link", uri=uri, name=name, mime_type="image/png"))

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from trainwright.server.context import AppContext
 
 DOCUMENT_TEMPLATE = f"{documents.URI_PREFIX}{{+path}}"
+DATA_TEMPLATE = f"{files.ROOT}{{project}}/data/{{version}}"
+PIPELINE_TEMPLATE = f"{files.ROOT}{{project}}/pipeline"
+STAGES_TEMPLATE = f"{files.ROOT}{{project}}/pipeline/{{file}}"
 INDEX_URI = "trainwright://documents"
 Content = TypeVar("Content", str, bytes)
 RUN_TEMPLATE = "trainwright://runs/{+run_id}/status"
@@ -71,6 +74,15 @@ def add_resources(server: MCPServer[AppContext]) -> None:
     server.resource(files.REPORT_TEMPLATE, name="report", title="A project's report", mime_type="text/markdown")(
         _report
     )
+    server.resource(DATA_TEMPLATE, name="data_version", title="Card of a data version", mime_type="text/markdown")(
+        _data
+    )
+    server.resource(PIPELINE_TEMPLATE, name="pipeline", title="Stages of a project", mime_type="text/markdown")(
+        _pipeline
+    )
+    server.resource(STAGES_TEMPLATE, name="pipeline_file", title="A file of the pipeline", mime_type="text/plain")(
+        _pipeline_file
+    )
     server.resource(files.PICTURE_TEMPLATE, name="picture", title="A project's plot", mime_type="image/png")(_picture)
 
 
@@ -87,6 +99,33 @@ def _run(run_id: str, context: Context[Any, Any]) -> str:
 def _report(project: str, path: str, context: Context[Any, Any]) -> str:
     """A report that the server wrote: baseline, diagnosis, tuning, model card."""
     return _worded(files.read_report, project, path, context)
+
+
+def _data(project: str, version: str, context: Context[Any, Any]) -> str:
+    """A data version's card (v2, latest), or what differs between two (v1..v2)."""
+    from trainwright.tools.pipeline import data_document
+
+    return _worded(data_document, workspace_of(context), project, version)
+
+
+def _pipeline(project: str, context: Context[Any, Any]) -> str:
+    """The project's stages from ingestion to registration: state, inputs, outputs, digests."""
+    from trainwright.tools.pipeline import pipeline_document
+
+    return _worded(pipeline_document, workspace_of(context), project)
+
+
+def _pipeline_file(project: str, file: str, context: Context[Any, Any]) -> str:
+    """dvc.yaml, kubeflow_pipeline.py or trainwright.yaml, which run the same stages; for the code root."""
+    from trainwright.tools.pipeline import pipeline_files
+
+    return _worded(lambda: _one_of(pipeline_files(workspace_of(context), project), file))
+
+
+def _one_of(found: dict[str, str], file: str) -> str:
+    if file not in found:
+        raise NotFoundError(f"The pipeline has no file {file[:60]!r}.", remedy=f"There are: {', '.join(found)}.")
+    return found[file]
 
 
 def _picture(project: str, path: str, context: Context[Any, Any]) -> bytes:

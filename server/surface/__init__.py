@@ -2,6 +2,7 @@
 
 from trainwright.server.agent_tool import StrictTool
 from trainwright.server.surface.checkpoints import export_model, list_checkpoints, prune_checkpoints
+from trainwright.server.surface.data import validate_data
 from trainwright.server.surface.documents import read_document
 from trainwright.server.surface.monitoring import compare_runs, diagnose_run, plot_metrics
 from trainwright.server.surface.projects import advance, configure, create_project, pass_gate, project_status
@@ -20,6 +21,7 @@ TOOLS: tuple[StrictTool, ...] = (
     project_status,
     pass_gate,
     advance,
+    validate_data,
     start_training,
     run_status,
     stop_training,

@@ -37,7 +37,7 @@ async def start_training(
     context: Context[Any, Any],
     *,
     project: Project,
-    kind: Literal["smoke", "probe", "baseline", "ablation", "final"],
+    kind: Literal["smoke", "probe", "baseline", "leak_price", "ablation", "final"],
     changes: Annotated[
         Changes | None, Field(description="For an ablation, or how long and how carefully a final run trains")
     ] = None,
@@ -45,13 +45,14 @@ async def start_training(
         Literal["production"] | None, Field(description="For a final run: train longer, by this template")
     ] = None,
     max_steps: Annotated[int | None, Field(ge=1, description="Of a smoke run or a probe")] = None,
+    finding: Annotated[str | None, Field(description="Of leak_price: the leak, as validation names it")] = None,
     idempotency_key: IdempotencyKey = None,
     wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:
     """Start a training run in the background; returns its run_id at once, or its state after the wait. smoke: a few
-    steps, to plan with; probe: measures time by phase, learning rates and batch sizes, and suggests changes; baseline;
-    ablation: the configuration with changes; final: with the settled configuration. Refuses kinds that the phase does
-    not permit, stale gates and used-up limits."""
+    steps, to plan with; probe: measures time, learning rates and batch sizes, and suggests changes; baseline;
+    leak_price: it without a data leak; ablation: the configuration with changes; final: the settled one.
+    Refuses kinds that the phase does not permit, stale gates and used-up limits."""
     from trainwright.tools import training_orchestrator
     from trainwright.trainer.run import RunKind
 
@@ -63,6 +64,7 @@ async def start_training(
             changes=changes,
             template=template,
             max_steps=max_steps,
+            finding=finding,
             idempotency_key=idempotency_key,
         )
 
