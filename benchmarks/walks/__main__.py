@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from agent import FORMS
@@ -21,6 +22,8 @@ from walking import figures, play
 def main() -> int:
     """Play, print, and return the exit status: 0 when every walk has ended and no call was made in vain."""
     asked = _arguments()
+    if asked.quick:
+        os.environ["WALKS_QUICK"] = "1"  # read where files are written, in processes of their own
     chosen = [walk for walk in _named(asked.only) if walk.is_quick or asked.only or not asked.quick]
     left_out = {walk.name: why for walk in chosen if (why := walk.missing())}
     forms = [asked.form] if asked.form else list(FORMS)
@@ -50,12 +53,12 @@ def _named(only: str) -> list[Walk]:
 
 
 def _tell(played: Played, *, whole: bool) -> None:
+    memory = f", runs up to {played.memory_mib:,.0f} MiB" if played.memory_mib else ""
     mark = "ok   " if played.is_fine else "FAIL "
     again = f", {played.repeated} in vain" if played.repeated else ""
     end = played.end if played.has_ended else f"stuck: {played.why}"
-    print(
-        f"{mark}{played.walk} ({played.form}): {end}, {played.calls} calls{again}, {played.seconds:.0f} s", flush=True
-    )
+    cost = f"{played.calls} calls{again}, {played.seconds:.0f} s{memory}"
+    print(f"{mark}{played.walk} ({played.form}): {end}, {cost}", flush=True)
     if whole:
         print("\n".join(played.lines), flush=True)
 

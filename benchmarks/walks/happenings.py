@@ -11,7 +11,6 @@ import sys
 import venv
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import own_code
@@ -131,6 +130,40 @@ def pictures_written(world: World) -> None:
         Image.fromarray(pixels).save(folder / f"{number}.png")
 
 
+MANY, FEW = 20_000, 2_000
+SHAPES = ("bar", "cross", "disc", "frame", "square")
+
+
+def many_pictures_written(world: World) -> None:
+    """Write 20,000 pictures of five shapes, anywhere in noise of any colour; 2,000 in the short set."""
+    import numpy as np
+    from PIL import Image, ImageDraw
+
+    draws = np.random.default_rng(0)
+    for number in range(FEW if os.environ.get("WALKS_QUICK") else MANY):
+        name = SHAPES[number % len(SHAPES)]
+        image = Image.fromarray(draws.integers(0, 110, (32, 32, 3), dtype=np.uint8))
+        left, top, size = (int(one) for one in draws.integers((2, 2, 12), (12, 12, 18)))
+        box, colour = (left, top, left + size, top + size), tuple(draws.integers(130, 255, 3).tolist())
+        _draw_shape(ImageDraw.Draw(image), name, box, colour)
+        folder = world.code / "photos" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        image.save(folder / f"{number:05d}.png")
+
+
+def _draw_shape(draw: Any, name: str, box: tuple[int, int, int, int], colour: tuple[int, ...]) -> None:
+    left, top, right, bottom = box
+    across, down = (left + right) // 2, (top + bottom) // 2
+    if name == "disc":
+        draw.ellipse(box, fill=colour)
+    elif name in {"square", "frame"}:
+        draw.rectangle(box, fill=colour if name == "square" else None, outline=colour, width=3)
+    else:
+        draw.rectangle((left, down - 2, right, down + 2), fill=colour)
+        if name == "cross":
+            draw.rectangle((across - 2, top, across + 2, bottom), fill=colour)
+
+
 def table_written(world: World) -> None:
     """Write a Parquet file of points and their class."""
     import pyarrow as pa
@@ -197,16 +230,6 @@ def folder_moved(moment: Moment) -> Happening:
         world.code = new
 
     return Happening("the code's folder is moved", moment, act)
-
-
-def file_changed(name: str, change: Callable[[str], str], moment: Moment, called: str) -> Happening:
-    """The user changes a file, as the answer before asked."""
-
-    def act(world: World) -> None:
-        path = Path(world.code / name)
-        path.write_text(change(path.read_text()))
-
-    return Happening(called, moment, act)
 
 
 def _started(world: World, kind: str, step: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import churn
 import happenings as happen
 import own_code as code
 from agent import Call
@@ -61,6 +62,8 @@ def built_in() -> list[Walk]:
             {"words.txt": code.sentences(60)},
         ),
         Walk("table", goal("accuracy", 0.6), mlp(csv("points.csv"), rate=0.03), {"points.csv": code.table(150)}),
+        Walk("churn", goal("accuracy", 0.75), mlp({"use": "csv", "args": {"path": "churn.csv", "target": "churned"}},
+             rate=0.01, epochs=6), {"churn.csv": churn.table()}),
         Walk("lines", goal("accuracy", 0.6), mlp(csv("points.jsonl", use="jsonl"), rate=0.03),
              {"points.jsonl": code.lines(150)}),
         Walk("parquet", goal("accuracy", 0.6), mlp(csv("points.parquet", use="parquet"), rate=0.03), FOLDER,
@@ -70,6 +73,11 @@ def built_in() -> list[Walk]:
         Walk("pictures", goal("accuracy", 0.6), config(
             {"use": "cnn", "args": {"channels": [4, 8]}}, {"use": "images", "args": {"path": "photos"},
              "split": {"validation": 0.2, "test": 0.2}}), FOLDER, prepare=happen.pictures_written),
+        Walk("many-pictures", goal("accuracy", 0.7), config(
+            {"use": "cnn", "args": {"channels": [8, 16, 32]}}, {"use": "images", "args": {
+                "path": "photos", "augment": {"flip": "horizontal", "shift": 0.1}}},
+            rate=0.003, epochs=3, loader={"batch_size": 128, "num_workers": 1, "persistent_workers": True}),
+            FOLDER, prepare=happen.many_pictures_written),
         Walk("contrastive", goal("linear_probe_accuracy", 0.3), config(
             {"use": "cnn", "args": {"channels": [4, 8]}}, {"use": "digits"}, epochs=2,
             loader={"batch_size": 128}, objective={"name": "contrastive", "outputs": 16})),

@@ -105,6 +105,11 @@ class World:
         query = "SELECT id, kind FROM runs WHERE project = ? ORDER BY created_at"
         return [row for row in self._rows(query) if not kinds or row[1] in kinds]
 
+    def memory_mib(self) -> float:
+        """Return the most memory that a run's own process held, as the runs that ended in order record it."""
+        found = [json.loads(path.read_bytes()) for path in self.workspace.rglob("summary.json")]
+        return max((one.get("peak_memory_bytes") or 0 for one in found), default=0) / 2**20
+
     def gates(self) -> list[tuple[str, int]]:
         """Return (phase, passed) of all decisions in order."""
         query = (

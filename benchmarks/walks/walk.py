@@ -75,6 +75,8 @@ class Played:
     calls: int = 0
     repeated: int = 0
     seconds: float = 0.0
+    memory_mib: float = 0.0
+    """Most that a run's process held at once, as runs record it."""
     why: str = ""
     lines: list[str] = field(default_factory=list)
 
@@ -120,6 +122,7 @@ class Player:
             if walk.clean is not None:
                 walk.clean(world)
         self.played.seconds = round(time.monotonic() - began, 1)
+        self.played.memory_mib = world.memory_mib()
         return self.played
 
     async def _go(self) -> None:

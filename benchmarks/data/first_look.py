@@ -1,14 +1,18 @@
-"""Data at size: the first look at two million rows beside plain reading, and the first step of fifty million samples.
+"""The first look at two million rows of 50 numbers and a class, beside reading the file plainly.
 
-Prints a table and, as its last line, one JSON object. Each measurement has a process of its own, on one thread, which
-has looked at a small file of the same kind before, so that no library is loaded within it. Memory is resident memory
-above what the process held before.
+The first look is what a run's worker does with a file before it trains: digest it, read it, look for equal rows, split,
+fit the preprocessing, look for almost equal rows, fingerprint. Plain reading is polars' own reader and one matrix of
+float32 from its columns (`to_numpy`); beside it the same by pyarrow, and np.load for an archive. Each measurement has a
+process of its own with the machine's cores, which has looked at a small file of the same kind before, so that no
+library is loaded within it; they take turns. The files are in the system's page cache. Memory is resident memory above
+what the process held before. Prints a table and, as its last line, one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -41,14 +45,29 @@ def write_files(folder: Path, rows: int) -> None:
     csv.write_csv(table, folder / f"{rows}.csv")
 
 
-def read_plainly(path: Path) -> Any:
-    """Read a file with its library's own reader and nothing else."""
-    from pyarrow import csv, parquet
+def read_plainly(path: Path, _: Path) -> Any:
+    """Read a file with polars and nothing else, as one matrix of float32; an archive with numpy."""
+    import polars as pl
 
     if path.suffix == ".npz":
         with np.load(path) as archive:
             return archive["x"], archive["y"]
-    return csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
+    frame = pl.read_csv(path) if path.suffix == ".csv" else pl.read_parquet(path)
+    targets = frame["y"].to_numpy()
+    return frame.drop("y").cast(pl.Float32).to_numpy(), targets
+
+
+def read_by_pyarrow(path: Path, _: Path) -> Any:
+    """Read a file with pyarrow and nothing else, as one matrix of float32; an archive with numpy."""
+    from pyarrow import csv, parquet
+
+    if path.suffix == ".npz":
+        return read_plainly(path, path)
+    table = csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
+    matrix = np.empty((len(table), COLUMNS), dtype=np.float32)
+    for number in range(COLUMNS):
+        matrix[:, number] = table.column(f"f{number}").to_numpy()
+    return matrix, table.column("y").to_numpy()
 
 
 def look(path: Path, kept: Path, *, reads: bool) -> Any:
@@ -79,14 +98,14 @@ def later_look(path: Path, kept: Path) -> None:
 
 def check_later(path: Path, _: Path) -> dict[str, float]:
     """Return what a later run does beside reading and standardising: digest of the file, fingerprint of its rows."""
-    from trainwright.trainer.base.canonical import digest_file
     from trainwright.trainer.data import rows
+    from trainwright.trainer.data.file_digests import file_digests
     from trainwright.trainer.data.sections import SplitSection
     from trainwright.trainer.data.sources.arrays import Npz
 
     samples = Npz(path=path.name).load(path.parent, SplitSection()).samples
     begun = time.perf_counter()
-    digest_file(path)
+    file_digests([path])
     rows.content_digest(samples)
     return {"seconds_per_gb": (time.perf_counter() - begun) / (path.stat().st_size / 1e9)}
 
@@ -123,7 +142,8 @@ def first_step(path: Path, _: Path) -> dict[str, float]:
 
 
 WORK: dict[str, Callable[[Path, Path], Any]] = {
-    "plain": lambda path, _: read_plainly(path),
+    "plain": read_plainly,
+    "pyarrow": read_by_pyarrow,
     "first": first_look,
     "later": later_look,
     "check": check_later,
@@ -145,10 +165,10 @@ def _begin_peak() -> int:
 
 def work(name: str, path: Path, warm: Path) -> dict[str, float]:
     """Measure one piece of work in this process: seconds on the wall and of the processor, bytes at its peak."""
-    import torch
+    from trainwright.trainer.data import cache
 
-    torch.set_num_threads(1)
     kept = path.parent / "looks"
+    cache.use(cache.DataCache(path.parent / f"cache-{os.getpid()}"))  # nothing is known of the file but by a later look
     if name == "later":
         first_look(warm, kept)  # the large file's is kept by the measurement before
     WORK[name](warm, kept)
@@ -160,14 +180,15 @@ def work(name: str, path: Path, warm: Path) -> dict[str, float]:
     return {**took, "peak_bytes": most - before, **found}
 
 
-def measured(name: str, path: Path, warm: Path, repetitions: int) -> dict[str, float]:
-    """Return the medians of so many processes that do one piece of work."""
-    found = []
+def measured(names: tuple[str, ...], path: Path, warm: Path, repetitions: int) -> dict[str, dict[str, float]]:
+    """Return, for each piece of work, the medians of so many processes; the pieces take turns."""
+    found: dict[str, list[dict[str, float]]] = {name: [] for name in names}
     for _ in range(repetitions):
-        command = [sys.executable, "-P", __file__, "--work", name, str(path), str(warm)]
-        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        found.append(json.loads(told.splitlines()[-1]))
-    return {key: statistics.median(one[key] for one in found) for key in found[0]}
+        for name in names:
+            command = [sys.executable, "-P", __file__, "--work", name, str(path), str(warm)]
+            told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            found[name].append(json.loads(told.splitlines()[-1]))
+    return {name: {key: statistics.median(one[key] for one in some) for key in some[0]} for name, some in found.items()}
 
 
 def over_files(folder: Path, rows: int, repetitions: int) -> dict[str, float]:
@@ -176,30 +197,38 @@ def over_files(folder: Path, rows: int, repetitions: int) -> dict[str, float]:
     write_files(folder, rows)
     array = rows * (COLUMNS * 4 + 8)
     figures: dict[str, float] = {"rows": rows, "array_mib": round(array / MIB, 1)}
-    print(f"{'file':8} {'plain s':>8} {'first s':>8} {'times':>6} {'later s':>8} {'peak / array':>13}")
+    print(f"{'file':8} {'polars s':>8} {'pyarrow':>8} {'first s':>8} {'times':>6} {'later s':>8} {'peak / plain':>14}")
     for kind in KINDS:
         files = folder / f"{rows}.{kind}", folder / f"{SMALL}.{kind}"
-        plain, first, later = (measured(name, *files, repetitions) for name in ("plain", "first", "later"))
-        figures |= {
-            f"{kind}_plain_seconds": round(plain["seconds"], 2),
-            f"{kind}_first_look_seconds": round(first["seconds"], 2),
-            f"{kind}_first_look_times": round(first["processor_seconds"] / plain["processor_seconds"], 2),
-            f"{kind}_later_look_seconds": round(later["seconds"], 2),
-            f"{kind}_peak_share": round(first["peak_bytes"] / array, 2),
+        found = measured(("plain", "pyarrow", "first", "later"), *files, repetitions)
+        plain, first = found["plain"], found["first"]
+        of_kind = {
+            "plain_seconds": plain["seconds"],
+            "pyarrow_seconds": found["pyarrow"]["seconds"],
+            "first_look_seconds": first["seconds"],
+            "first_look_times": first["seconds"] / plain["seconds"],
+            "first_look_processor_times": first["processor_seconds"] / plain["processor_seconds"],
+            "later_look_seconds": found["later"]["seconds"],
+            "plain_peak_share": plain["peak_bytes"] / array,
+            "peak_share": first["peak_bytes"] / array,
+            "peak_times": first["peak_bytes"] / plain["peak_bytes"],
         }
+        figures |= {f"{kind}_{name}": round(value, 2) for name, value in of_kind.items()}
         print(
-            f"{kind:8} {plain['seconds']:8.2f} {first['seconds']:8.2f} {figures[f'{kind}_first_look_times']:6.2f} "
-            f"{later['seconds']:8.2f} {figures[f'{kind}_peak_share']:13.2f}"
+            f"{kind:8} {plain['seconds']:8.2f} {found['pyarrow']['seconds']:8.2f} {first['seconds']:8.2f} "
+            f"{of_kind['first_look_times']:6.2f} {of_kind['later_look_seconds']:8.2f} "
+            f"{of_kind['peak_share']:6.2f} / {of_kind['plain_peak_share']:.2f}"
         )
-    check = measured("check", folder / f"{rows}.npz", folder / f"{SMALL}.npz", repetitions)
-    return figures | {"check_seconds_per_gb": round(check["seconds_per_gb"], 2)}
+    files = folder / f"{rows}.npz", folder / f"{SMALL}.npz"
+    check = measured(("check",), *files, repetitions)["check"]["seconds_per_gb"]
+    return figures | {"first_look_ratio": figures["csv_first_look_times"], "check_seconds_per_gb": round(check, 2)}
 
 
 def over_samples(folder: Path, samples: int) -> dict[str, float]:
     """Measure how soon a data set of so many samples gives its first batch, and what its order holds."""
     for count in (SMALL, samples):
         np.lib.format.open_memmap(folder / f"{count}.npy", mode="w+", dtype=np.float32, shape=(count,)).flush()
-    found = measured("step", folder / f"{samples}.npy", folder / f"{SMALL}.npy", 1)
+    found = measured(("step",), folder / f"{samples}.npy", folder / f"{SMALL}.npy", 1)["step"]
     print(f"{samples:,} samples: first batch after {found['seconds']:.1f} s")
     return {
         "samples": samples,
@@ -209,22 +238,25 @@ def over_samples(folder: Path, samples: int) -> dict[str, float]:
     }
 
 
+def measure(quick: bool = False) -> dict[str, float]:
+    """Return the figures; of a tenth of the rows and samples with `quick`."""
+    share = 10 if quick else 1
+    with tempfile.TemporaryDirectory(prefix="trainwright-size-") as folder:
+        figures = over_files(Path(folder), 2_000_000 // share, 1 if quick else 3)
+        return figures | over_samples(Path(folder), 50_000_000 // share)
+
+
 def main() -> None:
     """Run the comparison and print its figures."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--samples", type=int, default=50_000_000)
-    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--quick", action="store_true")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.work:
         name, path, warm = arguments.work
         print(json.dumps(work(name, Path(path), Path(warm))))
         return
-    with tempfile.TemporaryDirectory(prefix="trainwright-size-") as folder:
-        figures = over_files(Path(folder), arguments.rows, arguments.repetitions)
-        figures |= over_samples(Path(folder), arguments.samples)
-    print(json.dumps(figures))
+    print(json.dumps(measure(arguments.quick)))
 
 
 if __name__ == "__main__":
