@@ -100,10 +100,10 @@ def test_a_run_of_many_epochs_holds_no_more_memory_files_or_processes_at_its_end
 
 @pytest.mark.requirement("TRAIN-11")
 def test_the_size_benchmark_measures_a_look_of_the_kind_that_it_names(tmp_path: Path) -> None:
-    """`make bench-size` does this with two million rows. A later look that was in truth a first one is refused."""
+    """`make bench-data` does this with two million rows. A later look that was in truth a first one is refused."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(ROOT / "benchmarks"))
-        size = importlib.import_module("size")
+        patch.syspath_prepend(str(ROOT / "benchmarks" / "data"))
+        size = importlib.import_module("first_look")
     size.write_files(tmp_path, 24_000)
     for kind in size.KINDS:
         path = tmp_path / f"24000.{kind}"

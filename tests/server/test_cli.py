@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import trainwright
 from trainwright.server import cli
 from trainwright.server.commands.doctor import Finding, examine_folder
 from trainwright.server.commands.terminal import bar
-from trainwright.tools.projects import create_project
+from trainwright.tools.projects import configure, create_project
 from trainwright.tools.workspace import Workspace
 
 pytestmark = pytest.mark.slow
@@ -154,3 +155,18 @@ def test_a_bar_is_as_long_as_its_share(done, total, shown):
     assert text.endswith(shown)
     if total:
         assert text.count("#") == round(min(1, done / total) * 24)
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_data_is_validated_with_the_rows_and_an_exit_code(made):
+    changes = {"data.expectations": {"columns": {"x0": {"max": 7.8}}}}
+    opened = Workspace.open(made)
+    configure(opened, "iris", changes=changes, reason="what they look like")
+    opened.close()
+    answer = CliRunner().invoke(cli.app, ["validate-data", "iris", "-w", str(made)])
+    assert answer.exit_code == 1, answer.output
+    assert "fail  x0.max: " in answer.output
+    assert "(rows 131)" in answer.output
+    assert "page.html" in answer.output
+    found = json.loads(CliRunner().invoke(cli.app, ["validate-data", "iris", "-w", str(made), "--json"]).output)
+    assert (found["errors"], found["findings"][0]["check"]) == (1, "x0.max")

@@ -33,6 +33,9 @@ async def test_old_and_new_protocol_serve_the_same(over_stdio, mode):
             "trainwright://runs/{+run_id}/status",
             "trainwright://projects/{project}/reports/{+path}",
             "trainwright://projects/{project}/pictures/{+path}",
+            "trainwright://projects/{project}/pipeline",
+            "trainwright://projects/{project}/pipeline/{file}",
+            "trainwright://projects/{project}/data/{version}",
         }
 
 

@@ -109,6 +109,7 @@ async def train(session):
     await call("start_training", project="iris", kind="smoke", wait_seconds=50)
     await call("run_status", detail="full")
     await call("list_checkpoints", run_id="iris/smoke-1", verify=True)
+    await call("validate_data", project="iris", wait_seconds=50)
     await call("pass_gate", project="iris")
     await call("start_training", project="iris", kind="baseline")
     await call("run_status", run_id="iris", wait_seconds=50)

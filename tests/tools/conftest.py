@@ -1,4 +1,4 @@
-"""Runs and studies of these tests start warm, except where the start is what is tested (training_orchestrator)."""
+"""Runs and studies start warm, except where the start is what is tested (training_orchestrator); a private world."""
 
 from __future__ import annotations
 
@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 from tests.worlds.warm import warm
 
+from trainwright.tools.workspace import Workspace
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    from tests.worlds.flowers import World
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -16,3 +20,20 @@ def warm_runs() -> Iterator[None]:
     """What these tests show does not depend on how the interpreter of a run is started."""
     with warm():
         yield
+
+
+@pytest.fixture
+def at(flowers: World) -> Iterator[Callable[[str], Workspace]]:
+    """Return a function that sets the usual world back to a stage and opens its workspace."""
+    opened: list[Workspace] = []
+
+    def open_stage(stage: str) -> Workspace:
+        for workspace in opened:
+            workspace.close()
+        flowers.set_back(stage)
+        opened.append(Workspace.open(flowers.workspace))
+        return opened[-1]
+
+    yield open_stage
+    for workspace in opened:
+        workspace.close()

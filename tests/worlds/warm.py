@@ -35,13 +35,15 @@ places: dict[str, str] = {}
 
 
 def _import_for_worker() -> None:
-    """What every run imports, and no more: a run's evidence names the packages that it has imported."""
+    """What every run imports, and what validation does: three seconds in each smoke run and baseline."""
+    import cleanlab.filter
     import safetensors.torch
     import scipy.spatial
+    import sklearn.ensemble
 
     from trainwright.trainer.jobs import train
 
-    assert safetensors.torch, (scipy.spatial, train)
+    assert safetensors.torch, (cleanlab.filter, scipy.spatial, sklearn.ensemble, train)
 
 
 def _import_for_conductor() -> None:

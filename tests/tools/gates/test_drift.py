@@ -64,9 +64,31 @@ def test_a_final_run_that_fell_behind_the_baseline_is_refused_with_both_values(v
         assert "compare_runs(run_ids=['baseline-1', 'final-1'])" in found.next.why
         assert found.next.arguments == {"changes": {"optimizer.learning_rate": 0.5}}, "it gets a baseline of its own"
         evidence.config_digest = "tuned"
-        evidence.config.evaluation_gate = SimpleNamespace(max_drift=0.1)
+        evidence.config.evaluation_gate = SimpleNamespace(max_drift=0.1, baseline=None)
         assert drift_bounded(evidence, line).status == "passed", "the project's own bound"
-        evidence.config.evaluation_gate = SimpleNamespace(max_drift=None)
+        evidence.config.evaluation_gate = SimpleNamespace(max_drift=None, baseline=None)
         again = drift_bounded(evidence, line).next
         assert again is not None
         assert (again.tool, again.arguments) == ("compare_runs", {"run_ids": ["baseline-1", "final-1"]})
+
+
+@pytest.mark.requirement("PIPE-3", "GATE-2")
+def test_a_baseline_of_which_nothing_is_known_can_be_taken_out_with_the_gains_over_it() -> None:
+    gate = SimpleNamespace(max_drift=None, baseline="churn/final-1", least_gain={"accuracy": 0.01})
+    beside = {"name": "churn/final-1", "project": "", "problem": "There is no run"}
+    evaluation = SimpleNamespace(beside=beside)
+    run = SimpleNamespace(id="final-1", evaluation=evaluation, best_value=lambda metric: 0.9,
+                          row=SimpleNamespace(config_digest="planned"))  # fmt: skip
+    evidence: Any = SimpleNamespace(
+        name="flowers", goal_metric="accuracy", project=SimpleNamespace(goal={"direction": "maximize"}),
+        baseline=run, final=run, export=None, final_value=lambda metric: 0.9, config_digest="planned",
+        confirmation={}, final_values=None, config=SimpleNamespace(evaluation_gate=gate),
+        facts=SimpleNamespace(overlay=lambda run_id: {}),
+        call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments=arguments),
+    )  # fmt: skip
+    line = next(line for line in load_checklist(Phase.FINALIZATION).checks if line.id == "finalization.drift_bounded")
+    found = drift_bounded(evidence, line)
+    assert (found.status, "churn/final-1: There is no run" in found.measured) == ("failed", True)
+    assert found.next is not None
+    changes = {"evaluation_gate.baseline": None, "evaluation_gate.least_gain": None}
+    assert (found.next.tool, found.next.arguments) == ("configure", {"changes": changes})

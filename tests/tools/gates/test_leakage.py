@@ -11,11 +11,13 @@ import pytest
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.checklist import load_checklist
 from trainwright.tools.gates.checks.planning import data_fingerprinted
-from trainwright.tools.gates.leakage import beyond_chance, probability
+from trainwright.tools.gates.leakage import beyond_chance
 from trainwright.tools.gates.phases import Phase
 from trainwright.tools.owner.grant import Grant
 from trainwright.trainer.config import parse_config
+from trainwright.trainer.data.leaks.chance import probability
 from trainwright.trainer.run.evidence import AlikeSamples, Data
+from trainwright.trainer.run.split_rows import SplitRows
 
 
 def counted(alike: int, near: int, first: int = 800, second: int = 100) -> dict[str, Any]:
@@ -65,7 +67,7 @@ def test_a_few_pairs_are_chance_and_many_are_copies(record: dict[str, Any], told
 def outcome(record: dict[str, Any], *grants: Grant) -> Any:
     data = {"splits": {name: {"fingerprint": "x"} for name in ("train", "validation", "test")}, **record}
     evidence = SimpleNamespace(
-        smoke=SimpleNamespace(data=Data.model_validate(data)),
+        smoke=SimpleNamespace(data=Data.model_validate(data), split_rows=SplitRows()),
         config=parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}),
         call=lambda tool, why, **arguments: NextCall(tool=tool, why=why, arguments={"project": "p", **arguments}),
         grants=grants,

@@ -1,20 +1,17 @@
-"""Private copies of one real project at every stage of its life, and decisions rewritten by hand."""
+"""Decisions of a real project, rewritten by hand."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from trainwright.tools.ledger import copy_all_forward
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.canonical import canonical_json, digest_json
-
-if TYPE_CHECKING:
-    from tests.worlds.flowers import World
 
 Edit = Callable[[dict[str, Any]], None]
 Rewrite = Callable[[Workspace, str, Edit], None]
@@ -49,23 +46,6 @@ def rewrite_decision(workspace: Workspace, phase: str, edit: Edit) -> None:
     for copy in workspace.path.glob("projects/*/ledger.jsonl"):
         copy.unlink()
     copy_all_forward(workspace)
-
-
-@pytest.fixture
-def at(flowers: World) -> Iterator[Callable[[str], Workspace]]:
-    """Return a function that sets the usual world back to a stage and opens its workspace."""
-    opened: list[Workspace] = []
-
-    def open_stage(stage: str) -> Workspace:
-        for workspace in opened:
-            workspace.close()
-        flowers.set_back(stage)
-        opened.append(Workspace.open(flowers.workspace))
-        return opened[-1]
-
-    yield open_stage
-    for workspace in opened:
-        workspace.close()
 
 
 @pytest.fixture

@@ -79,6 +79,15 @@ def test_a_short_replay_carries_the_evidence_over_and_every_later_gate_stands_ag
     assert verify_workspace(workspace.path).findings == []
 
 
+@pytest.mark.requirement("PHASE-8", "PIPE-1")
+def test_advance_and_so_a_stage_makes_the_short_replay_by_itself(at: At, other_numpy: Callable[[], None]) -> None:
+    workspace, steps = at("diagnosed"), []
+    other_numpy()
+    answer = projects.advance(workspace, NAME, should_stop=lambda: bool(steps), said=steps.append)
+    assert [step.partition("-")[0] for step in steps] == ["replay"]
+    assert answer.phase == "optimization", answer
+
+
 @pytest.mark.requirement("PHASE-8", "GATE-3", "GATE-5")
 def test_an_entry_that_no_replay_backs_is_named(at: At) -> None:
     workspace = at("based")

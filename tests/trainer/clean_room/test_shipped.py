@@ -74,6 +74,14 @@ def test_without_the_rows_or_with_others_it_says_which_are_meant(room: Any, mode
     assert "is not the file that was recorded" in evaluated(model, libraries, "--rows", str(room.folder))[1]["problem"]
 
 
+def test_the_remedy_names_the_rows_from_where_it_is_called(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shipped.main(model, []) == 1
+    assert json.loads(capsys.readouterr().out)["remedy"].endswith("python final_model/evaluate.py --rows rows")
+
+
 def test_a_number_that_is_not_the_certified_one_is_no_agreement(room: Any, model: Path, libraries: Path) -> None:
     record = json.loads((model / "evaluation.json").read_text())
     record["certified"]["validation"]["accuracy"] = 1.0

@@ -194,9 +194,7 @@ BUILT_IN: dict[str, dict[str, Any]] = {
 def test_preprocessing_of_a_built_in_source_is_inside(kind: str, left: Any, open_session: Any) -> None:
     run = left("", BUILT_IN[kind])
     session = opened(run, open_session)
-    inputs, measured = session.work.splits.samples["validation"].column(0), session.work.splits.preprocessing
-    if measured is not None:  # rows are stored in the units of the source
-        inputs = inputs * torch.tensor(measured["scale"]).float() + torch.tensor(measured["mean"]).float()
+    inputs = session.work.splits.samples["validation"].raw.column(0)  # rows are stored in the units of the source
     (found,) = of_the_program(run, [{"input": row.numpy()} for row in inputs])
     np.testing.assert_allclose(found, of_the_model(session).numpy(), atol=1e-4)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from trainwright.tools.training_orchestrator.views import probe_result, suggested_call
+from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
 from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.jobs.probe import rates, sizes

@@ -56,7 +56,7 @@ def _make_second(scene: Scene, limits: dict[str, Any] = WANTED) -> Reply:
 @asked(
     "approve-by-tools",
     "Approve one's own request with nothing but tools",
-    rule="There is no tool|unknown (argument|key)",
+    rule="There is no tool|unknown (argument|key)|`data.split.by` = 'owner'",
 )
 def approve_by_tools(scene: Scene) -> None:
     request = _asked(scene)

@@ -33,7 +33,7 @@ def report_a_metric(scene: Scene) -> None:
     "result-in-the-configuration",
     "Write a result into the configuration",
     at="trained",
-    rule="unknown key",
+    rule="unknown key|The configuration breaks the schema: `evaluation_gate.baseline",
 )
 def result_in_the_configuration(scene: Scene) -> None:
     for key in ("best.metrics.accuracy", "summary.accuracy", "result", "baseline.accuracy"):

@@ -1,0 +1,148 @@
+"""Slices, groups and a named baseline of the evaluation gate, and paired tests: by the exported programs alone."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from tests.tools.evaluation.conftest import Evaluated
+
+from trainwright.tools.evaluation import Others, evaluate_program
+from trainwright.tools.evaluation.baseline import Named
+from trainwright.tools.evaluation.paired import statistics_of
+from trainwright.tools.evaluation.sealed import Sealed
+from trainwright.tools.evaluation.slices import slice_orders
+from trainwright.tools.verification.evaluations import figures_again
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run.artifacts import Program
+from trainwright.trainer.run.digests import run_digests
+from trainwright.trainer.run.evidence import Data
+
+pytestmark = pytest.mark.requirement("PIPE-3")
+
+GATE = {
+    "slices": {"b>=0.5 & species=versicolor": {"accuracy": 0.5}},
+    "groups": {"species": {"loss": 2.0}},
+}
+CLASSES = ["setosa", "versicolor", "virginica"]
+
+
+def _with_columns(evaluated: Evaluated, **gate: Any) -> None:
+    evaluated.rows.write_evidence(
+        Data(places={"a": 0, "b": 1, "c": 2, "d": 3}, class_names=CLASSES, fingerprint="blake3:1")
+    )
+    evaluated.run.write_evidence(Data(fingerprint="blake3:1"))
+    evaluated.configure(evaluation_gate=gate, data={"use": "csv", "args": {"path": "iris.csv", "target": "species"}})
+
+
+def test_slices_and_groups_are_certified_with_the_run(evaluated: Evaluated) -> None:
+    _with_columns(evaluated, **GATE)
+    found = evaluated.evaluation()
+    slices = found.slices()
+    right, targets = evaluated.room.logits.argmax(1) == evaluated.room.targets, evaluated.room.targets
+    chosen = (evaluated.room.inputs[:, 1] >= 0.5) & (targets == 1)
+    assert slices["b>=0.5 & species=versicolor"]["metrics"]["accuracy"] == pytest.approx(right[chosen].mean())
+    assert [slices[f"species={name}"]["rows"] for name in CLASSES] == [
+        int((targets == code).sum()) for code in range(3)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "remedy"),
+    [
+        ("bb>=1", "no column 'bb'", "Columns: a, b, c, d, species"),
+        ("species=setos", "'setos' is no value of the column. Near: setosa", "Values: setosa, versicolor, virginica"),
+        ("b=high", "'high' is no value of the column", "The column holds numbers"),
+        ("basic plan", "no test of a column", "Write plan=basic"),
+    ],
+)
+def test_a_slice_that_is_not_in_the_data_is_named(name: str, error: str, remedy: str) -> None:
+    config = parse_config({
+        "model": {"use": "mlp"}, "data": {"use": "csv", "args": {"path": "iris.csv", "target": "species"}},
+        "evaluation_gate": {"slices": {name: {"accuracy": 0.5}}},
+    })  # fmt: skip
+    with pytest.raises(ConfigurationError, match=error) as refused:
+        slice_orders(config, Data(places={"a": 0, "b": 1, "c": 2, "d": 3}, class_names=CLASSES))
+    assert remedy in refused.value.remedy
+
+
+def _other(evaluated: Evaluated, folder: Path, weights: np.ndarray) -> RunDirectory:
+    other = evaluated._run(folder / "final-1", RunKind.FINAL, {"model": {"use": "mlp"}, "data": {"use": "iris"}})
+    named = copy.deepcopy(evaluated.room.program(weights, name="other.onnx"))
+    target = other.artifacts / "model" / "model.onnx"
+    target.parent.mkdir()
+    Path(named.pop("path")).rename(target)
+    other.write_evidence(Program.model_validate({**named, "path": "model/model.onnx"}))
+    other.write_evidence(Data(fingerprint="blake3:1"))
+    return other
+
+
+def test_a_named_baseline_is_evaluated_on_the_same_rows(evaluated: Evaluated, tmp_path: Path) -> None:
+    weights = np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32)
+    _with_columns(evaluated, baseline="churn/final-1")
+    other = _other(evaluated, tmp_path, weights)
+    named = Named("churn/final-1", "churn", Sealed(other, run_digests(other)), {"validation": {"accuracy": 0.1}})
+    found = evaluate_program(*evaluated.sealed(), baseline=named)
+    assert found is not None
+    right = (evaluated.room.inputs @ weights).argmax(1) == evaluated.room.targets
+    assert (found.beside["same_rows"], found.beside["same_splits"]) == (True, True)
+    assert found.beside["splits"]["validation"]["metrics"]["accuracy"] == pytest.approx(right.mean())
+    assert found.certified()["accuracy"] == pytest.approx(evaluated.accuracy)
+
+
+def test_figures_of_slices_and_baseline_are_evaluated_again_by_verify(evaluated: Evaluated, tmp_path: Path) -> None:
+    _with_columns(evaluated, baseline="churn/final-1", **GATE)
+    other = _other(evaluated, tmp_path, np.random.default_rng(5).normal(size=(4, 3)).astype(np.float32))
+    named = Named("churn/final-1", "churn", Sealed(other, run_digests(other)), {})
+    run, rows = evaluated.sealed()
+    found = evaluate_program(run, rows, baseline=named)
+    assert found is not None
+    assert figures_again(run, Others(rows, None, named), found) == []
+    embellished = found.model_copy(deep=True)
+    embellished.splits["validation"]["slices"]["species=setosa"]["metrics"]["accuracy"] = 2.0
+    embellished.beside["splits"]["validation"]["metrics"]["accuracy"] = 3.0
+    detected = figures_again(run, Others(rows, None, named), embellished)
+    assert len(detected) == 2
+    assert "accuracy of species=setosa recorded 2.0" in detected[0]
+    assert "accuracy of churn/final-1 recorded 3.0" in detected[1]
+    gone = figures_again(run, Others(rows, None, named._replace(run=None)), embellished)
+    assert gone == detected[:1], "a baseline of another project may rightly be gone"
+
+
+def test_a_baseline_that_cannot_take_the_rows_counts_with_its_own_figures(evaluated: Evaluated, tmp_path: Path) -> None:
+    _with_columns(evaluated, baseline="churn/final-1")
+    other = _other(evaluated, tmp_path, np.ones((9, 3), dtype=np.float32))
+    named = Named("churn/final-1", "churn", Sealed(other, run_digests(other)), {"validation": {"accuracy": 0.1}})
+    found = evaluate_program(*evaluated.sealed(), baseline=named)
+    assert found is not None
+    assert found.beside["same_rows"] is False
+    assert "The program fails on the stored rows" in found.beside["why"]
+    assert found.beside["splits"] == {"validation": {"metrics": {"accuracy": 0.1}}}
+
+
+def test_paired_tests_are_those_of_scipy() -> None:
+    draws = np.random.default_rng(0)
+    first, second = draws.normal(size=50), draws.normal(0.3, size=50)
+    difference = first - second
+    found = statistics_of({
+        "rows": 50, "classes": {"both": 30, "only_first": 4, "only_second": 12, "none": 4},
+        "intervals": {"f1": [-0.2, 0.1]},
+        "loss": {"mean": float(difference.mean()), "deviation": float(difference.std(ddof=1)), "rows": 50},
+    })  # fmt: skip
+    assert found["classes"]["p_value"] == pytest.approx(stats.binomtest(4, 16).pvalue, rel=1e-5)
+    test = stats.ttest_rel(first, second)
+    assert found["loss"]["p_value"] == pytest.approx(test.pvalue, rel=1e-5)
+    assert found["loss"]["interval"] == pytest.approx(list(test.confidence_interval()), rel=1e-5)
+    assert found["intervals"] == {"f1": [-0.2, 0.1]}
+
+
+def test_programs_that_never_differ_are_no_better_than_each_other() -> None:
+    found = statistics_of({"rows": 9, "classes": {"both": 9, "only_first": 0, "only_second": 0, "none": 0},
+                      "loss": {"mean": 0.0, "deviation": 0.0, "rows": 9}, "intervals": {}})  # fmt: skip
+    assert found["classes"]["p_value"] == found["loss"]["p_value"] == 1.0

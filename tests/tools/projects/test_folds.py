@@ -1,0 +1,39 @@
+"""Cross-validation: a baseline and ablations over the folds, one test split, and nothing that fools a gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.worlds.flowers import NAME, advance, finish
+
+from trainwright.tools import projects
+from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.run import RunKind
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("TRAIN-1", "GATE-2")]
+
+
+def test_folds_give_mean_and_deviation_over_one_test_split(at: Callable[[str], Workspace]) -> None:
+    workspace = at("created")
+    projects.configure(workspace, NAME, changes={"data.split.folds": 3})
+    for stage in ("smoked", "planned", "trained", "based", "diagnosed"):
+        advance(workspace, stage)
+    view = finish(workspace, start_run(workspace, NAME, RunKind.ABLATION, changes={"data.split.fold": 1}).run_id)
+    assert view.state == "completed", view.failure
+    assert view.folds.startswith("2 of 3 folds: validation accuracy ")
+    assert "(mean and deviation; fold 0 " in view.folds
+    assert 'changes={"data.split.fold": 2}) adds the next' in view.folds
+    last = finish(workspace, start_run(workspace, NAME, RunKind.ABLATION, changes={"data.split.fold": 2}).run_id)
+    print("EXAMPLE", last.folds)
+    assert last.folds.startswith("3 of 3 folds")
+    assert last.evaluated is None  # rows were fixed for the planned fold alone
+    with workspace.session():
+        tests = {
+            workspace.run_directory(NAME, one.run_id).evidence("data")["splits"]["test"]["fingerprint"]
+            for one in (view, last)
+        }
+    assert len(tests) == 1
+    other = finish(workspace, start_run(workspace, NAME, RunKind.ABLATION, changes={"data.split.seed": 9}).run_id)
+    assert (other.state, other.failure.category) == ("failed", "reproducibility")

@@ -1,0 +1,79 @@
+"""Data that have grown: what is new and gone, and test rows that would be trained on, in the smoke run's own answer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.worlds.flowers import NAME, finish
+
+from trainwright.tools import projects
+from trainwright.tools.gates.decide import evaluate
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.split_rows import FILE, SplitRows
+
+pytestmark = [pytest.mark.slow, pytest.mark.requirement("REPRO-4", "GATE-2")]
+At = Callable[[str], Workspace]
+
+
+def grow(folder: Path, rows: int) -> None:
+    """Append new rows to the table, and take its last one away."""
+    path = folder / "iris.csv"
+    lines = path.read_text().splitlines()[:-1]
+    draw = random.Random(rows)
+    for _ in range(rows):
+        *cells, kind = draw.choice(lines[1:]).split(",")
+        lines.append(",".join([*(f"{float(cell) + draw.uniform(-0.6, 0.6):.3f}" for cell in cells), kind]))
+    path.write_text("\n".join(lines) + "\n")
+
+
+def measured(workspace: Workspace) -> tuple[str, str]:
+    """Return the status and the figures of the check on the data."""
+    with workspace.session() as session:
+        results = evaluate(Evidence(session, workspace, NAME), Phase.PLANNING).checks
+    check = next(one for one in results if one.id == "planning.data_fingerprinted")
+    return check.status, check.measured
+
+
+def test_grown_data_say_what_is_new_and_old_test_rows_in_train_close_planning(at: At) -> None:
+    workspace = at("planned")
+    code = workspace.path.parent / "code"
+    grow(code, 20)
+    view = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    assert "20 rows new, 1 gone" in view.rows
+    closed = {check.id: check for check in view.planning_closed_by}["planning.data_fingerprinted"]
+    assert "now in train" in closed.measured
+    assert view.next.tool == "configure"
+    assert view.next.arguments["changes"] == {"data.split.by": "hash"}
+
+    projects.configure(workspace, NAME, changes=view.next.arguments["changes"])
+    hashed = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    assert "20 rows new, 1 gone" in hashed.rows
+    assert measured(workspace)[0] == "passed"
+    assert projects.pass_gate(workspace, NAME, "planning").outcome == "passed"
+
+    grow(code, 30)  # from now on no test row moves
+    again = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    assert "30 rows new, 1 gone" in again.rows
+    assert "test rows" not in again.rows
+    assert again.planning_closed_by is None
+    run = workspace.run_directory(NAME, again.run_id)
+    (run.artifacts / FILE).write_bytes(b"x" * 24)
+    with pytest.raises(IntegrityError, match="not as the run wrote it"):
+        run.part(SplitRows).read(run.artifacts)
+
+
+def test_another_split_of_the_same_rows_is_not_grown_data(at: At) -> None:
+    workspace = at("planned")
+    projects.configure(workspace, NAME, changes={"data.split.seed": 7})
+    view = finish(workspace, start_run(workspace, NAME, RunKind.SMOKE).run_id)
+    assert view.rows.startswith("since ")
+    assert "0 rows new, 0 gone, of its test rows" in view.rows
+    assert view.planning_closed_by is None

@@ -1,0 +1,63 @@
+"""Slices of the rows, and two programs on the same rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.trainer.clean_room.conftest import Room
+
+pytestmark = pytest.mark.requirement("PIPE-3")
+
+
+def _accuracy(room: Room, chosen: np.ndarray) -> float:
+    return float((room.logits.argmax(1) == room.targets)[chosen].mean())
+
+
+def test_a_slice_is_evaluated_on_its_rows_alone(room: Room) -> None:
+    high, wanted = room.inputs[:, 1] >= 0.5, room.targets == 2
+    room.order["slices"] = [
+        {"name": "b>=0.5", "tests": [{"name": "b", "column": 1, "test": ">=", "value": 0.5}]},
+        {"name": "kind=c", "tests": [{"name": "kind", "of": "target", "test": "=", "value": 2}]},
+        {"name": "both", "tests": [{"name": "b", "column": 1, "test": ">=", "value": 0.5},
+                                   {"name": "kind", "of": "target", "test": "=", "value": 2}]},
+        {"name": "none", "tests": [{"name": "b", "column": 1, "test": ">", "value": 1e9}]},
+        {"name": "z=1", "tests": [{"name": "z", "column": 9, "test": "=", "value": 1}]},
+    ]  # fmt: skip
+    found = room.validation()["slices"]
+    for name, chosen in (("b>=0.5", high), ("kind=c", wanted), ("both", high & wanted)):
+        assert found[name]["rows"] == int(chosen.sum())
+        assert found[name]["metrics"]["accuracy"] == pytest.approx(_accuracy(room, chosen))
+        assert found[name]["metrics"]["loss"] > 0
+    assert found["none"] == {"rows": 0, "metrics": {}, "problem": "no row is in it"}
+    assert found["z=1"]["problem"] == "the rows have no column z"
+
+
+def test_a_group_has_a_slice_for_each_of_its_values(room: Room) -> None:
+    plan = np.arange(90) % 3
+    room.inputs[:, 3] = plan
+    room.fix(room.inputs, room.targets)
+    room.order["groups"] = [{"name": "plan", "column": 3, "values": {"0": "basic", "1": "plus"}}]
+    found = room.validation()["slices"]
+    assert {name: one["rows"] for name, one in found.items()} == {"plan=basic": 30, "plan=plus": 30, "plan=2": 30}
+
+
+def test_two_programs_are_compared_row_by_row(room: Room) -> None:
+    other = np.random.default_rng(7).normal(size=(4, 3)).astype(np.float32)
+    room.order["beside"] = room.program(other, name="other.onnx")
+    found = room.validation()["beside"]
+    first, second = (logits.argmax(1) == room.targets for logits in (room.logits, room.inputs @ other))
+    assert found["metrics"]["accuracy"] == pytest.approx(float(second.mean()))
+    assert found["paired"]["classes"] == {
+        "both": int((first & second).sum()), "only_first": int((first & ~second).sum()),
+        "only_second": int((~first & second).sum()), "none": int((~first & ~second).sum()),
+    }  # fmt: skip
+    low, high = found["paired"]["intervals"]["f1"]
+    assert low < high
+    assert found["paired"]["loss"]["rows"] == 90
+
+
+def test_a_program_that_cannot_take_the_rows_is_a_problem_of_its_own(room: Room) -> None:
+    room.order["beside"] = room.program(np.ones((7, 3), dtype=np.float32), name="other.onnx")
+    found = room.validation()
+    assert "problem" in found["beside"]
+    assert found["metrics"]["accuracy"] == pytest.approx(_accuracy(room, np.ones(90, dtype=bool)))

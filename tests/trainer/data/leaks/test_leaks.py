@@ -1,0 +1,72 @@
+"""Leaks that were put into clean data are found; clean data has none."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from trainwright.trainer.data.leaks import find_leaks
+from trainwright.trainer.data.validation.check import Context
+from trainwright.trainer.data.validation.validate import validate
+from trainwright.trainer.data.validation.values import kind_of
+
+sys.path.insert(0, str(Path(__file__).parents[4] / "benchmarks"))
+
+from data_faults.bases import BASES, frames_of
+from data_faults.faults import FAULTS
+
+SETS = {"patients at random": "patients", "time at random": "series", "next value": "series"}
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_an_injected_leak_is_found_with_a_remedy(fault):
+    base = BASES[SETS.get(fault.name, "churn")](1)
+    found = find_leaks(fault.inject(base, np.random.default_rng(5)), base.target, given=fault.given)
+    (first, *_) = [one for one in found if one.kind == fault.right[0]]
+    assert first.remedy
+    assert first.message
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize("name", ["wine", "iris", "diabetes", "churn", "series", "patients"])
+def test_clean_data_has_no_leak(name):
+    base = BASES[name](1)
+    assert find_leaks(frames_of(base, base.rows, np.random.default_rng(1)), base.target) == []
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_validation_names_the_leak_the_doubtful_labels_and_personal_data():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 600)
+    wrong = np.sort(rng.choice(300, 20, replace=False))
+    seen = labels.copy()
+    seen[wrong] = 1 - seen[wrong]
+    frame = pl.DataFrame(
+        {
+            "size": labels + rng.normal(0, 0.05, 600),
+            "other": rng.normal(0, 1, 600),
+            "mail": [f"person{number}@example.org" for number in range(600)],
+            "closed": np.where(seen == 1, 1.0, np.nan),
+            "label": seen,
+        }
+    ).with_columns(pl.col("closed").fill_nan(None))
+    kinds = {name: kind_of(dtype) for name, dtype in frame.schema.items()}
+    splits = {"train": np.arange(400), "validation": np.arange(400, 500), "test": np.arange(500, 600)}
+    options = {"target": "label", "features": ["size", "other"]}
+    report = validate(Context(frame.lazy(), kinds, target="label", splits=splits, options=options))
+    found = {check.place: check for check in report.checks if not check.passed}
+    assert "closed.leak_target" not in found  # it is no input
+    assert set(found["label.label_errors"].rows) <= set(wrong.tolist())
+    assert found["label.label_errors"].count >= 15
+    assert found["mail.personal"].severity == "info"
+    leaking = validate(
+        Context(frame.lazy(), kinds, target="label", splits=splits, options={"target": "label"}, source="csv")
+    )
+    (leak,) = [check for check in leaking.checks if check.place == "closed.leak_target"]
+    assert leak.details["changes"] == {"data.args.columns": {"closed": "ignore"}}
+    assert not leak.stops

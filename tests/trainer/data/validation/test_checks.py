@@ -1,0 +1,165 @@
+"""Checks of a frame: verdicts with rows, bounds and remedies; what is not checked is said."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.data.validation import Context, Report, Verdict, repeats
+from trainwright.trainer.data.validation import validate as validate_module
+from trainwright.trainer.data.validation.expectations import parse_expectations
+from trainwright.trainer.data.validation.families import uniqueness
+from trainwright.trainer.data.validation.frames import scanned
+from trainwright.trainer.data.validation.validate import validate
+from trainwright.trainer.data.validation.values import kind_of
+
+
+def report_of(values: dict[str, Any], expectations: str = "{}", **given: Any) -> Report:
+    frame = pl.LazyFrame(values)
+    kinds = {name: kind_of(dtype) for name, dtype in frame.collect_schema().items()}
+    return validate(Context(frame, kinds, parse_expectations(expectations, "expectations.yaml"), **given))
+
+
+def verdict(report: Report, place: str) -> Verdict:
+    (found,) = (check for check in report.checks if check.place == place)
+    return found
+
+
+BAD = [
+    ("age", [30, 200, 40], "columns: {age: {max: 120}}", "age.max", [1]),
+    ("age", [30, -1, 40], "columns: {age: {min: 0}}", "age.min", [1]),
+    ("age", [30.0, None, float("nan")], "columns: {age: {nulls_at_most: 0.1}}", "age.nulls", [1, 2]),
+    ("age", ["30", "4O", "50"], "columns: {age: {kind: integer}}", "age.kind", [1]),
+    ("plan", ["a", "z", None], "columns: {plan: {one_of: [a, b]}}", "plan.one_of", [1]),
+    ("plan", [1, 3, 2], "columns: {plan: {one_of: [1, 2]}}", "plan.one_of", [1]),
+    ("plan", ["a", "?", "b"], 'columns: {plan: {none_of: ["?"]}}', "plan.none_of", [1]),
+    ("mail", ["a@b", "ab", None], "columns: {mail: {pattern: '@'}}", "mail.pattern", [1]),
+    ("id", [1, 2, 1], "columns: {id: {unique: true}}", "id.unique", [2]),
+    ("name", ["anna", "bo", "carl"], "columns: {name: {length_at_least: 3}}", "name.length_at_least", [1]),
+    ("name", ["anna", "bo", "carla"], "columns: {name: {length_at_most: 4}}", "name.length_at_most", [2]),
+    ("day", [date(2020, 1, 1), date(2999, 1, 1)], "columns: {day: {not_after: now}}", "day.not_after", [1]),
+    ("day", ["2020-01-01", "2019-01-01"], "columns: {day: {min: 2020-01-01}}", "day.min", [1]),
+    ("day", ["2020-01-01", "2020-31-01"], "columns: {day: {kind: date}}", "day.kind", [1]),
+]
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize(("column", "cells", "expectations", "place", "rows"), BAD)
+def test_a_broken_expectation_is_an_error_that_names_its_rows(column, cells, expectations, place, rows):
+    found = verdict(report_of({column: cells}, expectations), place)
+    assert found.stops
+    assert found.rows == rows
+    assert found.count == len(rows)
+    assert found.remedy
+
+
+def test_a_share_of_the_rows_may_break_what_mostly_holds():
+    cells = {"age": [*range(99), 500]}
+    assert verdict(report_of(cells, "columns: {age: {max: 120, mostly: 0.99}}"), "age.max").passed
+    assert not verdict(report_of(cells, "columns: {age: {max: 120, mostly: 0.995}}"), "age.max").passed
+
+
+def test_rows_are_counted_ordered_and_unique_together():
+    expected = "rows: {at_least: 4, at_most: 2, unique_together: [[a, b]], ordered: [[a, b]]}"
+    report = report_of({"a": [1, 1, 5], "b": [2, 2, 4]}, expected)
+    broken = {check.place: check.rows for check in report.worst_first()}
+    assert (
+        broken.items()
+        >= {"rows_at_least": [], "rows_at_most": [], "a+b.unique_together": [1], "a.ordered": [2]}.items()
+    )
+
+
+def test_the_newest_date_is_not_older_than_expected():
+    today = datetime.now(UTC).date()
+    cells = {"day": [today - timedelta(days=30), today - timedelta(days=9)]}
+    assert not verdict(report_of(cells, "columns: {day: {fresh_within_days: 7}}"), "day.fresh").passed
+    assert verdict(report_of(cells, "columns: {day: {fresh_within_days: 12}}"), "day.fresh").passed
+
+
+def test_a_missing_column_is_named_with_its_near_match():
+    found = verdict(report_of({"ages": [1, 2]}, "columns: {age: {min: 0}}"), "age.present")
+    assert found.stops
+    assert "ages" in found.text
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_without_expectations_only_what_cannot_be_trained_is_an_error():
+    values = {
+        "x": [1.0, 1.0, 1.0, 1.0],
+        "y": ["a", "a", "a", "b"],
+        "mixed": [*"1234"],
+        "empty": [None, None, None, "1"],
+    }
+    report = report_of(values, target="y")
+    assert not report.stopping
+    assert {check.place for check in report.worst_first()} >= {"x.constant", "empty.nulls", "y.class_rows"}
+    assert [check.place for check in report_of({"x": [1, 2], "y": ["a", "a"]}, target="y").stopping] == [
+        "y.target_varies"
+    ]
+    assert [check.place for check in report_of({"x": [1, 2, 3], "y": ["a", None, "b"]}, target="y").stopping] == [
+        "y.nulls"
+    ]
+    assert [check.place for check in report_of({"x": [1.0, float("inf")]}).stopping] == ["x.infinite"]
+
+
+def test_decimals_are_checked_and_a_name_that_is_a_pattern_leaves_the_other_columns_checked():
+    values = {"price": [Decimal("1.25"), None, Decimal("9.75")], "^p.*$": [1, 2, 3], "*": [1, 2, 3]}
+    expectations = parse_expectations("{columns: {price: {max: 5}}}", "given")
+    report = validate(scanned(pl.LazyFrame(values), expectations, use="parquet", args={}))
+    assert [(one.place, one.rows) for one in report.stopping if one.name == "max"] == [("price.max", [2])]
+    assert {"column ^p.*$", "column *"} <= {one.what for one in report.not_checked}
+
+
+def test_labels_outside_the_classes_are_named():
+    found = verdict(report_of({"x": [1, 2, 3], "y": [0, 1, 7]}, "classes: {only: [0, 1]}", target="y"), "y.labels")
+    assert (found.stops, found.rows) == (True, [2])
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_what_is_not_checked_is_said_with_its_reason():
+    report = report_of({"x": [1, 2]}, "without: [uniqueness]")
+    assert {one.what for one in report.not_checked} >= {"uniqueness", "freshness", "class balance"}
+    assert not [check for check in report.checks if check.family == "uniqueness"]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("columns: {a: {mni: 3}}", "did you mean `min`"),
+        ("colums: {}", "did you mean `columns`"),
+        ("columns: {a: {min: 5, max: 3}}", "`min` = 5 is above"),
+        ("- a", "a list and no mapping"),
+        ("a: [", "expected"),
+    ],
+)
+def test_a_slip_in_the_file_is_named_with_the_near_key(text, named):
+    with pytest.raises(ConfigurationError, match=named) as caught:
+        parse_expectations(text, "expectations.yaml")
+    assert "expectations.yaml" in caught.value.message
+
+
+@pytest.mark.requirement("PIPE-2")
+def test_repeats_of_a_large_table_are_those_of_a_small_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a table with more than some million rows, no set of the rows' hashes is made."""
+    values = {"id": [*range(50), None, None, 3, 3, 7], "plan": [*("ab" * 25), "a", "b", "b", "b", "b"]}
+    expected = "{columns: {id: {unique: true, severity: warning}}, rows: {duplicates_at_most: 0, unique_together: "
+    expected += "[[id, plan]]}, without: [leaks, label_errors]}"
+    splits = {"train": np.arange(40), "test": np.arange(40, 55)}
+    small = report_of(values, expected, splits=splits)
+    monkeypatch.setattr(uniqueness, "MOST_IN_A_SET", 54)
+    monkeypatch.setattr(repeats, "ROWS_AT_ONCE", 7)
+    asked, one_pass = [], validate_module._one_pass
+    monkeypatch.setattr(
+        validate_module, "_one_pass", lambda given, checks: (asked.extend(checks), one_pass(given, checks))[1]
+    )
+    large = report_of(values, expected, splits=splits)
+    found = [(one.place, one.count, one.rows, one.text) for one in large.checks]
+    assert found == [(one.place, one.count, one.rows, one.text) for one in small.checks]
+    assert (verdict(large, "id.unique").rows, verdict(large, "duplicates").count) == ([52, 53, 54], 3)
+    assert not [name for check in asked for name in check.asks if name.startswith("different")]
