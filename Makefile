@@ -4,7 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-for-benchmarks
+COMPANIONS := $(VENV)/companions
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10
+# Programs that tests run and that need other versions than ours: each lives in an environment of its own.
+COMPANION_PROGRAMS := dvc kfp moto[server]
+# Libraries that `make bench-data` measures beside us, each in an environment of its own.
+RIVALS := pandera[polars] pointblank[pl] great_expectations
 # The first interpreter that is new enough; override with `make install PYTHON=/path/to/python`.
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3 python; do \
             $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
@@ -17,7 +22,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test quick check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak bench-size cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
+.PHONY: help install companions long-tests bench-data demo test quick check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak data-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -38,15 +43,18 @@ $(STAMP): pyproject.toml constraints.txt
 demo: install  ## Run the main job: an agent's client takes digits through all five phases
 	$(BIN)/trainwright demo
 
-test: install  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_layers.py)
-	$(PYTEST) $(AREA:%=tests/%)
+test: install companions  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_layers.py)
+	$(PYTEST) -m "not long" $(AREA:%=tests/%)
+
+long-tests: install companions  ## Run the tests of more than half a minute each: DVC and Kubeflow make a project
+	$(BIN)/python -m pytest -m long tests
 
 quick: install  ## Run the fast heart of the tests in under a minute: all that neither trains nor waits for long
-	$(PYTEST) -m "not slow and not gpu"
+	$(PYTEST) -m "not slow and not long and not gpu"
 
-coverage: install  ## Run the tests with branch coverage recorded; fail when less ran than pyproject.toml demands
+coverage: install companions  ## Run the tests with branch coverage recorded; fail when less ran than pyproject.toml demands
 	@rm -f .coverage .coverage.*
-	$(PYTEST) --cov --cov-report= --cov-fail-under=0
+	$(PYTEST) -m "not long" --cov --cov-report= --cov-fail-under=0
 	$(BIN)/coverage report
 
 lint: install  ## Style and formatting
@@ -59,7 +67,7 @@ types: install  ## mypy, strict
 layers: install  ## Imports run one way: server, tools, trainer
 	$(BIN)/lint-imports
 
-check: lint types layers coverage  ## All of the above: what CI runs
+check: lint types layers test  ## Style, types, layers and tests: what CI runs
 
 bench-surface: install  ## What the server costs an agent: start-up, tool list, start calls, looks at 1,000 runs (QUICK=1)
 	$(BIN)/python benchmarks/surface --repetitions $(if $(QUICK),3 --projects 3 --runs 60 --points 60000,9)
@@ -76,8 +84,8 @@ bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two fr
 bench-soak: install  ## Whether memory, files or processes grow over 2,000 epochs and over 200 runs (QUICK=1)
 	$(BIN)/python benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3)
 
-bench-size: install  ## The first look at two million rows beside plain reading, fifty million samples' first step (QUICK=1)
-	$(BIN)/python benchmarks/size.py $(if $(QUICK),--rows 200000 --samples 5000000 --repetitions 1)
+data-faults: install  ## Leaks injected into clean data, found or not, and what false points they were worth (QUICK=1)
+	$(BIN)/python benchmarks/data_faults $(if $(QUICK),--quick,--held-out)
 
 cheats: install  ## Play every cheat on a real server, and write what came of it into docs/security.md
 	$(BIN)/python tests/cheats
@@ -88,10 +96,16 @@ walks: install  ## Honest projects of all kinds, played by `next` and remedies a
 clean-room: install  ## Honest projects evaluated apart: their numbers are the training process's, and the cost (QUICK=1, ONLY=name)
 	$(BIN)/python benchmarks/clean_room $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
+bench-data: $(COMPANIONS)/.installed-rivals  ## 40 checks of 10 million rows beside three libraries, and the first look (QUICK=1)
+	$(BIN)/python benchmarks/data $(if $(QUICK),--quick)
+
+bench-size: install  ## The first look at two million rows beside plain reading, fifty million samples' first step (QUICK=1)
+	$(BIN)/python benchmarks/data/first_look.py $(if $(QUICK),--quick)
+
 bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions: never half of one (QUICK=1)
 	$(BIN)/python benchmarks/gate_kills.py $(if $(QUICK),--kills 10)
 
-model-test: install  ## 10,000 random sequences of calls held to a model of the phases (QUICK=1, MINUTES=30)
+model-test: install companions  ## 10,000 random sequences of calls held to a model of the phases (QUICK=1, MINUTES=30)
 	$(BIN)/python benchmarks/call_sequences $(if $(QUICK),--sequences 100) $(if $(MINUTES),--minutes $(MINUTES))
 
 pictures: install  ## Draw the pictures of README from the checklists and a recorded demonstration (PLAY=1 records it anew)
@@ -103,6 +117,24 @@ decisions: install  ## Write the index of docs/decisions.md from the anchors of 
 $(BENCH_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[bench]"
 	@touch $(BENCH_STAMP)
+
+$(COMPANIONS)/.installed-rivals: $(COMPANIONS)/.installed
+	@for program in $(RIVALS); do \
+	  folder=$(COMPANIONS)/$${program%%[*}; \
+	  $(PYTHON) -m venv --without-pip $$folder && \
+	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" polars pyarrow || exit 1; done
+	@touch $@
+
+companions: $(COMPANIONS)/.installed  ## Install the programs that tests run beside us: DVC, Kubeflow's compiler, an S3 server
+
+$(COMPANIONS)/.installed: $(STAMP)
+	@# uv resolves these, each by itself, in seconds; pip takes minutes.
+	@test -x $(COMPANIONS)/uv/bin/uv || { $(PYTHON) -m venv $(COMPANIONS)/uv && $(COMPANIONS)/uv/bin/python -m pip install --quiet uv; }
+	@for program in $(COMPANION_PROGRAMS); do \
+	  folder=$(COMPANIONS)/$${program%%[*}; \
+	  $(PYTHON) -m venv --without-pip $$folder && \
+	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" || exit 1; done
+	@touch $@
 
 format: install  ## Put the code into the house's form
 	$(BIN)/ruff check --fix .
