@@ -7,13 +7,13 @@ import os
 import sys
 import time
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 import yaml
+from tests.scheduling import Blocks, place_by_forks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,8 +48,6 @@ TRAINS = frozenset({
     "flowers", "work", "begin", "group_work", "started", "digits_run", "ended", "trained", "serve_command",
 })  # fmt: skip
 """Fixtures that train runs or start servers: who asks for one is slow, like whole files marked `slow`."""
-FORKING = frozenset({"work", "begin", "group_work", "digits_run", "ended", "trained"})
-"""Fixtures that fork this process to train."""
 SHOWN = pytest.StashKey[set[str]]()
 """Ids of the requirements that the collected tests name."""
 GRACE_SECONDS = 5.0
@@ -87,26 +85,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if TRAINS.intersection(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: (_place(item), _uses_polars(item.path), _follows_forks(item)))
+    items.sort(key=lambda item: (_place(item), place_by_forks(item)))
     config.stash[SHOWN] = {name for item in items if item not in gpu_items for name in _requirements(item)}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Blocks | None:
+    """Share the tests out by blocks where they would be shared out by files."""
+    return Blocks(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def _place(item: pytest.Item) -> int:
     path = item.path.as_posix()
     return next((place for place, name in enumerate(LONGEST_FIRST) if path.endswith(name)), len(LONGEST_FIRST))
-
-
-@cache
-def _uses_polars(path: Path) -> bool:
-    """Whether tests of a file use polars in this process: they come last, since its threads do not survive a fork."""
-    place, text = path.as_posix(), path.read_text(encoding="utf-8")
-    return "trainer/data/" in place or "polars" in text or ".scan(" in text
-
-
-def _follows_forks(item: pytest.Item) -> bool:
-    """Whether a test comes after those that fork this process, in its file and in others that use polars."""
-    forks = item.get_closest_marker("forks") or not FORKING.isdisjoint(getattr(item, "fixturenames", ()))
-    return _uses_polars(item.path) and not forks
 
 
 def _requirements(item: pytest.Item) -> Iterator[str]:
