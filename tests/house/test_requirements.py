@@ -40,8 +40,9 @@ def suite(pytester, monkeypatch):
     real = Path(__file__).parents[1] / "conftest.py"
     text = real.read_text(encoding="utf-8").replace("GRACE_SECONDS = 5.0", "GRACE_SECONDS = 0.5")
     (folder / "conftest.py").write_text(text, encoding="utf-8")
+    (folder / "scheduling.py").write_text(real.with_name("scheduling.py").read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "requirements.yaml").write_text("requirements: {ONE-1: {}, TWO-2: {}}\n", encoding="utf-8")
-    pytester.makeini("[pytest]\ntestpaths = tests\nmarkers =\n  requirement(*ids): x\n  gpu: x\n")
+    pytester.makeini("[pytest]\ntestpaths = tests\npythonpath = .\nmarkers =\n  requirement(*ids): x\n  gpu: x\n")
     (folder / "test_due.py").write_text(
         "def test_due(shown_requirements):\n    assert 'ONE-1' in shown_requirements\n", encoding="utf-8"
     )

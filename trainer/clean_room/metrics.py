@@ -59,6 +59,8 @@ def numbers(outputs: Array, targets: Array) -> Array:
 class Counts:
     """Targets of each class: rightly predicted, predicted, and there; each (classes,) of whole numbers."""
 
+    names: Array
+    """Numbers of the classes that are predicted or there, in order."""
     hits: Array
     predicted: Array
     wanted: Array
@@ -68,10 +70,22 @@ class Counts:
         """Return the counts of classes predicted for targets, both (samples, ...), without those that are ignored."""
         guessed, wanted = _counted(predicted, targets)
         if guessed.size and _is_sparse(guessed, wanted):
-            guessed, wanted = np.unique(np.stack([guessed, wanted]), return_inverse=True)[1].reshape(2, -1)
+            names, places = np.unique(np.concatenate([guessed, wanted]), return_inverse=True)
+            guessed, wanted = places.reshape(2, -1)
+            return cls(names, *_occurrences(guessed, wanted, len(names)))
         size = int(max(guessed.max(), wanted.max())) + 1 if guessed.size else 0
-        one_each = (wanted[guessed == wanted], guessed, wanted)
-        return cls(*(np.bincount(numbers, minlength=size) for numbers in one_each))
+        hits, ours, theirs = _occurrences(guessed, wanted, size)
+        there = np.flatnonzero(ours + theirs)
+        return cls(there, hits[there], ours[there], theirs[there])
+
+    def __add__(self, other: Counts) -> Counts:
+        """Return the counts over two parts of a split together."""
+        names, places = np.unique(np.concatenate([self.names, other.names]), return_inverse=True)
+        columns = []
+        for one, two in ((self.hits, other.hits), (self.predicted, other.predicted), (self.wanted, other.wanted)):
+            columns.append(np.zeros(len(names), dtype=np.int64))
+            np.add.at(columns[-1], places.reshape(-1), np.concatenate([one, two]))
+        return Counts(names, *columns)
 
 
 def accuracy(predicted: Array, targets: Array) -> float:
@@ -84,22 +98,18 @@ def balanced_accuracy(predicted: Array, targets: Array) -> float:
     """Mean over the classes in targets (samples, ...) of the share of each that is right; of labels, their mean."""
     if _of_labels(predicted, targets):
         return _mean(balanced_accuracy(*label) for label in _labels(predicted, targets))
-    counts = Counts.of(predicted, targets)
-    there = counts.wanted > 0
-    return float((counts.hits[there] / counts.wanted[there]).mean()) if there.any() else math.nan
+    return OF_COUNTS["balanced_accuracy"](Counts.of(predicted, targets))
 
 
 def mean_iou(predicted: Array, targets: Array) -> float:
     """Mean over the classes, predicted or in targets (samples, ...), of |both| / |either|, over all pixels together."""
-    counts = Counts.of(predicted, targets)
-    return _mean_share(counts.hits, counts.predicted + counts.wanted - counts.hits)
+    return OF_COUNTS["mean_iou"](Counts.of(predicted, targets))
 
 
 def f1(predicted: Array, targets: Array) -> float:
     """Mean over classes or labels in outputs or targets (samples, ...) of the harmonic mean of precision and recall."""
     if not _of_labels(predicted, targets):
-        counts = Counts.of(predicted, targets)
-        return _mean_share(2.0 * counts.hits, counts.predicted + counts.wanted)
+        return OF_COUNTS["f1"](Counts.of(predicted, targets))
     pairs = [_counted(*label) for label in _labels(predicted, targets)]
     hits = np.array([2.0 * np.count_nonzero((guessed == 1) & (wanted == 1)) for guessed, wanted in pairs])
     sizes = np.array([np.count_nonzero(guessed == 1) + np.count_nonzero(wanted == 1) for guessed, wanted in pairs])
@@ -110,11 +120,7 @@ def matthews_correlation(predicted: Array, targets: Array) -> float:
     """Correlation with the targets' classes, (samples, ...), in [-1, 1] (Gorodkin 2004); 0 if either has one class."""
     if _of_labels(predicted, targets):
         return _mean(matthews_correlation(*label) for label in _labels(predicted, targets))
-    counts = Counts.of(predicted, targets)
-    guessed, true = counts.predicted.astype(float), counts.wanted.astype(float)
-    count, right = float(guessed.sum()), float(counts.hits.sum())
-    scale = float((count**2 - np.square(guessed).sum()) * (count**2 - np.square(true).sum()))
-    return (right * count - float((guessed * true).sum())) / math.sqrt(scale) if scale > 0 else 0.0
+    return OF_COUNTS["matthews_correlation"](Counts.of(predicted, targets))
 
 
 def auc(ranked: Array, targets: Array) -> float:
@@ -163,6 +169,26 @@ def bits_per_byte(mean_loss: float, bytes_per_target: float) -> float:
     return mean_loss / math.log(2.0) / bytes_per_target
 
 
+def _recall(counts: Counts) -> float:
+    there = counts.wanted > 0
+    return float((counts.hits[there] / counts.wanted[there]).mean()) if there.any() else math.nan
+
+
+def _correlation(counts: Counts) -> float:
+    guessed, true = counts.predicted.astype(float), counts.wanted.astype(float)
+    count, right = float(guessed.sum()), float(counts.hits.sum())
+    scale = float((count**2 - np.square(guessed).sum()) * (count**2 - np.square(true).sum()))
+    return (right * count - float((guessed * true).sum())) / math.sqrt(scale) if scale > 0 else 0.0
+
+
+OF_COUNTS: dict[str, Callable[[Counts], float]] = {
+    "accuracy": lambda counts: int(counts.hits.sum()) / int(counts.wanted.sum()) if counts.wanted.size else math.nan,
+    "balanced_accuracy": _recall,
+    "f1": lambda counts: _mean_share(2.0 * counts.hits, counts.predicted + counts.wanted),
+    "matthews_correlation": _correlation,
+    "mean_iou": lambda counts: _mean_share(counts.hits, counts.predicted + counts.wanted - counts.hits),
+}
+"""Value of a metric of classes from their counts."""
 Step = Callable[[Array, Array], Any]
 OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
     "accuracy": (classes, accuracy),
@@ -194,6 +220,13 @@ def _counted(predicted: Array, targets: Array) -> tuple[Array, Array]:
         counted = wanted != IGNORED
         guessed, wanted = guessed[counted], wanted[counted]
     return guessed.astype(np.int64, copy=False), wanted
+
+
+def _occurrences(guessed: Array, wanted: Array, size: int) -> tuple[Array, Array, Array]:
+    """Return how often each class, (size,), is rightly guessed, guessed, and wanted."""
+    both = (wanted[guessed == wanted], guessed, wanted)
+    hits, ours, theirs = (np.bincount(numbers, minlength=size) for numbers in both)
+    return hits, ours, theirs
 
 
 def _is_sparse(guessed: Array, wanted: Array) -> bool:

@@ -15,7 +15,7 @@ from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.components import untouched
 from trainwright.trainer.engine.session import EpochTotals, Session
-from trainwright.trainer.metrics import evaluate, evaluate_loss
+from trainwright.trainer.metrics import evaluate, evaluate_loss, evaluate_sums
 from trainwright.trainer.objectives.objective import Objective
 
 
@@ -84,6 +84,7 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
                 outcome = objective(session.model, moved)
             if not loader.is_spare(number):
                 totals.add(outcome, objective.count(moved), gather=session.gathers)
+                totals.fold(session.work)
         every = loader if loader.share is None else replace(loader, share=None)
         added = {name: value for each in session.auxiliary.measures for name, value in each(session, every).items()}
     session.model.train()
@@ -101,7 +102,11 @@ def measure(session: Session, totals: EpochTotals, loader: BatchLoader) -> dict[
     """Return the metrics of an epoch over the loader; none when the objective gives no outputs."""
     metrics = session.work.metrics
     values = evaluate_loss(metrics, totals.loss, loader.samples) if metrics else {}
+    if totals.sums is not None:
+        totals.fold(session.work, least_bytes=0)
     gathered = totals.gathered()
+    if totals.sums is not None and gathered is None:
+        return values | evaluate_sums(metrics, totals.sums)
     if gathered is None or not session.gathers:
         return values
     with seeding.preserved():

@@ -168,6 +168,7 @@ def _measure(session: Session, group: list[Any], totals: EpochTotals) -> tuple[T
         strategy.backward(scaler.scaled(weighted))
         losses.append(weighted.detach())
         totals.add(outcome, count, gather=session.gathers)
+        totals.fold(session.work)
         values = outcome.values
     if values:
         require_unmeasured(values)

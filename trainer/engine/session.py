@@ -28,6 +28,7 @@ from trainwright.trainer.engine.components import (
     Stateful,
 )
 from trainwright.trainer.engine.strategy import Strategy
+from trainwright.trainer.metrics import fold
 from trainwright.trainer.objectives.objective import Auxiliary, Objective, Outcome, Work
 from trainwright.trainer.optimization.schedules.schedule import Schedule
 from trainwright.trainer.optimization.update import Update
@@ -82,6 +83,8 @@ class Progress:
 
 
 READ_EVERY = 512
+FOLD_AT_BYTES = 1 << 24
+"""Of outputs and targets: they are folded into sums then, where the metrics need no more."""
 
 
 @dataclass
@@ -95,6 +98,12 @@ class EpochTotals:
     """Losses with their counts that are still on the device."""
     outputs: list[Tensor] = field(default_factory=list)
     targets: list[Tensor] = field(default_factory=list)
+    sums: dict[str, Any] | None = None
+    """What stands for earlier outputs and targets (metrics/sums.py)."""
+    kept_bytes: int = 0
+    """Of outputs and targets, since they were folded."""
+    folds: bool = True
+    """False once it was found that the metrics need all outputs and targets."""
 
     def add(self, outcome: Outcome, count: int, *, gather: bool) -> None:
         """Add one micro-batch."""
@@ -102,6 +111,17 @@ class EpochTotals:
         if gather and isinstance(outcome.output, Tensor) and isinstance(outcome.target, Tensor):
             self.outputs.append(outcome.output.detach().float())
             self.targets.append(outcome.target.detach())
+            self.kept_bytes += self.outputs[-1].nbytes + self.targets[-1].nbytes
+
+    def fold(self, work: Work, least_bytes: int | None = None) -> None:
+        """Put sums in the place of at least so many bytes of outputs and targets, where the metrics need no more."""
+        least_bytes = FOLD_AT_BYTES if least_bytes is None else least_bytes
+        if not self.folds or self.kept_bytes < least_bytes or (gathered := self.gathered()) is None:
+            return
+        if (sums := fold(work.metrics, *gathered, task=work.task, before=self.sums)) is None:
+            self.folds = False
+            return
+        self.sums, self.outputs, self.targets, self.kept_bytes = sums, [], [], 0
 
     def add_loss(self, loss: Tensor, count: int) -> None:
         """Add a micro-batch's mean loss (a scalar). Waits for the device once in many steps."""
@@ -133,17 +153,20 @@ class EpochTotals:
         """Begin an epoch."""
         self.loss_sum, self.count = 0.0, 0
         self.unread, self.outputs, self.targets = [], [], []
+        self.sums, self.kept_bytes = None, 0
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state for a checkpoint."""
         self.read()
-        return {"loss_sum": self.loss_sum, "count": self.count, "outputs": self.outputs, "targets": self.targets}
+        names = ("loss_sum", "count", "outputs", "targets", "sums", "kept_bytes")
+        return {name: getattr(self, name) for name in names}
 
     def load_state_dict(self, state: dict[str, Any], /) -> None:
         """Resume from a saved state."""
         self.reset()
         self.loss_sum, self.count = state["loss_sum"], state["count"]
         self.outputs, self.targets = state["outputs"], state["targets"]
+        self.sums, self.kept_bytes = state.get("sums"), state.get("kept_bytes", 0)
 
 
 EVALUATED = ("objective",)

@@ -1,7 +1,17 @@
-"""Metrics, computed once over all outputs of an epoch: an average of batch values would be another number."""
+"""Metrics, computed once over all outputs of an epoch: an average of batch values would be another number.
+
+Of a large epoch the outputs are folded into sums as they come, from which the same values follow.
+"""
 
 from trainwright.trainer.metrics.built_in import BUILT_IN, Metric, built_in_metric
-from trainwright.trainer.metrics.evaluate import evaluate, evaluate_loss, require_own_names, require_unmeasured
+from trainwright.trainer.metrics.evaluate import (
+    evaluate,
+    evaluate_loss,
+    evaluate_sums,
+    fold,
+    require_own_names,
+    require_unmeasured,
+)
 
 __all__ = [
     "BUILT_IN",
@@ -9,6 +19,8 @@ __all__ = [
     "built_in_metric",
     "evaluate",
     "evaluate_loss",
+    "evaluate_sums",
+    "fold",
     "require_own_names",
     "require_unmeasured",
 ]

@@ -44,7 +44,7 @@ def _of_outputs(name: str, tasks: tuple[str, ...], bounds: tuple[float, float], 
     def compute(outputs: Tensor, targets: Tensor) -> float:
         from trainwright.trainer.clean_room import metrics
 
-        return metrics.compute(name, _array(outputs), _array(targets))
+        return metrics.compute(name, array(outputs), array(targets))
 
     return Metric(name, compute, tasks=tasks, bounds=bounds, minimize=minimize)
 
@@ -58,7 +58,7 @@ def _of_loss(name: str, lowest: float) -> Metric:
     return Metric(name, _no_outputs, tasks=LANGUAGE, of_loss=follow, bounds=(lowest, math.inf), minimize=True)
 
 
-def _array(tensor: Tensor) -> Any:
+def array(tensor: Tensor) -> Any:
     """Return a tensor as numpy's array, in the same memory where that is on the CPU; numpy has no bfloat16."""
     plain = tensor.detach().cpu()
     if plain.is_floating_point() and plain.element_size() < 4:

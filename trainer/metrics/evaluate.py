@@ -7,6 +7,7 @@ from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError, UserCodeError
 from trainwright.trainer.metrics.built_in import BUILT_IN, Metric
+from trainwright.trainer.metrics.sums import Sums, added, sums_of, value_of
 
 MEASURED = (
     "loss", "epoch_loss", "gradient_norm", "applied_gradient_norm", "learning_rate", "robust_loss", "robust_accuracy",
@@ -98,16 +99,41 @@ def evaluate(metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str
         ConfigurationError: it returned a name that is taken, or outputs and targets do not fit a metric.
     """
     values: dict[str, float] = {}
-    soft = task == "classification" and targets.shape == outputs.shape and targets.is_floating_point()
+    wanted = _wanted(outputs, targets, task)
     for metric in metrics:
         if metric.of_loss is not None:
             continue
-        result = _computed(metric, outputs, targets.argmax(1) if soft and not metric.user_defined else targets)
+        result = _computed(metric, outputs, targets if metric.user_defined else wanted)
         parts = result if isinstance(result, Mapping) else {metric.name: result}
         for name, value in parts.items():
             require_free(str(name), metric, values)
             values[str(name)] = _number(metric, name, value)
     return values
+
+
+def fold(
+    metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str | None, before: Sums | None = None
+) -> Sums | None:
+    """Return the sums that stand for outputs and targets (added to those before), or None where metrics need these.
+
+    What does not fit a metric is left for `evaluate`, which says so.
+    """
+    try:
+        found = sums_of(metrics, outputs, _wanted(outputs, targets, task))
+    except (ValueError, IndexError, TypeError):
+        return None
+    return found if found is None or before is None else added(before, found)
+
+
+def evaluate_sums(metrics: Sequence[Metric], sums: Sums) -> dict[str, float]:
+    """Return the value of every metric that does not follow from the loss, of what `fold` returned."""
+    return {metric.name: value_of(metric.name, sums) for metric in metrics if metric.of_loss is None}
+
+
+def _wanted(outputs: Any, targets: Any, task: str | None) -> Any:
+    """Return class numbers in place of probabilities per class."""
+    soft = task == "classification" and targets.shape == outputs.shape and targets.is_floating_point()
+    return targets.argmax(1) if soft else targets
 
 
 def evaluate_loss(metrics: Sequence[Metric], mean_loss: float, samples: Any) -> dict[str, float]:

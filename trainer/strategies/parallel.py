@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import reduce
 from itertools import zip_longest
 from typing import Any
 
@@ -24,6 +25,7 @@ from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.engine.components import Stateful
 from trainwright.trainer.engine.session import EpochTotals, Session
 from trainwright.trainer.engine.strategy import Strategy
+from trainwright.trainer.metrics.sums import added
 from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.strategies.batch_norm import synchronize
 from trainwright.trainer.strategies.group import AgreedStop, Group
@@ -151,9 +153,10 @@ class Shared(Strategy):
         loss_sum, count = self.group.total(own).tolist()
         merged = EpochTotals(loss_sum, int(count))
         if self.session.gathers:
-            parts = self.group.gather([totals.outputs, totals.targets])
+            parts = self.group.gather([totals.outputs, totals.targets, totals.sums])
             merged.outputs = _in_order([part[0] for part in parts])
             merged.targets = _in_order([part[1] for part in parts])
+            merged.sums = reduce(added, found) if (found := [part[2] for part in parts if part[2]]) else None
         return merged
 
     def agreed(self, values: dict[str, float]) -> dict[str, float]:

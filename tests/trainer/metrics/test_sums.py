@@ -1,0 +1,69 @@
+"""Metrics of a split in parts: from sums they are those of all outputs at once."""
+
+from __future__ import annotations
+
+from functools import reduce
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+
+from trainwright.trainer.metrics import built_in_metric, evaluate
+from trainwright.trainer.metrics.evaluate import evaluate_sums, fold
+from trainwright.trainer.metrics.sums import OF_CLASSES, OF_NUMBERS
+
+pytestmark = pytest.mark.requirement("PIPE-1")
+
+CUTS = (0, 1, 40, 41, 700, 1000)
+
+
+def _classes(classes: int, ignored: bool = False, apart: int = 1) -> tuple[Any, Any]:
+    draws = torch.Generator().manual_seed(classes)
+    targets = torch.randint(0, classes, (1000,), generator=draws) * apart
+    if ignored:
+        targets[::7] = -100
+    return torch.randn(1000, classes, generator=draws), targets
+
+
+def _in_parts(metrics: Any, outputs: Any, targets: Any, task: str | None) -> dict[str, float]:
+    def grow(sums: Any, cut: tuple[int, int]) -> Any:
+        part = slice(*cut)
+        return fold(metrics, outputs[part], targets[part], task=task, before=sums)
+
+    sums = reduce(grow, pairwise(CUTS), None)
+    assert sums is not None
+    return evaluate_sums(metrics, sums)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "targets"),
+    [
+        _classes(2),
+        _classes(10, ignored=True),
+        _classes(7, apart=10**6),
+        (torch.randn(1000), torch.arange(1000) % 2),
+        (torch.randn(1000, 3, 2, 2), torch.arange(4000).reshape(1000, 2, 2) % 3),
+        (torch.randn(1000, 3), torch.softmax(torch.randn(1000, 3), 1)),
+    ],
+    ids=["two classes", "some ignored", "classes far apart", "one logit", "pixels", "probabilities"],
+)
+def test_metrics_of_classes_are_the_same_bit_for_bit_however_a_split_is_cut(outputs: Any, targets: Any) -> None:
+    metrics = [built_in_metric(name) for name in sorted(OF_CLASSES)]
+    at_once = evaluate(metrics, outputs, targets, task="classification")
+    assert _in_parts(metrics, outputs, targets, "classification") == at_once
+
+
+def test_metrics_of_numbers_far_from_zero_agree_to_twelve_digits() -> None:
+    metrics = [built_in_metric(name) for name in sorted(OF_NUMBERS)]
+    targets = torch.randn(1000, 1, generator=torch.Generator().manual_seed(0)).double() + 1e4
+    outputs = targets + 0.1 * torch.randn(1000, 1, generator=torch.Generator().manual_seed(1)).double()
+    at_once = evaluate(metrics, outputs, targets)
+    assert at_once["r2"] < 0.995
+    assert _in_parts(metrics, outputs, targets, None) == pytest.approx(at_once, rel=1e-10)
+
+
+@pytest.mark.parametrize("name", ["auc", "accuracy"])
+def test_ranks_and_several_labels_need_all_outputs(name: str) -> None:
+    shape = (50,) if name == "auc" else (50, 3)
+    assert fold([built_in_metric(name)], torch.randn(shape), torch.ones(shape), task="binary") is None
