@@ -17,6 +17,7 @@ from tests.trainer.killing import kill_at_call
 from trainwright.trainer.checkpoints import store
 from trainwright.trainer.checkpoints.index import list_checkpoints, manifest_digest, verify_checkpoint, write_index
 from trainwright.trainer.checkpoints.store import DirectoryStore, _fsync, newest_whole
+from trainwright.trainer.engine import session
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.recorder import Recorder
@@ -139,6 +140,21 @@ def test_checkpoints_within_epochs_are_taken_up_and_change_nothing(
     steps = [event.data["step"] for event in run.events("resumed")]
     assert len(steps) == 3
     assert any(step % 10 for step in steps), "taken up within an epoch"
+    assert_same_end(run, uninterrupted, recorded)
+
+
+@pytest.mark.requirement("REPRO-6", "TRAIN-11")
+def test_outputs_folded_within_epochs_give_the_same_metrics_after_a_kill_too(
+    tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(session, "FOLD_AT_BYTES", 200)
+    values = {**NOISY, "checkpoints": {**NOISY["checkpoints"], "checkpoint_every_n_steps": 3}}
+    run = make_run(tmp_path / "folded", values, code_root=str(PROJECTS))
+    assert work(run, before=kill_at_call(Recorder.step, 8)) == -signal.SIGKILL
+    newest, _ = newest_whole(DirectoryStore(run), config_digest=run.specification().config_digest)
+    assert newest is not None
+    assert newest.state["totals"]["sums"].keys() == {"classes"}
+    assert work(run) == 0, run.log.read_text()
     assert_same_end(run, uninterrupted, recorded)
 
 
