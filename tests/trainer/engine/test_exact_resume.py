@@ -144,7 +144,7 @@ def test_checkpoints_within_epochs_are_taken_up_and_change_nothing(
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-11")
-def test_outputs_folded_within_epochs_give_the_same_metrics_after_a_kill_too(
+def test_outputs_folded_within_epochs_give_the_same_metrics_after_a_kill_too(  # noqa: PLR0917 - fixtures
     tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(session, "FOLD_AT_BYTES", 200)
