@@ -18,6 +18,8 @@ from typing import Any, Literal
 import psutil
 from pydantic import BaseModel
 
+from trainwright.trainer.base.known_bad_releases import installed_bad_releases
+
 GIB = 1024**3
 LEAST_PYTHON = (3, 11)
 LEAST_SQLITE = (3, 37)
@@ -36,7 +38,7 @@ class Finding(BaseModel):
 
 def examine(workspace: Path) -> list[Finding]:
     """Return the findings about this machine and the workspace's present or future folder."""
-    findings = [_python(), _sqlite()]
+    findings = [_python(), _sqlite(), *examine_releases()]
     findings += _packages()
     findings += [_memory(), *examine_folder(workspace), _git()]
     return findings
@@ -56,6 +58,25 @@ def _sqlite() -> Finding:
             name="sqlite", status="fail", found=found, remedy="Use a Python that is built with SQLite 3.37+."
         )
     return Finding(name="sqlite", status="ok", found=found)
+
+
+def examine_releases(path: list[str] | None = None) -> list[Finding]:
+    """Return a failure for each package installed in a release that was withdrawn for safety, by metadata alone.
+
+    Args:
+        path: folders to look through; by default those that Python imports from.
+    """
+    return [
+        Finding(
+            name=f"release of {entry.package}",
+            status="fail",
+            found=f"{entry.package} {version} is installed; {' and '.join(entry.versions)} must not be: {entry.why}"
+            f" ({entry.source})",
+            remedy="Treat every credential on this machine as known to others and replace it; then make a fresh "
+            f"environment with {entry.package} {entry.use}.",
+        )
+        for entry, version in installed_bad_releases(path)
+    ]
 
 
 def _packages() -> list[Finding]:
