@@ -155,6 +155,6 @@ def test_every_dependency_is_pinned():
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    names = {re.split(r"[\[<>=]", line)[0].lower().replace("_", "-") for line in wanted}
+    names = {re.split(r"[\[<>=!]", line)[0].lower().replace("_", "-") for line in wanted}
     pinned = {line.split("==")[0].lower().replace("_", "-") for line in (ROOT / "constraints.txt").read_text().split()}
     assert not names - pinned

@@ -8,6 +8,7 @@ from packaging.requirements import Requirement
 from typer.testing import CliRunner
 
 from trainwright.server import cli
+from trainwright.server.commands import doctor
 from trainwright.server.commands.doctor import examine_releases
 from trainwright.trainer.base.known_bad_releases import known_bad_releases
 
@@ -38,7 +39,7 @@ def test_an_installed_bad_release_is_named_with_value_rule_and_remedy(installed)
 @pytest.mark.requirement("TRAIN-7")
 def test_the_doctor_looks_through_where_python_imports_from(installed, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(str(installed))
-    monkeypatch.setattr("trainwright.server.commands.doctor._packages", list)  # those import everything for long
+    monkeypatch.setattr(doctor, "_packages", list)  # those import everything for long
     answer = CliRunner().invoke(cli.app, ["doctor", "--workspace", str(tmp_path)])
     assert answer.exit_code == 1
     assert "lightning 2.6.3 is installed" in answer.output.replace("\n", " ")

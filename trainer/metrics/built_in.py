@@ -59,7 +59,7 @@ def _of_loss(name: str, lowest: float) -> Metric:
 
 
 def array(tensor: Tensor) -> Any:
-    """Return a tensor as numpy's array, in the same memory where that is on the CPU; numpy has no bfloat16."""
+    """Return a tensor, of any shape, as numpy's array: in the same memory on the CPU; numpy has no bfloat16."""
     plain = tensor.detach().cpu()
     if plain.is_floating_point() and plain.element_size() < 4:
         plain = plain.float()
