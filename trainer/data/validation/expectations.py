@@ -23,11 +23,6 @@ LARGEST_FILE = 1 << 20
 ENDINGS = (".yaml", ".yml", ".json")
 REALLY_NEAR = 0.8
 NOW = "now"
-FamilyName = Literal[
-    "schema", "volume", "nulls", "mixed_types", "ranges", "categories", "texts", "uniqueness", "constants", "outliers",
-    "classes", "freshness", "pictures", "drift", "leaks", "label_errors", "personal",
-]  # fmt: skip
-"""Of checks, as `validation.CHECKS` has them."""
 
 
 def _plain(value: Any) -> Any:
@@ -157,7 +152,7 @@ class Expectations(Section):
     rows: RowExpectations = Field(default_factory=RowExpectations)
     classes: ClassExpectations = Field(default_factory=ClassExpectations)
     drift: DriftExpectations | None = None
-    without: list[FamilyName] = Field(default_factory=list)
+    without: list[str] = Field(default_factory=list)
     """Families of checks that are left out; the report says so."""
     severities: dict[str, Severity] = Field(default_factory=dict)
     """Severity by check of the default set (`duplicates: error`)."""

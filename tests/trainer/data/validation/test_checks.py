@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.data.validation import CHECKS, Context, Report, Verdict, repeats
+from trainwright.trainer.data.validation import Context, Report, Verdict, repeats
 from trainwright.trainer.data.validation import validate as validate_module
-from trainwright.trainer.data.validation.expectations import FamilyName, parse_expectations
+from trainwright.trainer.data.validation.expectations import parse_expectations
 from trainwright.trainer.data.validation.families import uniqueness
 from trainwright.trainer.data.validation.frames import scanned
 from trainwright.trainer.data.validation.validate import validate
@@ -163,10 +163,3 @@ def test_repeats_of_a_large_table_are_those_of_a_small_one(monkeypatch: pytest.M
     assert found == [(one.place, one.count, one.rows, one.text) for one in small.checks]
     assert (verdict(large, "id.unique").rows, verdict(large, "duplicates").count) == ([52, 53, 54], 3)
     assert not [name for check in asked for name in check.asks if name.startswith("different")]
-
-
-def test_a_family_that_does_not_exist_is_refused_and_the_nearest_one_named():
-    assert set(get_args(FamilyName)) == set(CHECKS)
-    with pytest.raises(ConfigurationError, match="uniqness") as raised:
-        report_of({"x": [1, 2]}, "without: [uniqness]")
-    assert "uniqueness" in f"{raised.value.message} {raised.value.remedy}"
