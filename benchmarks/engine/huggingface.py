@@ -40,10 +40,8 @@ def train(workload: Workload, number: int) -> list[Moment]:
 
 def run(workload: Workload, number: int, folder: Path) -> list[Moment]:
     """Train with what the engine has on too: clipping, schedule, gradient norm, TensorBoard."""
-    from transformers import Trainer, TrainerCallback, TrainingArguments
-    from transformers.utils import logging
+    from transformers import TrainerCallback
 
-    logging.set_verbosity_error()
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(folder / "tensorboard")
     ends: list[Moment] = []
 
@@ -53,6 +51,20 @@ def run(workload: Workload, number: int, folder: Path) -> list[Moment]:
         def on_step_end(self, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002 - the callback's form
             ends.append(now())
 
+    trainer = make_trainer(workload, number, folder)
+    trainer.add_callback(Clock())
+    trainer.log = _quietly(trainer.log)
+    trainer.train()
+    torch.set_grad_enabled(True)
+    return ends
+
+
+def make_trainer(workload: Workload, number: int, folder: Path, eval_dataset: Any = None) -> Any:
+    """Return the Trainer on the work, as its user would write it."""
+    from transformers import Trainer, TrainingArguments
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()
     arguments = TrainingArguments(
         output_dir=str(folder), num_train_epochs=1, per_device_train_batch_size=workload.batch_size,
         learning_rate=LEARNING_RATE, weight_decay=0.01, lr_scheduler_type="cosine", warmup_steps=workload.warmup_steps,
@@ -60,13 +72,9 @@ def run(workload: Workload, number: int, folder: Path) -> list[Moment]:
         use_cpu=True, disable_tqdm=True, dataloader_pin_memory=False, remove_unused_columns=False,
     )  # fmt: skip
     model = ReturnsLoss(workload.model())
-    trainer = Trainer(
-        model, arguments, data_collator=by_name, train_dataset=Gathered(workload.tensors), callbacks=[Clock()]
+    return Trainer(
+        model, arguments, data_collator=by_name, train_dataset=Gathered(workload.tensors), eval_dataset=eval_dataset
     )
-    trainer.log = _quietly(trainer.log)
-    trainer.train()
-    torch.set_grad_enabled(True)
-    return ends
 
 
 def _quietly(log: Any) -> Any:

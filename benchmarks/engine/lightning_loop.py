@@ -16,24 +16,31 @@ from workload import CLIP_NORM, LEARNING_RATE, LOG_EVERY, Gathered, Workload, as
 
 def train(workload: Workload, number: int) -> list[Moment]:
     """Train one epoch; return the moment after each step."""
+    ends: list[Moment] = []
     with TemporaryDirectory() as scratch:
-        return run(workload, number, Path(scratch))
+        trainer, module, loader = parts(workload, number, Path(scratch), ends)
+        trainer.fit(module, loader)
+    return ends
 
 
-def run(workload: Workload, number: int, folder: Path) -> list[Moment]:
-    """Train with what the engine has on too: clipping, schedule, TensorBoard. The gradient norm is not recorded."""
+def parts(workload: Workload, number: int, folder: Path, ends: list[Moment] | None = None) -> tuple[Any, Any, Any]:
+    """Return trainer, module and loader, with what the engine has on too: clipping, schedule, TensorBoard.
+
+    Args:
+        ends: where the moment after each step goes; the gradient norm is not recorded.
+    """
     import lightning
 
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="lightning")
-    ends: list[Moment] = []
 
     class Clock(lightning.Callback):  # type: ignore[misc, name-defined]
         """Notes the end of each step."""
 
         def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:  # noqa: ARG002 - the callback's form
-            ends.append(now())
+            if ends is not None:
+                ends.append(now())
 
     class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
         """The model with its loss and optimizer."""
@@ -61,5 +68,4 @@ def run(workload: Workload, number: int, folder: Path) -> list[Moment]:
         accelerator="cpu", max_epochs=1, gradient_clip_val=CLIP_NORM, log_every_n_steps=LOG_EVERY, logger=board,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, callbacks=[Clock()],
     )  # fmt: skip
-    trainer.fit(Module(), loader)
-    return ends
+    return trainer, Module(), loader

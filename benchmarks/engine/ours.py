@@ -44,11 +44,12 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
     """
     from trainwright.trainer.assembly.assemble import assemble
     from trainwright.trainer.config import config_digest, parse_config
-    from trainwright.trainer.engine.loop import train as train_session
+    from trainwright.trainer.engine.loop import train as train_engine
     from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
     from trainwright.trainer.engine.observers.observer import Observer, Observers
     from trainwright.trainer.engine.observers.recorder import Recorder, Reporter
     from trainwright.trainer.engine.trackers import trackers_of
+    from trainwright.trainer.frameworks.loop import train as train_framework
     from trainwright.trainer.reproducibility import determinism
     from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
     from trainwright.trainer.supervision.heartbeat import Heartbeat
@@ -77,7 +78,7 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
     observers = Observers([recorder, Selection(), Reporter(heartbeat), Checkpointing(), Clock()], heartbeat.stage)
     sampler.start()
     try:
-        train_session(session, observers)
+        (train_engine if session.work.framework is None else train_framework)(session, observers)
     finally:
         sampler.close()
         observers.close()

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from killing import Tally, kill_and_resume
-from scenarios import SCENARIOS, SHARE
+from scenarios import OWN_TRAINERS, SCENARIOS, SHARE
 
 HERE = Path(__file__).parent
 
@@ -44,6 +44,23 @@ def ours(kills: int, most: int, seed: int) -> tuple[dict[str, Tally], collection
     return tallies, moments
 
 
+def own_trainers(names: list[str], kills: int, seed: int) -> dict[str, dict[str, int]]:
+    """Return the tally of every library's trainer that was run as it is under our worker, and killed in training."""
+    for module in ("transformers", "trl", "datasets", "lightning", "torchmetrics"):  # once, and not again in every fork
+        importlib.import_module(module)
+    for module, name in (("transformers", "Trainer"), ("transformers", "LlamaForCausalLM")):
+        getattr(importlib.import_module(module), name)
+    for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer"):
+        getattr(importlib.import_module("trl"), name)
+    draw, moments, found = random.Random(seed), collections.Counter[str](), {}
+    with tempfile.TemporaryDirectory() as place:
+        for name in names:
+            tally = kill_and_resume(Path(place, name), name, kills, draw, moments, most=3, anywhere=False)
+            found[name] = {"kills": tally.kills, "identical": tally.in_identical}
+            print(f"{name:<42} {tally.kills:>5} kills {tally.in_identical:>5} identical", flush=True)
+    return found
+
+
 def peer(name: str, kills: int, seed: int) -> dict[str, Any]:
     """Return what benchmarks/resume/peers.py measured of a framework."""
     command = [sys.executable, "-W", "ignore", str(HERE / "peers.py"), name, str(kills), str(seed)]
@@ -60,13 +77,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=200, help="of our runs, over all scenarios")
     parser.add_argument("--peer-kills", type=int, default=10, help="of each framework, for each kind of data")
+    parser.add_argument("--own-kills", type=int, default=100, help="of each library's trainer under our worker")
+    parser.add_argument("--only-own", nargs="+", choices=list(OWN_TRAINERS), help="these trainers, and nothing else")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="one kill a run, and say so in the result")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     began = time.monotonic()
+    if asked.only_own:
+        print(json.dumps(own_trainers(asked.only_own, asked.own_kills, asked.seed)))
+        return
     tallies, moments = ours(asked.kills, 1 if asked.quick else 4, asked.seed)
     peers = {name: peer(name, asked.peer_kills, asked.seed) for name in ("huggingface", "lightning")}
+    own = own_trainers(list(OWN_TRAINERS), asked.own_kills, asked.seed)
     print(f"\nkills by the run's stage: {dict(moments.most_common())}")
     print(f"\n{'resumed = uninterrupted, of the kills':<42} {'static data':>14} {'augmented data':>16}")
     for name, found in peers.items():
@@ -75,12 +98,13 @@ def main() -> None:
     total = sum(tally.kills for tally in tallies.values())
     same = sum(tally.in_identical for tally in tallies.values())
     print(f"{'trainwright':<42} {'':>14} {f'{same} of {total}':>16}")
-    figures = {
+    figures: dict[str, Any] = {
         "kills": total,
         "identical": same,
         "huggingface_identical": peers["huggingface"]["augmented"]["identical"],
         "lightning_identical": peers["lightning"]["augmented"]["identical"],
         "seconds": round(time.monotonic() - began, 1),
+        **own,
         "peer_kills": asked.peer_kills,
         "quick": asked.quick,
     }

@@ -84,18 +84,32 @@ def finish(run: RunDirectory) -> None:
         raise RuntimeError(f"{run.path}: {run.status().state}\n{run.log.read_text()[-2000:]}")
 
 
+def seconds_before_training(run: RunDirectory) -> float:
+    """Return how long a run that has ended took to its first step."""
+    events = list(run.events())
+    started = next(event.time for event in events if event.kind == "started")
+    first = next(event for event in events if event.kind == "epoch")
+    return first.time - float(first.data["seconds"]) - started
+
+
 def kill_and_resume(
-    place: Path, name: str, kills: int, draw: random.Random, moments: collections.Counter[str], *, most: int = 4
-) -> Tally:
-    """Kill runs of a scenario until so many kills were made, each run once to `most` times."""
+    place: Path, name: str, kills: int, draw: random.Random, moments: collections.Counter[str], *, most: int = 4,
+    anywhere: bool = True,
+) -> Tally:  # fmt: skip
+    """Kill runs of a scenario until so many kills were made, each run once to `most` times.
+
+    Args:
+        anywhere: from start-up on; else once training has begun.
+    """
     whole = make_run(place / "whole", name)
     began = time.monotonic()
     finish(whole)
     duration, tally = time.monotonic() - began, Tally()
+    earliest = 0.05 if anywhere else seconds_before_training(whole)
     while tally.kills < kills:
         run, mine = make_run(place / f"run{tally.runs}", name), 0
         for _ in range(draw.randint(1, most)):
-            if not run_until(run, draw.uniform(0.05, duration)):
+            if not run_until(run, draw.uniform(earliest, duration)):
                 break
             mine += 1
             moments[run.status().stage or "starting"] += 1

@@ -48,11 +48,22 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     "two processes (FSDP2)": {"distributed": {"processes": 2, "strategy": "fsdp2"}},
 }
 
+OWN_TRAINERS: dict[str, dict[str, Any]] = {
+    "trainer": {"trainer": {"use": "own_trainers.py:make_trainer"}},
+    "sft": {"trainer": {"use": "own_trainers.py:make_sft"}},
+    "dpo": {"trainer": {"use": "own_trainers.py:make_dpo"}},
+    "grpo": {"trainer": {"use": "own_trainers.py:make_grpo"}},
+    "lightning": {"trainer": {"use": "lightning_project.py:make_trainer"}},
+}
+"""Trainers of other libraries, as they are, under our worker."""
+
 SHARE = {"two processes (DDP)": 0.4, "two processes (FSDP2)": 0.4}
 """Of the kills that other scenarios get: these start slowly, for each process imports torch again."""
 
 
 def configuration(name: str) -> dict[str, Any]:
     """Return the whole configuration of a scenario."""
+    if name in OWN_TRAINERS:
+        return {**OWN_TRAINERS[name], "logging": COMMON["logging"]}
     merged = {**COMMON, **SCENARIOS[name]}
     return {key: value for key, value in merged.items() if value is not None}

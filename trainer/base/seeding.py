@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import random
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,6 +74,48 @@ def preserved() -> Iterator[None]:
         yield
     finally:
         restore(state)
+
+
+STATE_BYTES = 624 * 4 + 4
+"""Of the Mersenne Twister in NumPy: 624 words and the place of the next."""
+
+
+@contextmanager
+def quickly_preserved() -> Iterator[None]:
+    """Do as `preserved`, in a fifth of the time, for the reading of a batch.
+
+    NumPy's state is copied as memory, since reading it as an array takes longer than a small batch does. The second
+    half of a pair of NumPy's normal numbers is forgotten, always: who resumes restores before the next reading.
+    """
+    generator = np.random.mtrand.get_bit_generator()
+    if not _is_copied_as_memory(generator) or _cuda_is_used():
+        with preserved():
+            yield
+        return
+    address = generator.ctypes.state_address
+    python, numpy, of_torch = random.getstate(), ctypes.string_at(address, STATE_BYTES), torch.get_rng_state()
+    try:
+        yield
+    finally:
+        np.random.mtrand.set_bit_generator(generator)  # also forgets the half pair
+        ctypes.memmove(address, numpy, STATE_BYTES)
+        random.setstate(python)
+        torch.set_rng_state(of_torch)
+
+
+@cache
+def _is_copied_as_memory(generator: Any) -> bool:
+    """Return whether a copy of the memory is all of a generator's state, by trying it."""
+    if type(generator) is not np.random.MT19937:
+        return False
+    before, address = generator.state, generator.ctypes.state_address
+    kept = ctypes.string_at(address, STATE_BYTES)
+    generator.random_raw(3)
+    moved = generator.state["state"]
+    ctypes.memmove(address, kept, STATE_BYTES)
+    again = generator.state["state"]
+    same = bool((again["key"] == before["state"]["key"]).all()) and again["pos"] == before["state"]["pos"]
+    return same and moved["pos"] != before["state"]["pos"]
 
 
 def key_of(*parts: int) -> int:

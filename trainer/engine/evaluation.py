@@ -71,6 +71,8 @@ def evaluate_split(session: Session, loader: BatchLoader) -> dict[str, float]:
     Raises:
         LeftError: a stop was requested, and the state before the evaluation can be saved unchanged.
     """
+    if session.work.framework is not None:
+        return session.work.framework.evaluate(loader.samples)
     objective, totals = session.validation_objective, EpochTotals()
     session.model.eval()
     session.context.training = False

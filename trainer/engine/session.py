@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -14,11 +14,13 @@ from torch.optim import Optimizer
 
 from trainwright.trainer.acceleration.precision import Scaling, autocast
 from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.checkpoints.frozen_base import FrozenBase
 from trainwright.trainer.checkpoints.packing import pack, unpack
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint
 from trainwright.trainer.checkpoints.user_state import Kinds, require_resumable
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.tensors import IGNORED, LOWEST, joined
 from trainwright.trainer.engine.components import (
     CarriedState,
     Generators,
@@ -147,7 +149,7 @@ class EpochTotals:
         """Return outputs and targets, (samples, ...), on the CPU, or None when nothing was gathered."""
         if not self.outputs:
             return None
-        return torch.cat(self.outputs).cpu(), torch.cat(self.targets).cpu()
+        return joined(self.outputs, LOWEST).cpu(), joined(self.targets, IGNORED).cpu()
 
     def reset(self) -> None:
         """Begin an epoch."""
@@ -241,6 +243,8 @@ class Session:
     """How the run is shared among processes."""
     non_finite: Tensor | None = None
     """On CUDA a flag on the device that holds back every update after a non-finite one."""
+    base: FrozenBase = field(init=False)
+    """Weights that no checkpoint holds, for the model is built with them; none until it is settled what is frozen."""
     gathers: bool = field(init=False)
     """Whether outputs and targets are kept for metrics."""
     components: dict[str, Stateful] = field(init=False)
@@ -249,6 +253,7 @@ class Session:
     def __post_init__(self) -> None:
         """Register the components. A checkpoint stores these and nothing else."""
         self.gathers = self.work.gathers
+        self.base = FrozenBase(self.model)
         self.components = {
             "objective": self.auxiliary,
             "model": self.model,
@@ -321,20 +326,24 @@ class Session:
                 return
             yield group
 
-    def weights(self) -> dict[str, Any]:
-        """Return the state of the model, with full tensors. Several processes must call it together."""
-        return self.strategy.full(self.model.state_dict())  # type: ignore[no-any-return]
+    def weights(self, without: Collection[str] = ()) -> dict[str, Any]:
+        """Return the model's state but for some names, with full tensors. Several processes must call it together."""
+        state = {name: value for name, value in self.model.state_dict().items() if name not in without}
+        return self.strategy.full(state)  # type: ignore[no-any-return]
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Tensor]]:
         """Return the model's tensors, the rest of the state as JSON types, and the tensors that it refers to.
+
+        Frozen weights are not among them: `frozen_base` in the state has their digests.
 
         Raises:
             UserCodeError: something in context.state cannot be saved.
         """
         self.require_resumable()
         tensors: dict[str, Tensor] = {}
+        base = self.base.record() if self.base.is_needed else None
         with self.evaluated_weights():
-            weights = self.weights()
+            weights = self.weights(without=base["tensors"] if base is not None else ())
             packed = self._packed(EVALUATED, tensors)
             model = {
                 name: value.detach().cpu().contiguous().clone()
@@ -344,6 +353,7 @@ class Session:
         extra = {name: value for name, value in weights.items() if not isinstance(value, Tensor)}
         packed |= self._packed([name for name in self.components if name not in {"model", *EVALUATED}], tensors)
         packed |= {"model_extra": pack(extra, "model_extra", tensors), "config": self.config.model_dump(mode="json")}
+        packed |= {"frozen_base": base} if base is not None else {}
         self.strategy.add_own_states(packed, tensors, self.components)
         return model, packed, tensors
 
@@ -366,16 +376,22 @@ class Session:
         self.context.epoch, self.context.step = self.progress.epoch, self.progress.step
 
     def load_components(self, checkpoint: LoadedCheckpoint, names: Iterable[str]) -> None:
-        """Load some components of a checkpoint, in the order of `names`. Raises IntegrityError where one is missing."""
+        """Load some components, in the order of `names`. Raises IntegrityError: one is missing, or another base."""
         wanted = {*names, "model_extra", "ranks"} - {"model"}
         saved = {name: value for name, value in checkpoint.state.items() if name in wanted}
         state = {name: unpack(value, checkpoint.tensors, self.device) for name, value in saved.items()}
         state["model"] = {**checkpoint.model, **state.get("model_extra", {})}
         state = self.strategy.part(state)
+        recorded = checkpoint.state.get("frozen_base")
+        if recorded is not None and "model" in names:
+            self.base.require(checkpoint.name, recorded)
         for name in names:
             if name not in state:
                 raise IntegrityError(
                     f"Checkpoint {checkpoint.name} holds no state of `{name}`, on which the next step depends.",
                     remedy="Resume from another checkpoint, or start a new run: start_training(project, kind).",
                 )
-            self.components[name].load_state_dict(state[name])
+            if name == "model" and recorded is not None:
+                self.base.load(state[name], recorded)
+            else:
+                self.components[name].load_state_dict(state[name])

@@ -59,6 +59,7 @@ def resolved_evidence(session: Session) -> Resolved:
         model_arguments=_arguments_of(type(model), config),
         device=session.device.type,
         precision=config.training.precision,
+        products=session.work.products,
         steps_per_epoch=steps_per_epoch(config, session.train_loader),
         total_steps=session.total_steps,
         warmup_steps=session.schedule.warmup_steps,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.config import config_digest
-from trainwright.trainer.data.fingerprint import weights_digest
+from trainwright.trainer.data.fingerprint import sample_digest, weights_digest
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunDirectory, RunSpecification
 from trainwright.trainer.run.commitments import Commitments, StepState
@@ -50,11 +51,14 @@ def compare(run: RunDirectory, specification: RunSpecification, session: Session
         IntegrityError: the source's last checkpoint is missing or damaged.
     """
     source = _source(specification)
-    theirs = _last_weights(source)
+    theirs, base = _last_weights(source)
     ours = {name: value.cpu() for name, value in session.weights().items() if isinstance(value, Tensor)}
+    same = {name for name, digest in base.items() if name in ours and sample_digest(ours[name]) == digest}
+    source_digest = weights_digest(theirs, base)
+    theirs |= {name: ours[name] for name in same}
     different = [
         {"name": name, "max_abs_difference": _distance(ours.get(name), theirs.get(name))}
-        for name in sorted(ours.keys() | theirs.keys())
+        for name in sorted(ours.keys() | theirs.keys() | base.keys())
         if not _identical(ours.get(name), theirs.get(name))
     ]
     first = first_difference(run, source)
@@ -62,11 +66,11 @@ def compare(run: RunDirectory, specification: RunSpecification, session: Session
     identical = not different
     return Comparison(
         identical=identical,
-        tensors=len(theirs),
+        tensors=len(theirs.keys() | base.keys()),
         different=different[:20],
         relative_difference=relative_difference(ours, theirs),
         weights_digest=weights_digest(ours),
-        source_weights_digest=weights_digest(theirs),
+        source_weights_digest=source_digest,
         metrics_identical=first is None,
         first_difference_step=first,
         causes=[] if identical and first is None else _causes(specification, source, facts, first),
@@ -203,7 +207,8 @@ def _source(specification: RunSpecification) -> RunDirectory:
     return RunDirectory(Path(specification.source_run))
 
 
-def _last_weights(source: RunDirectory) -> dict[str, Tensor]:
+def _last_weights(source: RunDirectory) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Return the weights of the source's last checkpoint, and the digests of those that it names only."""
     last = [record for record in list_checkpoints(source) if "last" in record.tags]
     problems = verify_checkpoint(last[0].path) if last else ["there is no last checkpoint"]
     if problems:
@@ -212,7 +217,8 @@ def _last_weights(source: RunDirectory) -> dict[str, Tensor]:
             remedy="Resume or repeat the source run, then verify again.",
         )
     weights: dict[str, Tensor] = load_file(last[0].path / "model.safetensors")
-    return weights
+    recorded = json.loads((last[0].path / "state.json").read_bytes()).get("frozen_base")
+    return weights, recorded["tensors"] if recorded is not None else {}
 
 
 def _identical(ours: Tensor | None, theirs: Tensor | None) -> bool:

@@ -32,6 +32,7 @@ from trainwright.trainer.evidence.run_evidence import (
 )
 from trainwright.trainer.evidence.split_rows import record_split_rows
 from trainwright.trainer.evidence.validation import files_of, validated
+from trainwright.trainer.frameworks.loop import train as train_framework
 from trainwright.trainer.jobs.ranks import SilentCheckpointing
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
@@ -76,7 +77,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     heartbeat.set(state=RunState.RUNNING, stage="training")
     try:
         with explained_shortage(session), stop.between_steps():
-            reason = train(session, observers)
+            reason = (train if session.work.framework is None else train_framework)(session, observers)
     except DivergenceError as error:
         recorder.note_non_finite(session, error.details["step"], *_noted(error))
         raise

@@ -92,7 +92,10 @@ class Program(Part, file="program"):
     path: str | None = None
     """Below `artifacts/`."""
     digest: str | None = None
+    data: dict[str, str] = {}
+    """Digests of the files beside it with its weights, by name: of an ONNX program above 2 GB."""
     bytes: int = 0
+    """Those files included."""
     inputs: list[str] = []
     outputs: list[str] = []
     checkpoint: str | None = None

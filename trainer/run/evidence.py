@@ -221,6 +221,8 @@ class Resolved(Part, file="resolved"):
     """Names that `model.args` may have; None: not known."""
     device: str | None = None
     precision: str | None = None
+    products: dict[str, int] | None = None
+    """Layers that computed a product on the first batch, by number format; None: an early version did not count."""
     steps_per_epoch: int | None = None
     total_steps: int | None = None
     warmup_steps: int | None = None

@@ -66,6 +66,41 @@ class Safetensors(Recorded):
     reloaded_identical: bool | None = None
 
 
+class Merged(Recorded):
+    """An adapter taken into the weights, compared with base plus adapter; no `passed` where no row could be."""
+
+    rows_compared: int = 0
+    max_abs_difference: float | None = None
+    largest_output: float | None = None
+    tolerance: float | None = None
+    passed: bool | None = None
+
+
+class AdapterExport(Recorded):
+    """The adapter of a run: alone in peft's layout, and merged where its kind can be."""
+
+    kind: str | None = None
+    folder: str | None = None
+    """Below the model's folder: adapter_config.json and adapter_model.safetensors."""
+    tensors: int = 0
+    parameters: int = 0
+    bytes: int = 0
+    base: str | None = None
+    """Hub id or folder of the frozen model; None: it comes from the run's seed, or from the user's code."""
+    revision: str | None = None
+    base_digest: str | None = None
+    """Of the frozen tensors, as checkpoints have it."""
+    reloaded_identical: bool | None = None
+    merged_in: str | None = None
+    """File or folder with the merged weights; None: this kind of adapter cannot be merged."""
+    merged: Merged | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether the files give what base plus adapter gave."""
+        return self.reloaded_identical is True and (self.merged is None or self.merged.passed is not False)
+
+
 class Export(Part, file="export"):
     """The exported model: its files, its comparison with the trained one, and its metrics."""
 
@@ -76,6 +111,7 @@ class Export(Part, file="export"):
     test: Evaluated = Evaluated()
     safetensors: Safetensors = Safetensors()
     library: dict[str, Any] | None = None
+    adapter: AdapterExport | None = None
     onnx: Onnx | None = None
     skew: Skew | None = None
     """Of a table, whose raw rows the folder's transform.py takes."""

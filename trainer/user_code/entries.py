@@ -55,7 +55,9 @@ def _file_of(place: str, code_root: Path, *, key: str) -> Path:
 
 DOCUMENT = "configs/your_code.md"
 PARTS_OF_A_TRAINER = (
-    'Hand over its parts: build returns {"model": trainer.model, "train": trainer.train_dataset, "validation": '
+    'Let a function return it, and name that one: trainer: {use: "train.py:make_trainer"} runs it as it is '
+    "(configs/own_trainer.md). Or hand over its parts: "
+    'build returns {"model": trainer.model, "train": trainer.train_dataset, "validation": '
     'trainer.eval_dataset, "collate": trainer.data_collator, "returns": ".loss"}; epochs, rate and batch size are in '
     "the configuration."
 )

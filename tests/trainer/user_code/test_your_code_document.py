@@ -38,7 +38,8 @@ def test_an_example_trains_as_it_is_printed(example: Any, tmp_path: Path, make_r
     _, file, configuration = example.text.splitlines()[0].split(" ", 2)
     (tmp_path / file).write_text(example.text)
     (tmp_path / "flowers.csv").write_text(FLOWERS)
-    values = {"training": {"epochs": 2}, "logging": {"tensorboard": False}, **load_yaml(configuration)}
+    values = {"logging": {"tensorboard": False}, **load_yaml(configuration)}
+    values = values if "trainer" in values else {"training": {"epochs": 2}, **values}
     run = make_run(tmp_path / "run-1", values, max_steps=12)
     assert work(run) == 0, run.log.read_text()
     status = run.status()

@@ -116,6 +116,10 @@ class Checkpointing(Observer):
             "run_id": specification.run_id,
             "config_digest": specification.config_digest,
         }
+        if base := state.get("frozen_base"):
+            manifest["frozen_base"] = {
+                "digest": base["digest"], "tensors": len(base["tensors"]), "bytes": base["bytes"]
+            }  # fmt: skip
         manifest = store_of(session.run).save(model=model, tensors=tensors, state=state, manifest=manifest)
         name = self.last = checkpoint_name(progress.step)
         self.saved = progress.epoch, progress.batch

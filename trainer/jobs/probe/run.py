@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.engine.components import snapshot, untouched
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.recorder import Recorder
@@ -32,8 +33,15 @@ def probe(session: Session, heartbeat: Heartbeat) -> str:
     """Measure and write the `probe` evidence; return the stop reason. The configuration's bounds do not apply.
 
     Raises:
+        ConfigurationError: a library's own loop makes the steps.
         OutOfMemoryError: not even the configured batch fits. And the user code's errors.
     """
+    if session.work.framework is not None:
+        raise ConfigurationError(
+            "A probe repeats single steps and puts them back, which a handed-over trainer's own loop does not allow.",
+            remedy="start_training(project, kind='smoke') measures its throughput and memory.",
+            document="configs/own_trainer.md",
+        )
     steps = session.specification.max_steps or PROFILED_STEPS
     session.step_bound = None
     session.weight_observers = []

@@ -1,0 +1,108 @@
+"""A LightningModule runs as it is, by the page that explains it: killed anywhere it ends with the same bits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.trainer.killing import kill_at_call
+
+from trainwright.tools.documents import SKILL
+from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
+from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.run import RunDirectory, RunState
+
+pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks]
+
+KEYS = (
+    "train/loss", "train/gradient_norm", "train/learning_rate", "train/epoch_loss", "validation/loss",
+    "validation/accuracy", "epoch", "train/train_loss_epoch", "train/train_accuracy",
+)  # fmt: skip
+VALUES: dict[str, Any] = {
+    "trainer": {"use": "lit.py:make_trainer", "args": {"learning_rate": 0.01}},
+    "selection": {"metric": "accuracy", "direction": "maximize"},
+    "checkpoints": {"checkpoint_every_n_steps": 2},
+    "logging": {"every_n_steps": 2, "tensorboard": False},
+}
+
+
+@pytest.fixture(scope="module")
+def script() -> str:
+    """The page's example."""
+    page = (SKILL / "configs" / "own_lightning.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    return str(code)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory, script: str) -> Path:
+    import lightning.pytorch  # once, and not again in every fork
+
+    assert lightning.pytorch
+    folder = tmp_path_factory.mktemp("own_lightning")
+    (folder / "lit.py").write_text(script)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, root: Path, make_run: Any, work: Any) -> RunDirectory:
+    run: RunDirectory = make_run(tmp_path_factory.mktemp("whole") / "whole", VALUES, code_root=str(root))
+    assert work(run) == 0, run.log.read_text()
+    return run
+
+
+def test_its_steps_are_the_runs_records(whole: RunDirectory) -> None:
+    summary, data = whole.evidence("summary"), whole.evidence("data")
+    assert summary is not None
+    assert data is not None
+    assert (summary["stop_reason"], summary["steps"], summary["epochs"]) == ("completed", 12, 2)
+    assert whole.metrics().count("train/loss") == 12
+    assert {"loss", "accuracy"} <= summary["best"]["metrics"].keys()
+    sizes = {name: split["size"] for name, split in data["splits"].items()}
+    assert sizes == {"train": 192, "validation": 64, "test": 64}
+    notes = " ".join(event.data["text"] for event in whole.events() if event.kind == "note")
+    assert "ModelCheckpoint is left out" in notes
+
+
+@pytest.mark.parametrize("step", [4, 9])
+def test_a_run_killed_within_an_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
+    step: int, whole: RunDirectory, tmp_path: Path, root: Path, make_run: Any, work: Any, recorded: Any
+) -> None:
+    run = make_run(tmp_path / "whole", VALUES, code_root=str(root))
+    assert work(run, kill_at_call(Recorder.step, step)) == -9
+    assert work(run) == 0, run.log.read_text()
+    (resumed,) = [event.data["step"] for event in run.events() if event.kind == "resumed"]
+    assert resumed % 6 != 0, "in the middle of an epoch"
+    assert recorded(run, *KEYS) == recorded(whole, *KEYS)
+    ours, theirs = run.evidence("summary"), whole.evidence("summary")
+    assert ours["weights_digest"] == theirs["weights_digest"]
+    assert ours["best"] == theirs["best"]
+    for one, other in zip(list_checkpoints(run), list_checkpoints(whole), strict=True):
+        assert verify_checkpoint(one.path) == []
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            assert (one.path / name).read_bytes() == (other.path / name).read_bytes(), (one.name, name)
+
+
+@pytest.mark.parametrize(
+    ("instead", "by", "category", "told"),
+    [
+        ("        return loss\n", '        return loss * float("nan")\n', "divergence", "loss"),
+        ('devices=1,', 'devices=1, overfit_batches=2,', "configuration", "its overfit_batches replaces the loaders"),
+        ("torch.optim.AdamW", "torch.optim.LBFGS", "configuration", "LBFGS measures the loss many times"),
+    ],
+)  # fmt: skip
+def test_what_no_run_can_give_ends_it_with_its_reason(  # noqa: PLR0917 - fixtures
+    instead: str, by: str, category: str, told: str, tmp_path: Path, script: str, root: Path, make_run: Any, work: Any
+) -> None:
+    assert root
+    assert instead in script
+    (tmp_path / "lit.py").write_text(script.replace(instead, by, 1))
+    run = make_run(tmp_path / "run", VALUES, code_root=str(tmp_path))
+    assert work(run) != 0
+    failure = run.status().failure
+    assert failure is not None
+    assert (run.status().state, failure.category) == (RunState.FAILED, category)
+    assert told in failure.message
+    assert failure.remedy

@@ -1,0 +1,192 @@
+"""A Trainer of transformers runs as it is, by the page that explains it: killed anywhere it ends with the same bits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.trainer.killing import kill_at_call
+
+from trainwright.tools.documents import SKILL
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.frameworks.positioned import PositionedLoader
+from trainwright.trainer.run import RunDirectory, RunState
+
+pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks]
+
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks" / "resume"
+KEYS = (
+    "train/loss", "train/gradient_norm", "train/learning_rate", "train/epoch_loss", "validation/loss",
+    "validation/accuracy", "epoch",
+)  # fmt: skip
+VALUES: dict[str, Any] = {
+    "trainer": {"use": "train.py:make_trainer", "args": {"learning_rate": 0.003, "epochs": 2}},
+    "selection": {"metric": "accuracy", "direction": "maximize"},
+    "logging": {"every_n_steps": 3, "tensorboard": False},
+}
+
+
+@pytest.fixture(scope="module")
+def script() -> str:
+    """The page's example."""
+    page = (SKILL / "configs" / "own_trainer.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert parse_config({**VALUES}).trainer is not None
+    return str(code)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory, script: str) -> Path:
+    from transformers import BertForSequenceClassification, Trainer  # once, and not again in every fork
+
+    assert BertForSequenceClassification
+    assert Trainer
+    folder = tmp_path_factory.mktemp("own_trainer")
+    (folder / "train.py").write_text(script)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, root: Path, make_run: Any, work: Any) -> RunDirectory:
+    run: RunDirectory = make_run(tmp_path_factory.mktemp("whole") / "whole", VALUES, code_root=str(root))
+    assert work(run) == 0, run.log.read_text()
+    return run
+
+
+def test_its_steps_are_the_runs_records(whole: RunDirectory) -> None:
+    summary = whole.evidence("summary")
+    assert summary is not None
+    assert (summary["stop_reason"], summary["steps"], summary["epochs"]) == ("completed", 30, 2)
+    assert whole.metrics().count("train/loss") == 30
+    assert {"loss", "accuracy"} <= summary["best"]["metrics"].keys()
+    notes = " ".join(event.data["text"] for event in whole.events() if event.kind == "note")
+    assert "logging_nan_inf_filter is off" in notes
+    assert "held back as the test" in notes
+    data = whole.evidence("data")
+    assert data is not None
+    assert {name: split["size"] for name, split in data["splits"].items()} == {
+        "train": 240, "validation": 80, "test": 80,
+    }  # fmt: skip
+    assert not list(Path(whole.path).rglob("checkpoint-*")), "its own checkpoints are not written"
+
+
+@pytest.mark.parametrize("step", [6, 22])
+def test_a_run_killed_within_an_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
+    step: int, whole: RunDirectory, tmp_path: Path, root: Path, make_run: Any, work: Any, recorded: Any
+) -> None:
+    run = make_run(tmp_path / "whole", VALUES, code_root=str(root))
+    assert work(run, kill_at_call(Recorder.step, step)) == -9
+    assert work(run) == 0, run.log.read_text()
+    (resumed,) = [event.data["step"] for event in run.events() if event.kind == "resumed"]
+    assert resumed % 15 != 0, "in the middle of an epoch"
+    assert recorded(run, *KEYS) == recorded(whole, *KEYS)
+    ours, theirs = run.evidence("summary"), whole.evidence("summary")
+    assert ours["weights_digest"] == theirs["weights_digest"]
+    assert ours["best"] == theirs["best"]
+    for one, other in zip(list_checkpoints(run), list_checkpoints(whole), strict=True):
+        assert verify_checkpoint(one.path) == []
+        for name in ("model.safetensors", "optimizer.safetensors"):
+            assert (one.path / name).read_bytes() == (other.path / name).read_bytes(), (one.name, name)
+
+
+@pytest.mark.filterwarnings("ignore")  # TRL's own, about its library
+def test_what_grpo_generated_for_several_steps_survives_a_kill_between_them(
+    tmp_path: Path, make_run: Any, work: Any, recorded: Any
+) -> None:
+    import datasets
+    import trl
+
+    assert datasets
+    assert trl.GRPOTrainer
+    values = {
+        "trainer": {"use": "own_trainers.py:make_grpo", "args": {"epochs": 1, "num_iterations": 3}},
+        "logging": VALUES["logging"],
+    }
+    runs = [make_run(tmp_path / folder / "grpo", values, code_root=str(BENCHMARKS)) for folder in ("whole", "killed")]
+    assert work(runs[0]) == 0, runs[0].log.read_text()
+    assert work(runs[1], kill_at_call(Recorder.step, 8)) == -9
+    assert work(runs[1]) == 0, runs[1].log.read_text()
+    (resumed,) = [event.data["step"] for event in runs[1].events() if event.kind == "resumed"]
+    assert resumed == 4, "inside of what was generated for steps 4 to 6"
+    keys = ("train/loss", "train/reward", "train/gradient_norm", "validation/loss")
+    assert recorded(runs[0], *keys) == recorded(runs[1], *keys)
+    assert runs[0].evidence("summary")["weights_digest"] == runs[1].evidence("summary")["weights_digest"]
+
+
+def test_a_loss_that_is_not_finite_ends_the_run_before_the_update(
+    tmp_path: Path, script: str, make_run: Any, work: Any, root: Path
+) -> None:
+    code = script.replace("def make_trainer", "class Wrong(Trainer):\n" + WRONG + "\n\ndef make_trainer")
+    (tmp_path / "wrong.py").write_text(code.replace("return Trainer(", "return Wrong("))
+    values = {**VALUES, "trainer": {"use": "wrong.py:make_trainer", "args": {"learning_rate": 0.003, "workers": 0}}}
+    run = make_run(tmp_path / "run", values, code_root=str(tmp_path))
+    assert work(run) == 1
+    failure = run.status().failure
+    assert failure is not None
+    assert (run.status().state, failure.category) == (RunState.FAILED, "divergence")
+    assert failure.details["step"] == 3
+    assert len(failure.details["batch_indices"]) == 16
+
+
+WRONG = """    def compute_loss(self, *args, **kwargs):
+        found = super().compute_loss(*args, **kwargs)
+        return found * float("nan") if self.state.global_step == 2 else found
+"""
+
+
+def test_a_position_needs_no_state_and_workers_change_nothing(root: Path) -> None:
+    class Noisy(torch.utils.data.Dataset[Any]):
+        def __len__(self) -> int:
+            return 40
+
+        def __getitem__(self, index: int) -> Any:
+            return torch.rand(()) + index
+
+    def batches(workers: int, epoch: int, offset: int = 0) -> list[Any]:
+        raw = torch.utils.data.DataLoader(Noisy(), 4, shuffle=True, num_workers=workers)
+        loader = PositionedLoader(raw, seed=5)
+        loader.set_epoch(epoch)
+        return [batch.tolist() for batch in loader.from_batch(offset)]
+
+    before = torch.get_rng_state()
+    first = batches(0, epoch=1)
+    assert len(first) == 10
+    assert batches(2, epoch=1, offset=7) == first[7:]
+    assert batches(0, epoch=2) != first
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_what_has_no_position_is_refused() -> None:
+    class Fickle(torch.utils.data.Sampler[int]):
+        asked = 0
+
+        def __iter__(self) -> Any:
+            Fickle.asked += 1
+            return iter([(Fickle.asked + place) % 8 for place in range(8)])
+
+        def __len__(self) -> int:
+            return 8
+
+    class Stream(torch.utils.data.IterableDataset[int]):
+        def __iter__(self) -> Any:
+            return iter(range(8))
+
+    with pytest.raises(ConfigurationError, match="Fickle gives another order"):
+        PositionedLoader(torch.utils.data.DataLoader(list(range(8)), 4, sampler=Fickle()), seed=1)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="Stream is a stream"):
+        PositionedLoader(torch.utils.data.DataLoader(Stream(), 4), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("optimizer", {"learning_rate": 0.1}), ("training", {"epochs": 3}), ("model", {"use": "mlp"}), ("loss", "mse")],
+)
+def test_a_key_that_the_trainer_decides_is_refused_with_its_name(key: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"is decided by the trainer that `train.py:make_trainer` returns"):
+        parse_config({**VALUES, key: value})

@@ -1,0 +1,183 @@
+"""State that a library's objects keep as plain attributes between steps: counters, buffers, running metrics.
+
+A trainer, its callbacks and its subclasses keep such state without declaring it. What differs from the beginning of
+training is saved; everything else the user's function makes anew, the same each time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import UserCodeError
+from trainwright.trainer.checkpoints.packing import is_storable, pack
+from trainwright.trainer.data.fingerprint import sample_digest, weights_digest
+
+OF_THE_CLOCK = re.compile(r"(^|_)(run)?time(_|$)|per_second")
+"""Names of values that are measured by a clock: no two runs have the same, and no step depends on them."""
+PLAIN = (bool, int, float, str)
+
+
+class _NotPlainError(Exception):
+    """A value that no checkpoint can hold."""
+
+
+class Attributes:
+    """The plain attributes of some objects, as far as training changes them.
+
+    Args:
+        objects: by name, those of the present moment.
+        without: attributes that are kept elsewhere, or made anew.
+    """
+
+    def __init__(self, objects: Callable[[], dict[str, Any]], without: Iterable[str] = ()) -> None:
+        self.objects, self.without = objects, frozenset(without)
+        self.first: dict[tuple[str, str], str] = {}
+        """Digest of each attribute before the first step."""
+        self.pending: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Note what everything is like before training."""
+        self.first = {place: _digest(value) for place, value in self._plain()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the attributes that are other than at the beginning."""
+        found: dict[str, Any] = {}
+        for (owner, name), value in self._plain():
+            if self.first.get((owner, name)) != _digest(value):
+                found.setdefault(owner, {})[name] = value
+        return found
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Keep them until `apply`."""
+        self.pending = state
+
+    def apply(self) -> None:
+        """Put them in place, containers in the form that they have there."""
+        pending, self.pending = self.pending, {}
+        objects = self.objects()
+        for owner, values in pending.items():
+            for name, value in values.items() if owner in objects else ():
+                setattr(objects[owner], name, refilled(getattr(objects[owner], name, None), value))
+
+    def _plain(self) -> list[tuple[tuple[str, str], Any]]:
+        found = []
+        for owner, each in self.objects().items():
+            for name, value in vars(each).items():
+                if name in self.without or OF_THE_CLOCK.search(name):
+                    continue
+                try:
+                    found.append(((owner, name), plain(value)))
+                except _NotPlainError:
+                    continue
+        return found
+
+
+class Modules:
+    """Modules beside the trained one (a reference, a reward model), saved where training changed them."""
+
+    def __init__(self, modules: Callable[[], dict[str, nn.Module]]) -> None:
+        self.modules = modules
+        self.first: dict[str, str] = {}
+        self.pending: dict[str, Any] = {}
+
+    def begin(self) -> None:
+        """Note their weights before training."""
+        self.first = {name: weights_digest(module.state_dict()) for name, module in self.modules().items()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the weights of those that changed, and the digest of the others' first ones."""
+        states = {name: module.state_dict() for name, module in self.modules().items()}
+        changed = {name: state for name, state in states.items() if self.first.get(name) != weights_digest(state)}
+        return {"first": dict(self.first), "changed": changed}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Keep it until `apply`."""
+        self.pending = state
+
+    def apply(self) -> None:
+        """Put the weights back.
+
+        Raises:
+            UserCodeError: a module began with other weights than in the run that is resumed.
+        """
+        pending, self.pending = self.pending, {}
+        for name, digest in pending.get("first", {}).items():
+            if self.first.get(name) != digest:
+                raise UserCodeError(
+                    f"`{name}` of the trainer has other weights than when the run began: it is not made the same "
+                    "each time.",
+                    remedy="Build it from a file, or from draws of torch's seeded generator, and start a new run.",
+                )
+        for name, module in self.modules().items():
+            if name in pending.get("changed", {}):
+                module.load_state_dict(pending["changed"][name])
+
+
+def named(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return measured values by the names that a run has for them: without `eval_`, without clocks and counts."""
+    found = {name.removeprefix("eval_"): value for name, value in values.items()}
+    return {
+        name: float(value)
+        for name, value in found.items()
+        if name != "epoch" and not OF_THE_CLOCK.search(name) and isinstance(value, int | float)
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return a value in types that a checkpoint holds. Raises _NotPlainError for anything else."""
+    if value is None or isinstance(value, PLAIN) or _is_array(value):
+        return value
+    if isinstance(value, dict):
+        return {plain(key): plain(item) for key, item in value.items() if not _is_of_the_clock(key)}
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    if isinstance(value, list | deque):
+        return list(map(plain, value))
+    if isinstance(value, set | frozenset):
+        return sorted(map(plain, value), key=repr)
+    raise _NotPlainError(type(value).__name__)
+
+
+def refilled(present: Any, saved: Any) -> Any:
+    """Return the saved value in the form of the present one, in place where that is a container."""
+    if isinstance(present, dict) and isinstance(saved, dict):
+        made = present.default_factory if isinstance(present, defaultdict) else None
+        before = dict(present)
+        present.clear()
+        for key, item in saved.items():
+            present[key] = refilled(before[key] if key in before else made() if made is not None else None, item)
+        return present
+    if isinstance(present, deque):
+        present.clear()
+        present.extend(saved)
+        return present
+    if isinstance(present, set | frozenset) and isinstance(saved, list):
+        return type(present)(saved)
+    if isinstance(present, list) and isinstance(saved, list):
+        present[:] = saved
+        return present
+    return saved.clone() if isinstance(saved, Tensor) else saved
+
+
+def _is_array(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return not isinstance(value, nn.Parameter) and is_storable(value.dtype)
+    return isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "biuf"
+
+
+def _is_of_the_clock(key: Any) -> bool:
+    return isinstance(key, str) and OF_THE_CLOCK.search(key) is not None
+
+
+def _digest(value: Any) -> str:
+    tensors: dict[str, torch.Tensor] = {}
+    packed = pack(value, "value", tensors)
+    return digest_json([packed, {name: sample_digest(each) for name, each in tensors.items()}])

@@ -1,0 +1,169 @@
+"""Seam to a trainer of another library: what it hands over, what it tells while it trains, and what it must keep.
+
+The contract, for whoever writes another one (tests/contracts has its suite):
+
+1. *Build nothing twice.* A `Framework` is made once per attempt around the object that the user's function returned,
+   before any training. It reads the plan (`epochs`, `total_steps`, ...) from that object; nobody else decides it.
+2. *Samples.* `samples()` gives train, validation and, where the user has one, test. The worker takes the test away
+   (`hold_back`) before anything is trained; what is held back is never seen by the library again.
+3. *Order and draws* come from `loader`, a `PositionedLoader`: a position is (epoch, batch), the order of an epoch is
+   a pure function of (seed, epoch), and what a data set draws for a sample is keyed to (seed, epoch, sample). The
+   library reads its training batches from it and from nothing else.
+4. *State.* `components()` are all that the next step depends on beside the model's weights, the global generators and
+   the position. Their `state_dict` may be asked for at any call of `Moments.step` or `Moments.epoch`, and two runs
+   that did the same must give the same (no clock values). `load_state_dict` comes before `train`; what does not exist
+   yet then (a schedule, a scaler) is kept in a `Deferred` and put in place inside `train`.
+5. *Training.* `train(moments)` goes from `moments.progress` to the end. It calls `moments.step` after each update with
+   everything of that step done (schedule moved, logs written), and `moments.epoch` after each epoch; it ends when
+   `moments.must_stop`. The global generators are those that `moments.restore_generators()` puts back; it is called
+   once, at the last point before the first step at which anything draws.
+6. *Divergence.* A loss or gradient norm that is not finite ends the run before the update: `moments.diverged`.
+7. *Honesty.* What the library does and the run cannot give exactly is refused with a `ConfigurationError`, or named in
+   `lost` (it stands in the run's events and evidence), with what is lost by it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from torch import nn
+from torch.optim import Optimizer
+
+from trainwright.trainer.objectives.objective import Work
+
+if TYPE_CHECKING:
+    from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.engine.components import Stateful
+    from trainwright.trainer.frameworks.loop import Moments
+    from trainwright.trainer.frameworks.positioned import PositionedLoader
+
+
+@dataclass
+class Plan:
+    """What the library's trainer has decided about the length of training."""
+
+    epochs: int
+    total_steps: int
+    """Optimizer steps to the end, epochs cut short included."""
+    batch_size: int
+    """Samples in a micro-batch."""
+    accumulation_steps: int = 1
+    save_every_n_steps: int | None = None
+    """How often the trainer itself would have saved."""
+
+
+class Framework(ABC):
+    """A library's trainer, as the worker runs it.
+
+    Attributes:
+        model: the trained module.
+        optimizers: by name; made when the `Framework` is.
+        loader: where the library takes its training batches from.
+        changed: settings of the user's trainer that are other in a run, each in a sentence.
+        lost: what this trainer has and the run cannot give, each in a sentence.
+    """
+
+    name: ClassVar[str]
+    model: nn.Module
+    optimizers: Mapping[str, Optimizer]
+    loader: PositionedLoader
+    plan: Plan
+
+    def __init__(self, handed: Any) -> None:
+        self.handed = handed
+        self.changed: list[str] = []
+        self.lost: list[str] = []
+
+    @classmethod
+    def take(cls, handed: Any) -> tuple[Framework, Any]:
+        """Return the framework around what the user's function returned, and the test data set if there was one."""
+        trainer, *rest = handed if isinstance(handed, tuple) else (handed,)
+        return cls(trainer), rest[0] if rest else None
+
+    @abstractmethod
+    def samples(self) -> dict[str, Any]:
+        """Return the data sets by split: train, and validation and test where the user has them."""
+
+    @abstractmethod
+    def hold_back(self, validation: Any) -> None:
+        """Let the library validate on these samples, and forget the test."""
+
+    @abstractmethod
+    def prepare(self, seed: int) -> None:
+        """Make loader, optimizers and plan. Comes once, after `hold_back`, under generators seeded with `seed`.
+
+        Raises:
+            ConfigurationError: the trainer has something that no run can give exactly.
+        """
+
+    @abstractmethod
+    def components(self) -> dict[str, Stateful]:
+        """Return all state beside weights, generators and position, by name; `optimizers` among them."""
+
+    @abstractmethod
+    def train(self, moments: Moments) -> None:
+        """Train from the position of `moments` until it must stop or the plan is done.
+
+        Raises:
+            DivergenceError: a loss or gradient is not finite. And the user code's errors.
+        """
+
+    @abstractmethod
+    def evaluate(self, samples: Any) -> dict[str, float]:
+        """Return `loss` and the library's metrics over a data set, without a trace in training."""
+
+    @abstractmethod
+    def measure(self, batch: Any) -> dict[str, Any]:
+        """Return `loss`, and `output` and `target` where there are such, of one batch by the model as it is."""
+
+    @property
+    def collate(self) -> Callable[[list[Any]], Any] | None:
+        """What makes a batch of samples."""
+        return self.loader.collate
+
+    def effective(self, config: TrainingConfig) -> TrainingConfig:
+        """Return the configuration with the plan of the trainer where it is the trainer's to decide."""
+        plan, training, every = self.plan, config.training, config.checkpoints.checkpoint_every_n_steps
+        bound = min(training.max_steps or plan.total_steps, plan.total_steps)
+        decided = {"epochs": plan.epochs, "max_steps": bound, "accumulation_steps": plan.accumulation_steps}
+        theirs = plan.save_every_n_steps if config.checkpoints.save_last else None
+        saved = {"checkpoint_every_n_steps": every or theirs}
+        return config.model_copy(
+            update={
+                "training": training.model_copy(update=decided),
+                "loader": config.loader.model_copy(update={"batch_size": plan.batch_size}),
+                "checkpoints": config.checkpoints.model_copy(update=saved),
+            }
+        )
+
+
+def framework_in(work: Work) -> Framework | None:
+    """Return the library's trainer of a run; None where the engine trains itself."""
+    return work.framework if isinstance(work.framework, Framework) else None
+
+
+@dataclass
+class Deferred:
+    """State of an object that comes into being inside `train`: kept when it is loaded, put in place by `apply`."""
+
+    live: Callable[[], Stateful | None]
+    pending: dict[str, Any] | None = field(default=None, init=False)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the live object's state; what is pending where there is none yet."""
+        found = self.live()
+        return (self.pending or {}) if found is None else found.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Keep it."""
+        self.pending = state
+
+    def apply(self) -> None:
+        """Put a kept state into the object, which is there now."""
+        state, self.pending = self.pending, None
+        found = self.live()
+        if state and found is not None:
+            found.load_state_dict(state)

@@ -1,0 +1,1 @@
+"""A LightningModule with its data module, and the lightning.Trainer that the user gave it."""
