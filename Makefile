@@ -22,7 +22,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install companions long-tests bench-data demo test quick check lint types layers coverage bench-surface bench-session bench-resume bench-engine bench-soak data-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
+.PHONY: help install companions long-tests bench-data demo test quick check lint types layers coverage bench-surface bench-memory bench-session bench-resume bench-engine bench-soak data-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -72,11 +72,14 @@ check: lint types layers test  ## Style, types, layers and tests: what CI runs
 bench-surface: install  ## What the server costs an agent: start-up, tool list, start calls, looks at 1,000 runs (QUICK=1)
 	$(BIN)/python benchmarks/surface --repetitions $(if $(QUICK),3 --projects 3 --runs 60 --points 60000,9)
 
+bench-memory: install  ## Memory estimated before anything is allocated, and measured, beside two other estimators (QUICK=1)
+	$(BIN)/python -P benchmarks/memory $(if $(QUICK),--quick)
+
 bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
 	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)
 
 bench-resume: $(BENCH_STAMP)  ## Runs killed at random moments, resumed, compared bit for bit; also in other frameworks (QUICK=1)
-	$(BIN)/python benchmarks/resume $(if $(QUICK),--kills 8 --peer-kills 1 --quick)
+	$(BIN)/python benchmarks/resume $(if $(QUICK),--kills 8 --peer-kills 1 --own-kills 2 --quick)
 
 bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two frameworks (QUICK=1)
 	$(BIN)/python benchmarks/engine $(if $(QUICK),--quick)

@@ -1,0 +1,116 @@
+"""Memory, estimated without allocating anything and measured: the errors, beside a rule of thumb.
+
+Each pair is estimated in one process and measured in another (measure.py says how, and why that is another measure).
+Beside ours the rule of thumb of 16 bytes a parameter (weights, gradients and Adam's two moments in fp32), which counts
+no activations and knows of no adapters. The last line is one JSON object:
+`pairs`, `worst_percent` (largest distance from the measured peak), `below` (estimates under it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from measure import measure
+from pairs import QUICK, Pair, pairs, write_data
+from runs import in_forks
+
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.estimation.memory import estimate
+
+GOAL_PERCENT = 3.0
+
+
+def main() -> None:
+    """Estimate, measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few pairs")
+    parser.add_argument("--only", help="pairs whose name contains this")
+    given = parser.parse_args()
+    chosen = [pair for pair in pairs() if given.only is None or given.only in pair.name]
+    chosen = [pair for pair in chosen if not given.quick or pair.name in QUICK]
+    import_once()
+    print("| model / strategy | measured MiB | estimated MiB | error % | peak in | 16 bytes a parameter % | s |")
+    print("|---|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_data(folder)
+        rows = [row for pair in chosen if (row := _row(pair, folder)) is not None]
+    errors = [row["error"] for row in rows]
+    outside = [abs(error) for error in errors if not 0 <= error <= GOAL_PERCENT]
+    result = {
+        "pairs": len(rows),
+        "worst_percent": round(max((abs(error) for error in errors), default=0.0), 2),
+        "below": sum(error < 0 for error in errors),
+        "outside": len(outside),
+        "mean_percent": round(sum(map(abs, errors)) / max(len(errors), 1), 2),
+        "rule_of_thumb_mean_percent": _mean(rows, "rule"),
+        "failed": len(chosen) - len(rows),
+    }
+    print(json.dumps(result))
+
+
+def import_once() -> None:
+    """Import what every fork needs; one thread, for a pool of threads does not survive a fork."""
+    import torch
+    import torch._dynamo
+    import transformers
+
+    torch.set_num_threads(1)
+    for name in ("BertForSequenceClassification", "GPT2LMHeadModel", "LlamaForCausalLM"):
+        getattr(transformers, name)
+
+
+def _row(pair: Pair, folder: Path) -> dict[str, float] | None:
+    started = time.perf_counter()
+    estimated = _estimated(pair, folder)
+    seconds = time.perf_counter() - started
+    measured = _measured(pair, folder)
+    if estimated is None or measured is None:
+        print(f"| {pair.name} | {'no estimate' if estimated is None else 'not measured'} | | | | | |", flush=True)
+        return None
+    true, memory = measured["peak_bytes"], estimated["memory"]
+
+    def error(figure: float) -> float:
+        return 100 * (figure / true - 1)
+
+    row = {
+        "error": error(memory["peak_bytes"]),
+        "rule": error(16 * memory["parameters"]),
+    }
+    print(
+        f"| {pair.name} | {true / 2**20:.1f} | {memory['peak_bytes'] / 2**20:.1f} | {row['error']:+.2f} | "
+        f"{memory['peak_phase']} | {row['rule']:+.0f} | {seconds:.0f} |",
+        flush=True,
+    )
+    return row
+
+
+def _mean(rows: list[dict[str, float]], name: str) -> float:
+    return round(sum(abs(row[name]) for row in rows) / max(len(rows), 1), 1)
+
+
+def _estimated(pair: Pair, folder: Path) -> dict[str, Any] | None:
+    def work(_: int) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as own:
+            return estimate(parse_config(pair.config), folder, Path(own)).as_dict()
+
+    return in_forks(work)
+
+
+def _measured(pair: Pair, folder: Path) -> dict[str, Any] | None:
+    processes = int(pair.config.get("distributed", {}).get("processes", 1))
+    with tempfile.TemporaryDirectory() as meeting:
+        store = str(Path(meeting) / "store") if processes > 1 else None
+        return in_forks(lambda rank: measure(pair.config, folder, rank, store), processes)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""Estimates asked of a process: torch stays out of the server, answers are kept, errors come back as what they are."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainwright.tools.estimation import estimate
+from trainwright.trainer.base.errors import ConfigurationError, UserCodeError
+from trainwright.trainer.config import parse_config
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("ARCH-4")
+def test_an_answer_is_kept_until_a_file_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, cache = tmp_path / "code", tmp_path / "cache"
+    code.mkdir()
+    config = parse_config({"model": {"use": "mlp"}, "data": {"use": "digits"}})
+    found = estimate(config, code, cache=cache)
+    assert found.memory.peak_bytes > 4 * found.memory.weights_bytes
+    assert found.work.flops_per_step > 0
+    monkeypatch.setattr(sys, "executable", "no python")  # whoever asks a process now, fails
+    assert estimate(config, code, cache=cache) == found
+    (code / "new.txt").write_text("more")
+    with pytest.raises(OSError, match="no python"):
+        estimate(config, code, cache=cache)
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("ARCH-4")
+def test_the_users_error_comes_back_as_such(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("def make():\n    raise RuntimeError('no such layer')\n")
+    config = parse_config({"model": {"use": "broken.py:make"}, "data": {"use": "digits"}})
+    with pytest.raises(UserCodeError, match="no such layer"):
+        estimate(config, tmp_path)
+    with pytest.raises(ConfigurationError, match="longer than 0 s") as refused:
+        estimate(config, tmp_path, timeout_seconds=0.01)
+    assert "kind='probe'" in refused.value.remedy

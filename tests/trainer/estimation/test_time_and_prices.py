@@ -1,0 +1,60 @@
+"""Seconds from counted work and from a probe, and money from dated prices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.estimation.duration import estimate_time
+from trainwright.trainer.estimation.hardware import Accelerator
+from trainwright.trainer.estimation.prices import costs, load_prices
+from trainwright.trainer.estimation.results import Work
+from trainwright.trainer.run.results import Profile
+
+GPU = Accelerator("A100 80GB", "cuda", 80 * 2**30, 2e12, {"fp32": 19.5e12, "bf16": 312e12}, 300e9)
+WORK = Work(
+    flops_per_step=6e14, bytes_per_step=4e11, forward_flops=2e14, forward_bytes=1e11, operations_per_step=4000,
+    update_bytes=1e11, exchanged_bytes=1.4e10, steps=1000, epochs=2, validation_batches=50, validations=2,
+    samples_per_step=8,
+)  # fmt: skip
+
+
+@pytest.mark.requirement("COST-1")
+def test_an_interval_holds_the_rooflines_and_a_probe_narrows_it() -> None:
+    time = estimate_time(WORK, GPU, precision="bf16")
+    assert 1000 * 6e14 / 312e12 < time.seconds_low < time.seconds_high < 20 * time.seconds_low
+    assert (time.seconds, time.source) == (None, "roofline")
+    assert estimate_time(WORK, GPU, precision="fp32").seconds_low > 5 * time.seconds_low
+    assert estimate_time(WORK, GPU, precision="bf16", devices=8).seconds_high < 1.2 * time.seconds_high
+    profile = Profile(steps=20, step_ms=4000.0, phases_ms={"forward": 1300.0, "backward": 2500.0})
+    probed = estimate_time(WORK, GPU, precision="bf16", profile=profile)
+    assert probed.seconds == pytest.approx(1000 * 4.0 + 100 * 1.3, rel=0.01)
+    assert probed.seconds_low < probed.seconds < probed.seconds_high <= 1.06 * probed.seconds
+    assert probed.source == "probe"
+    with pytest.raises(ValueError, match="has no rate for bf16: its record has int8"):
+        Accelerator("odd", "tpu", 1, 1.0, {"int8": 1.0}).peak("bf16")
+
+
+@pytest.mark.requirement("COST-1")
+def test_prices_are_dated_and_replaced_by_the_owners_file(tmp_path: Path) -> None:
+    shipped = load_prices()
+    assert {"RunPod Secure Cloud", "Lambda", "Modal"} <= {price.platform for price in shipped}
+    assert all(price.date.year >= 2026 and price.source for price in shipped)
+    time = estimate_time(WORK, GPU, precision="bf16")
+    found = costs(time, shipped, "A100 80GB", devices=2)
+    assert [cost.dollars_per_hour for cost in found] == sorted(cost.dollars_per_hour for cost in found)
+    assert found[0].dollars_high == pytest.approx(time.seconds_high / 3600 * found[0].dollars_per_hour * 2)
+    own = tmp_path / "prices.yaml"
+    own.write_text("rows:\n- [Basement, A100 80GB, 0.1, 2026-11-01, our bill, false]\n")
+    (cost,) = costs(time, load_prices(own), "a100-80gb")
+    assert (cost.platform, cost.price_date, cost.source) == ("Basement", "2026-11-01", "our bill")
+    for row, what in (
+        ("[Basement, A100]", "row 1 has not a cell"),
+        ("[B, A, -1, 2026-11-01, s, false]", "greater than 0"),
+    ):
+        own.write_text(f"rows:\n- {row}\n")
+        with pytest.raises(ConfigurationError, match=what) as refused:
+            load_prices(own)
+        assert "workspace's owner corrects it" in refused.value.remedy

@@ -1,0 +1,107 @@
+"""Memory of a configuration's training on one device, from the trace of its first steps.
+
+What is followed are the tensors; what an operation's kernel takes for itself while it works is not seen. The margins
+cover that: the CPU's is set by benchmarks/memory, whose errors ERROR_PERCENT bounds. A GPU takes memory for its
+context and cuBLAS besides, and its allocator rounds and leaves gaps; those figures are published ones.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.estimation.results import PARTS, Estimate, MemoryEstimate
+from trainwright.trainer.estimation.strategies import with_strategy
+from trainwright.trainer.estimation.trace import Traced, bytes_of, trace
+
+ERROR_PERCENT = 3.0
+"""Bound on the distance from the measured peak of the pairs of one device and DDP in benchmarks/memory (1.62 at most).
+
+The three of a convolutional network lay below the peak, by up to 1.6: what oneDNN takes is not seen. FSDP2 has no
+usable measure yet.
+"""
+MARGIN = {"cpu": 0.005, "cuda": 0.05}
+"""Allowance for kernels' working space, as a share of the traced peak; on a GPU also for the allocator's gaps."""
+LEAST_MARGIN_BYTES = 2**16
+CONTEXT_BYTES = {"cpu": 0, "cuda": 512 * 2**20 + 32 * 2**20}
+"""A CUDA context, and the workspace of cuBLAS under CUBLAS_WORKSPACE_CONFIG=:4096:8, which workers are started with."""
+ON_GPU = (
+    "traced with the CPU's kernels: attention with dropout keeps its weights there, and a GPU's fused kernel does not; "
+    "context and margin of a GPU are published figures, not measured here"
+)
+
+
+def estimate(config: TrainingConfig, code_root: Path, folder: Path, device_kind: str = "cpu") -> Estimate:
+    """Return memory and work of the configuration's training, on the strategy and processes that it names.
+
+    Args:
+        folder: a folder of this process's own, for what an assembly writes.
+        device_kind: cpu or cuda: whose margins and optimizer kernels hold.
+
+    Raises:
+        ConfigurationError: it cannot be traced. And the errors of assembling.
+    """
+    traced = trace(config, code_root, folder, fused=device_kind == "cuda")
+    memory = _memory(traced, device_kind)
+    section = config.distributed
+    if section.processes > 1:
+        memory = with_strategy(memory, _strategy(config), section.processes)
+    notes = [*memory.notes, *_notes(config, device_kind)]
+    return Estimate(memory.changed(memory.strategy, memory.devices, *notes[len(memory.notes) :]), traced.work)
+
+
+def _memory(traced: Traced, device_kind: str) -> MemoryEstimate:
+    session = traced.session
+    model, trained = session.model, session.parameters
+    peak = sum(traced.parts.values())
+    parts = dict.fromkeys(PARTS, 0) | traced.parts
+    parts["context"] = CONTEXT_BYTES[device_kind]
+    parts["margin"] = max(round(peak * MARGIN[device_kind]), LEAST_MARGIN_BYTES)
+    return MemoryEstimate(
+        parts=parts,
+        device_kind=device_kind,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        trained_parameters=sum(parameter.numel() for parameter in trained if parameter.requires_grad),
+        trained_bytes=bytes_of([parameter for parameter in trained if parameter.requires_grad]),
+        weights_bytes=bytes_of(list(model.parameters())),
+        state_bytes=traced.state_bytes,
+        largest_layer_bytes=largest_layer(model),
+        batch_size=session.train_loader.batch_size,
+        batch_shapes=_shapes(traced.batch),
+        peak_phase=traced.tracker.peak_phase,
+        error_percent=ERROR_PERCENT,
+        notes=sorted(traced.tracker.assumed),
+    )
+
+
+def largest_layer(model: nn.Module) -> int:
+    """Return the bytes of the largest group of weights that strategies/sharded.py gathers at once."""
+    layers = [layer for each in model.modules() if isinstance(each, nn.ModuleList) for layer in each]
+    inside = {id(parameter) for layer in layers for parameter in layer.parameters()}
+    rest = bytes_of([parameter for parameter in model.parameters() if id(parameter) not in inside])
+    return max([rest, *(bytes_of(list(layer.parameters())) for layer in layers)])
+
+
+def _shapes(batch: Any) -> list[list[int]]:
+    from torch import Tensor
+    from torch.utils._pytree import tree_leaves
+
+    return [list(leaf.shape) for leaf in tree_leaves(batch) if isinstance(leaf, Tensor)][:8]
+
+
+def _strategy(config: TrainingConfig) -> str:
+    section = config.distributed
+    if section.strategy != "deepspeed":
+        return section.strategy
+    stage = ((section.deepspeed or {}).get("zero_optimization") or {}).get("stage", 1)
+    return f"zero{stage}"
+
+
+def _notes(config: TrainingConfig, device_kind: str) -> list[str]:
+    notes = [ON_GPU] if device_kind == "cuda" else []
+    if config.training.compile is not None:
+        notes.append("training.compile: compiled code keeps less; this is the plain model's")
+    return notes

@@ -1,0 +1,102 @@
+"""Prices of accelerators by the hour, from a dated file that the workspace's owner can replace, and what a run costs.
+
+Light: free of torch. No price is looked up anywhere: each row says its day and its source.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.plain_yaml import PlainLoader
+from trainwright.trainer.estimation.results import CostEstimate, TimeEstimate
+
+SHIPPED = Path(__file__).with_name("prices.yaml")
+COLUMNS = ("platform", "accelerator", "dollars_per_hour", "date", "source", "spot")
+
+
+class Price(BaseModel):
+    """One accelerator for one hour on one platform."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    platform: str = Field(min_length=1)
+    accelerator: str = Field(min_length=1)
+    """As accelerators.yaml names it."""
+    dollars_per_hour: float = Field(gt=0)
+    date: dt.date
+    source: str = Field(min_length=1)
+    spot: bool = False
+
+
+def load_prices(path: Path | None = None) -> list[Price]:
+    """Return the prices of a file; without one, those that come with this package.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or a row does not fit; names the row.
+    """
+    place = path or SHIPPED
+    try:
+        given = yaml.load(place.read_text(encoding="utf-8"), Loader=PlainLoader)  # noqa: S506 - a safe loader
+        return [_price(row, number) for number, row in enumerate(_rows(given), 1)]
+    except (OSError, yaml.YAMLError, ValueError) as error:
+        raise ConfigurationError(
+            f"{place.name} does not fit: {str(error)[:300]}.",
+            remedy=f"The workspace's owner corrects it: columns {', '.join(COLUMNS)}, and a row for each price.",
+        ) from error
+
+
+def _rows(given: Any) -> Iterable[dict[str, Any]]:
+    if not isinstance(given, dict) or not isinstance(given.get("rows"), list):
+        raise ValueError("it needs `columns`, a list of names, and `rows`, a list of lists")
+    columns = given.get("columns") or list(COLUMNS)
+    for number, row in enumerate(given["rows"], 1):
+        if not isinstance(row, list) or len(row) != len(columns):
+            raise ValueError(f"row {number} has not a cell for each of {', '.join(map(str, columns))}: {row}")
+        yield dict(zip(columns, row, strict=True))
+
+
+def _price(row: dict[str, Any], number: int) -> Price:
+    try:
+        return Price.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"row {number}, {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+
+
+def costs(
+    time: TimeEstimate, prices: Iterable[Price], accelerator: str | None = None, devices: int = 1
+) -> list[CostEstimate]:
+    """Return what the run costs on each platform that has the accelerator, the cheapest first.
+
+    Args:
+        time: of the run, on the accelerator.
+        accelerator: as accelerators.yaml names it; None: any, as if all were equally fast.
+    """
+    hours = time.seconds_low / 3600, time.seconds_high / 3600
+    found = [
+        CostEstimate(
+            platform=price.platform,
+            accelerator=price.accelerator,
+            devices=devices,
+            dollars_low=hours[0] * price.dollars_per_hour * devices,
+            dollars_high=hours[1] * price.dollars_per_hour * devices,
+            dollars_per_hour=price.dollars_per_hour,
+            price_date=price.date.isoformat(),
+            source=price.source,
+            spot=price.spot,
+        )
+        for price in prices
+        if accelerator is None or _folded(price.accelerator) == _folded(accelerator)
+    ]
+    return sorted(found, key=lambda cost: cost.dollars_per_hour)
+
+
+def _folded(name: str) -> str:
+    return "".join(letter for letter in name.lower() if letter.isalnum())
