@@ -2,10 +2,12 @@
 
 checkpoints/index.json                  {"best": name, "last": name, "periodic": [names]}
 checkpoints/step-00000123/
-    model.safetensors                   the model's state
+    model.safetensors                   the model's state, but for a frozen base
     optimizer.safetensors               all other tensors: optimizer, generators, user state, gathered outputs
-    state.json                          everything that is not a tensor, with references to those that are
+    state.json                          everything that is not a tensor, with references to those that are; digests of
+                                        the frozen base by name, where there is one
     manifest.json                       {files: {name: {bytes, digest}}, step, epoch, run_id, config_digest, digest,
+                                        frozen_base: {digest, tensors, bytes} where weights are left out,
                                         signature of the digest by the run's key, where it has one}
 """
 

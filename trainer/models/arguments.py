@@ -37,6 +37,8 @@ class Surroundings:
     code_root: Path
     require_room: Callable[[Callable[[Any], int]], None]
     """Refuses weights beyond the free memory, of which the function that it is given returns the bytes."""
+    imagined: bool = False
+    """Whether the model is of sizes only, for an estimate: then weights are not read from files."""
 
 
 class ModelSection(Section):

@@ -6,24 +6,32 @@ Wolf et al. 2020, arXiv:1910.03771. Weights are read from safetensors alone; cod
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import confine_folder, files_among
 from trainwright.trainer.models.arguments import ModelSection, Surroundings
+from trainwright.trainer.models.packing import require_apart
+from trainwright.trainer.models.tasks import require_tokens, task_of
+from trainwright.trainer.models.weight_types import Dtype, Quantisation, held_in, quantised
 
 if TYPE_CHECKING:
     from torch import nn
 
     from trainwright.trainer.data.splits import Splits
-    from trainwright.trainer.losses.loss import Loss
 
 _REMEDY = (
     "Give one of path (a folder under code_root), hub (an id, with revision) or config ({model_type: bert, ...}): "
     "model: {use: transformers, args: {path: models/bert}}."
 )
+
+
+Task = Literal[
+    "sequence_classification", "token_classification", "question_answering", "multiple_choice", "causal_lm",
+    "masked_lm", "seq2seq_lm", "image_classification",
+]  # fmt: skip
 
 
 class TransformersArgs(ModelSection):
@@ -40,8 +48,14 @@ class TransformersArgs(ModelSection):
     """Commit or tag of the hub's model: without it another day may bring other weights."""
     config: dict[str, Any] | None = None
     """`model_type` and sizes of a model with random weights."""
+    task: Task | None = None
+    """Left out: what the data are made for."""
     overrides: dict[str, Any] = Field(default_factory=dict)
     """Keys of the model's configuration to change, for example dropout."""
+    dtype: Dtype = "float32"
+    """In which the weights are held; what an adapter trains beside them stays float32."""
+    quantize: Quantisation | None = None
+    """Frozen weights in 8 or 4 bits, by bitsandbytes on CUDA; what is trained is an adapter."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -52,12 +66,14 @@ class TransformersArgs(ModelSection):
             )
         if self.revision is not None and self.hub is None:
             raise ValueError("revision is for hub")
+        if self.quantize is not None and self.config is not None:
+            raise ValueError("quantize is for the weights of path or hub: random ones are made in full")
         if self.config is not None and not isinstance(self.config.get("model_type"), str):
             raise ValueError("config needs model_type, for example bert or gpt2")
         return self
 
     def build(self, around: Surroundings, **_: Any) -> nn.Module:
-        """Return the model that the loss needs: next tokens of a causal model, else outputs of a sequence.
+        """Return the model of the task that data and loss are for.
 
         Raises:
             ConfigurationError: arguments that mean nothing, no such model, or one too small for the data.
@@ -67,15 +83,20 @@ class TransformersArgs(ModelSection):
         transformers.logging.set_verbosity_error()
         transformers.logging.disable_progress_bar()
         folder = self._folder(around.code_root)
-        causal = around.loss.task == "language_model"
-        kind = transformers.AutoModelForCausalLM if causal else transformers.AutoModelForSequenceClassification
         origin = self.path or self.hub or f"a {(self.config or {}).get('model_type')}"
         try:
+            task = task_of(self.task, around)
+            kind = getattr(transformers, task.auto)
             config = _configuration(self, folder, around.splits)
-            _fit(config, around.splits, None if causal else around.outputs, around.loss)
-            around.require_room(lambda _: weights_bytes(kind, config))
-            if self.config is not None:
-                model = kind.from_config(config)
+            loading = {} if around.imagined else quantised(self.quantize)
+            task.fit(config, around, self.config)
+            require_tokens(config, around.splits)
+            packed = hasattr(around.splits.samples["train"], "groups")
+            if packed:
+                config.use_cache = False  # with a kept past, the library lets packed documents see each other
+            around.require_room(lambda _: weights_bytes(kind, config) // (1 if self.dtype == "float32" else 2))
+            if self.config is not None or around.imagined:
+                model = held_in(kind.from_config(config), self.dtype)
             else:
                 model = kind.from_pretrained(
                     self.hub if folder is None else str(folder),
@@ -84,13 +105,17 @@ class TransformersArgs(ModelSection):
                     local_files_only=folder is not None,
                     trust_remote_code=False,
                     use_safetensors=True,
-                    ignore_mismatched_sizes=not causal,  # a head for other classes is made anew
-                ).float()
+                    ignore_mismatched_sizes=task.by_classes,  # a head for other classes is made anew
+                    **loading,
+                )
+                model = model if loading else held_in(model, self.dtype)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
             raise ConfigurationError(
                 f"The model {origin} cannot be built: {str(error)[:300]}", remedy=_REMEDY
             ) from error
         result: nn.Module = model
+        if packed and not around.imagined:
+            require_apart(result, around.splits.samples["train"])
         return result
 
     def files(self, code_root: Path) -> list[Path]:
@@ -134,28 +159,3 @@ def _configuration(given: TransformersArgs, folder: Path | None, splits: Splits)
         raise ValueError(f"overrides.{unknown[0]} is no key of its configuration ({type(config).__name__})")
     config.update(given.overrides)
     return config
-
-
-def _fit(config: Any, splits: Splits, outputs: int | None, loss: Loss) -> None:
-    """Set the sizes that the data decides, and refuse those that would fail at the first long text or rare token."""
-    if outputs is not None:
-        names = splits.class_names or [str(label) for label in range(outputs)]
-        config.num_labels = outputs
-        config.id2label = dict(enumerate(names))
-        config.label2id = {name: label for label, name in enumerate(names)}
-        config.problem_type = {"regression": "regression"}.get(loss.task or "", "single_label_classification")
-    if splits.text is None:
-        return
-    if getattr(config, "pad_token_id", None) is None:
-        config.pad_token_id = splits.text.padding
-    size = getattr(config, "vocab_size", None)
-    if size is not None and size < splits.text.vocabulary_size:
-        raise ValueError(
-            f"its vocabulary of {size} is smaller than the tokenizer's of {splits.text.vocabulary_size}; set "
-            "data.args.tokenizer to the folder of the model's tokenizer"
-        )
-    longest, limit = splits.text.longest, getattr(config, "max_position_embeddings", None)
-    if limit is not None and longest > limit:
-        raise ValueError(
-            f"it takes at most {limit} tokens, and the data has {longest}; lower data.args.max_length or block_size"
-        )

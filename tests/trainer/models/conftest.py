@@ -78,3 +78,16 @@ def classify() -> dict[str, Any]:
         "training": {"epochs": 4},
         "logging": {"tensorboard": False},
     }
+
+
+@pytest.fixture
+def saved(project: Path, classify: dict[str, Any]) -> dict[str, Any]:
+    """A configuration that starts from a folder with a tiny BERT in it, of which the head has other classes."""
+    import torch
+    from transformers import AutoModelForSequenceClassification, BertConfig
+
+    sizes = {name: value for name, value in classify["model"]["args"]["config"].items() if name != "model_type"}
+    torch.manual_seed(7)
+    model = AutoModelForSequenceClassification.from_config(BertConfig(vocab_size=800, num_labels=2, **sizes))
+    model.save_pretrained(project / "bert")
+    return {**classify, "model": {"use": "transformers", "args": {"path": "bert"}}}

@@ -61,6 +61,11 @@ def test_a_library_model_is_written_for_the_library_with_its_adapters_taken_in(
     evidence = run.evidence("export")
     assert evidence["onnx"]["passed"]
     assert evidence["library"]["max_abs_difference"] <= 1e-4
+    adapter = evidence["adapter"]
+    assert (adapter["kind"], adapter["merged_in"], adapter["reloaded_identical"]) == ("lora", "transformers", True)
+    assert adapter["merged"]["passed"]
+    assert adapter["merged"]["rows_compared"] == 64
+    assert {"adapter/adapter_config.json", "adapter/adapter_model.safetensors"} <= set(evidence["files"])
     folder = run.artifacts / "final_model" / "transformers"
     assert {f"transformers/{path.name}" for path in folder.iterdir()} <= set(evidence["files"])
     with torch.no_grad():

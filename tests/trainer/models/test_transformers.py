@@ -56,18 +56,6 @@ def test_a_batch_is_filled_up_to_its_longest_text_and_long_texts_are_cut(
     assert session.work.splits.text.tokenizer["name"] == "library"
 
 
-@pytest.fixture
-def saved(project: Path, classify: dict[str, Any]) -> dict[str, Any]:
-    """A configuration that starts from a folder with a tiny BERT in it, of which the head has other classes."""
-    from transformers import AutoModelForSequenceClassification, BertConfig
-
-    sizes = {name: value for name, value in classify["model"]["args"]["config"].items() if name != "model_type"}
-    torch.manual_seed(7)
-    model = AutoModelForSequenceClassification.from_config(BertConfig(vocab_size=800, num_labels=2, **sizes))
-    model.save_pretrained(project / "bert")
-    return {**classify, "model": {"use": "transformers", "args": {"path": "bert"}}}
-
-
 @pytest.mark.requirement("TRAIN-1")
 def test_a_folder_gives_its_weights_and_the_head_is_made_for_the_classes(
     project: Path, saved: dict[str, Any], open_session: Any

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.jobs.export.inputs import Inputs
 from trainwright.trainer.jobs.export.parity import Call
 from trainwright.trainer.jobs.export.serving import Serving
@@ -22,6 +23,10 @@ from trainwright.trainer.run.results import Onnx
 OPSET = 18
 """ONNX operator set of TorchScript's exporter."""
 ONNX, TORCH_EXPORT = "onnx", "torch_export"
+DATA = ".data"
+"""Ends the name of the file with a large program's weights, beside it."""
+LARGEST_BYTES = 2**31 - 2**27
+"""Of weights inside an ONNX file: protobuf takes no message of 2 GiB."""
 FAST, DYNAMO, PROGRAM = "TorchScript's exporter", "the dynamo exporter", "torch.export"
 
 
@@ -67,6 +72,17 @@ def form_of(exporter: str) -> str:
     return TORCH_EXPORT if exporter == PROGRAM else ONNX
 
 
+def data_of(path: Path) -> Path:
+    """Return where the weights of an ONNX file stand, if they are not inside."""
+    return path.with_name(path.name + DATA)
+
+
+def is_large(serving: Serving) -> bool:
+    """Return whether the weights have no room inside an ONNX file."""
+    held = {value.data_ptr(): value.nbytes for value in (*serving.parameters(), *serving.buffers())}
+    return sum(held.values()) > LARGEST_BYTES
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Silence the exporters' warnings: parity with the model decides."""
@@ -84,6 +100,11 @@ def quiet() -> Iterator[None]:
 
 
 def _fast(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
+    if is_large(serving):
+        raise ConfigurationError(
+            f"The weights take more than {LARGEST_BYTES:,} bytes, which TorchScript's exporter cannot put in one file.",
+            remedy="The dynamo exporter puts them beside the program.",
+        )
     names = serving.output_names
     axes = free.axes(inputs) | {name: {0: "batch"} for name in names}
     fused = torch.backends.mha.get_fastpath_enabled()
@@ -102,7 +123,7 @@ def _dynamo(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
         serving, tuple(inputs.values()), dynamo=True, dynamic_shapes=(free.shapes(inputs),), input_names=list(inputs),
         output_names=serving.output_names, verbose=False,
     )  # fmt: skip
-    program.save(str(path), external_data=False)
+    program.save(str(path), external_data=is_large(serving))
 
 
 def _program(serving: Serving, inputs: Inputs, free: Free, path: Path) -> None:
@@ -145,7 +166,7 @@ def onnx_evidence(path: Path, parity: Parity) -> Onnx:
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     found = parity.as_dict()
     return Onnx(
-        opset=onnx.load(str(path)).opset_import[0].version,
+        opset=onnx.load(str(path), load_external_data=False).opset_import[0].version,
         inputs={item.name: item.type for item in session.get_inputs()},
         shapes={item.name: list(item.shape) for item in (*session.get_inputs(), *session.get_outputs())},
         **found,

@@ -34,13 +34,13 @@ def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path
         return None
     plain = model
     if session.config.adapter is not None:
-        from trainwright.trainer.models.adapter import merged
+        from trainwright.trainer.models.adapters.merging import merged
 
         plain = merged(model)
     plain.save_pretrained(str(folder))
     _write_tokenizer(session, folder)
     again = type(model).from_pretrained(str(folder), local_files_only=True, use_safetensors=True).eval()
-    inputs = {name: value[:8] for name, value in rows.items()}
+    inputs = rows
     with torch.no_grad():
         outputs = [plain_output(each(**inputs) if "input_ids" in inputs else each(*inputs.values()))
                    for each in (model.eval(), again)]  # fmt: skip
@@ -50,12 +50,18 @@ def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path
             f"The model read back from {folder.name}/ differs by {difference:g}, more than {TOLERANCE:g}.",
             remedy="Leave the folder alone and use model.safetensors, which holds the trained weights.",
         )
-    return {"max_abs_difference": difference, "tolerance": TOLERANCE, "class": type(model).__name__}
+    return {"max_abs_difference": difference, "tolerance": TOLERANCE, "class": type(model).__name__,
+            "rows_compared": len(outputs[0])}  # fmt: skip
 
 
 def _write_tokenizer(session: Session, folder: Path) -> None:
     """Put the tokenizer of the data beside the model, where it is one of the library's."""
     text = session.work.splits.text
+    if text is not None and text.tokenizer["name"] == "bpe":
+        from trainwright.trainer.data.text.trained import TrainedTokenizer
+
+        merges = (merge.partition(" ")[::2] for merge in text.tokenizer["merges"])
+        TrainedTokenizer(list(merges)).inner.save_pretrained(str(folder))
     if text is None or text.tokenizer["name"] != "library" or session.config.data is None:
         return
     from trainwright.trainer.data.text.tokenizers import LibraryTokenizer

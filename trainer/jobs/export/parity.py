@@ -172,7 +172,7 @@ def _made_up(observed: Inputs, vocabulary: int | None) -> Iterator[tuple[str, In
     sample = part(observed, 0, SIZES[-1])
     for reach in (0.0, BEYOND):
         yield "random", {name: _random(value, reach, vocabulary, generator) for name, value in sample.items()}
-    shorter = {name: value[:, : max(value.shape[1] // 2, 1)] for name, value in sample.items() if value.dim() > 1}
+    shorter = {name: value[..., : max(value.shape[-1] // 2, 1)] for name, value in sample.items() if value.dim() > 1}
     if vocabulary is not None and len(shorter) == len(sample):
         yield "random", {name: _random(value, 0.0, vocabulary, generator) for name, value in shorter.items()}
     for place in (0.0, LARGE, -LARGE):

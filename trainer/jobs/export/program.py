@@ -207,13 +207,13 @@ class Written:
 
     def record(self, artifacts: Path, checkpoint: LoadedCheckpoint, caveat: TrainwrightError | None = None) -> Program:
         """Return the evidence; paths are below `artifacts`, and a caveat says why figures may differ."""
-        with self.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        beside = [path for path in (exporters.data_of(self.path),) if path.is_file()]
         return Program(
             form=exporters.form_of(self.exporter),
             path=self.path.relative_to(artifacts).as_posix(),
-            digest=digest,
-            bytes=self.path.stat().st_size,
+            digest=_sha256(self.path),
+            data={path.name: _sha256(path) for path in beside},
+            bytes=sum(path.stat().st_size for path in (self.path, *beside)),
             inputs=self.inputs,
             outputs=self.outputs,
             checkpoint=checkpoint.name,
@@ -222,6 +222,11 @@ class Written:
             problem=caveat.message if caveat is not None else None,
             remedy=caveat.remedy if caveat is not None else None,
         )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_program(serving: Serving, rows: Rows, folder: Path, order: Sequence[str], tolerance: float) -> Written:
@@ -249,7 +254,8 @@ def write_program(serving: Serving, rows: Rows, folder: Path, order: Sequence[st
             if found.passed:
                 return Written(path, exporter, list(first), serving.output_names, found.as_evidence())
             failed.append((exporter, found.worst))
-        path.unlink(missing_ok=True)
+        for left in (path, exporters.data_of(path)):
+            left.unlink(missing_ok=True)
     raise refusal(failed, tolerance)
 
 
@@ -275,10 +281,10 @@ def _lengths(rows: Rows, first: Inputs) -> dict[str, tuple[int, ...]]:
 
 
 def _shorter(serving: Serving, first: Inputs, vocabulary: int | None) -> dict[str, tuple[int, ...]]:
-    """Return the length of token inputs where the model takes shorter ones."""
-    if vocabulary is None or any(value.dim() != 2 or value.shape[1] < 2 for value in first.values()):
+    """Return the length of token inputs, their last dimension, where the model takes shorter ones."""
+    if vocabulary is None or any(value.dim() not in {2, 3} or value.shape[-1] < 2 for value in first.values()):
         return {}
     with suppress(Exception):
-        wanted_of(serving, {name: value[:2, : value.shape[1] // 2] for name, value in first.items()})
-        return dict.fromkeys(first, (1,))
+        wanted_of(serving, {name: value[:2, ..., : value.shape[-1] // 2] for name, value in first.items()})
+        return {name: (value.dim() - 1,) for name, value in first.items()}
     return {}

@@ -70,7 +70,8 @@ class Serving(nn.Module):
             return {OUTPUT: columns, **{_free(part.name): columns[:, part.outputs] for part in self.tasks.parts}}
         if isinstance(result, tuple | list) and self.returns in {"loss,logits", "logits,loss"}:
             result = result[1 if self.returns == "loss,logits" else 0]
-        named = _named(plain_output(result))
+        given = None if self.names is None else dict(zip(self.names, inputs, strict=True))
+        named = _named(plain_output(result, given))
         if not named:
             raise ConfigurationError(
                 f"The model gives {describe(result)} for inputs alone; only tensors can be exported.",

@@ -26,6 +26,7 @@ from trainwright.trainer.data.images.shipped import ship_decoding
 from trainwright.trainer.data.tensors import KnownSamples
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
 from trainwright.trainer.jobs.export.inputs import Example, Rows, example_rows, rows_loader
 from trainwright.trainer.jobs.export.library import write_library_folder
@@ -127,10 +128,11 @@ def _write(
 ) -> dict[str, Any]:
     """Write the folder; return the record of its files, by the names of the evidence's fields."""
     config, splits = session.config, session.work.splits
-    evidence: dict[str, Any] = {"safetensors": _write_weights(checkpoint, folder / "model.safetensors")}
+    evidence: dict[str, Any] = {"safetensors": _write_weights(session, checkpoint, folder / "model.safetensors")}
     session.model.cpu()
     evidence |= {"library": None, "onnx": None, "latency_ms": None}
     rows, are_real = _rows_to_call_with(session)
+    evidence["adapter"] = export_adapter(session, rows, folder)
     if rows:
         served = _served(session, rows, are_real=are_real)
         evidence["library"] = write_library_folder(session, rows, folder / "transformers")
@@ -223,11 +225,15 @@ def _write_program(session: Session, served: _Served, checkpoint: LoadedCheckpoi
     return onnx_evidence(written.path, written.parity) if written is not None and is_onnx else None
 
 
-def _write_weights(checkpoint: LoadedCheckpoint, path: Path) -> Safetensors:
-    save_file(checkpoint.model, path, metadata={"format": "pt"})
+def _write_weights(session: Session, checkpoint: LoadedCheckpoint, path: Path) -> Safetensors:
+    """Write the checkpoint's weights, and the frozen ones that it only names: they were compared when it was loaded."""
+    base = checkpoint.state.get("frozen_base", {}).get("tensors", {})
+    held = session.model.state_dict()
+    weights = checkpoint.model | {name: held[name].cpu().contiguous().clone() for name in base}
+    save_file(weights, path, metadata={"format": "pt"})
     again = load_file(path)
-    same = again.keys() == checkpoint.model.keys() and all(
-        torch.equal(value, again[name]) or bool(torch.isnan(value).any()) for name, value in checkpoint.model.items()
+    same = again.keys() == weights.keys() and all(
+        torch.equal(value, again[name]) or bool(torch.isnan(value).any()) for name, value in weights.items()
     )
     return Safetensors(tensors=len(again), reloaded_identical=same)
 

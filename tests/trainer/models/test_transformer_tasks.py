@@ -1,0 +1,353 @@
+"""Tasks of models of the Transformers library: each learns, survives a kill with the same bits, and is read back."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.trainer.killing import kill_at_call
+
+from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.engine.loop import take_step
+from trainwright.trainer.run import RunKind
+
+pytestmark = pytest.mark.slow
+
+WORDS = ("red", "blue", "small", "large", "old", "new", "cat", "dog", "house", "tree", "runs", "sleeps", "sees", "the")
+NAMES = ("anna", "berlin", "carla", "dover", "emil", "florence")
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+SMALL: dict[str, Any] = {
+    "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
+    "initializer_range": 0.1,
+}  # fmt: skip
+T5 = {
+    "model_type": "t5", "d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0,
+}  # fmt: skip
+BERT = {"model_type": "bert", "max_position_embeddings": 64, **SMALL}
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A code root with a tokenizer of word pieces for WORDS and NAMES."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    pieces = [
+        *SPECIAL,
+        *WORDS,
+        "an",
+        "##na",
+        "ber",
+        "##lin",
+        "carla",
+        "do",
+        "##ver",
+        "emil",
+        "flor",
+        "##ence",
+        "?",
+        ".",
+    ]
+    numbers = {piece: number for number, piece in enumerate(pieces)}
+    made = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))  # noqa: S106 - a token of text  # type: ignore[call-arg]
+    made.pre_tokenizer = pre_tokenizers.Whitespace()  # type: ignore[assignment]
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    keys = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    PreTrainedTokenizerFast(tokenizer_object=made, **dict(zip(keys, SPECIAL, strict=True))).save_pretrained(
+        tmp_path / "tokenizer"
+    )
+    return tmp_path
+
+
+@dataclass(frozen=True)
+class Case:
+    """A task: what writes its rows, its configuration, and the score that must rise (or fall)."""
+
+    write: Callable[[random.Random], list[dict[str, Any]]]
+    data: dict[str, Any]
+    config: dict[str, Any]
+    metric: str
+    falls: bool = False
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def values(self, root: Path) -> dict[str, Any]:
+        """Write the rows, and return the configuration."""
+        rows = self.write(random.Random(1))
+        (root / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        args = {"path": "rows.jsonl", "tokenizer": "tokenizer", **self.data.get("args", {})} if rows else {}
+        return {
+            "model": {"use": "transformers", "args": {"config": self.config}},
+            "data": {**self.data, "args": args},
+            "loader": {"batch_size": 16},
+            "optimizer": {"learning_rate": 1e-2},
+            "training": {"epochs": 2},
+            "deployment": {"formats": ["safetensors"]},
+            "checkpoints": {"checkpoint_every_n_steps": 2},
+            "logging": {"tensorboard": False},
+            **self.more,
+        }
+
+
+def tagged(draw: random.Random) -> list[dict[str, Any]]:
+    """Sentences with names of persons and of places among other words."""
+    rows = []
+    for _ in range(200):
+        words = draw.choices(WORDS[:12], k=draw.randint(2, 6))
+        tags = ["O"] * len(words)
+        for kind, names in draw.sample((("PER", NAMES[::2]), ("LOC", NAMES[1::2])), k=draw.randint(1, 2)):
+            words += [draw.choice(names), "sees"]
+            tags += [f"B-{kind}", "O"]
+        rows.append({"tokens": words, "tags": tags})
+    return rows
+
+
+def sentences(draw: random.Random) -> list[dict[str, Any]]:
+    """Sentences in which a word tells the next one."""
+    rows = []
+    for _ in range(160):
+        start = draw.randrange(len(WORDS))
+        rows.append({"text": " ".join((WORDS * 3)[start : start + draw.randint(6, 14)])})
+    return rows
+
+
+def reversals(draw: random.Random) -> list[dict[str, Any]]:
+    """Texts, and the same words in the order of WORDS."""
+    rows = []
+    for _ in range(200):
+        words = draw.sample(WORDS[:8], k=draw.randint(2, 4))
+        rows.append({"text": " ".join(words), "target": " ".join(sorted(words, key=WORDS.index))})
+    return rows
+
+
+def questions(draw: random.Random) -> list[dict[str, Any]]:
+    """Contexts with one name, which is the answer."""
+    rows = []
+    for _ in range(300):
+        words = draw.choices(WORDS[:12], k=draw.randint(3, 9))
+        name = draw.choice(NAMES)
+        words.insert(draw.randrange(len(words)), name)
+        rows.append({"question": "the old cat", "context": " ".join(words), "answers": name})
+    return rows
+
+
+def choices(draw: random.Random) -> list[dict[str, Any]]:
+    """A name among words is the right choice."""
+    rows = []
+    for _ in range(200):
+        found, right = draw.sample(WORDS, k=3), draw.randrange(3)
+        found[right] = draw.choice(NAMES)
+        rows.append({"question": f"the {draw.choice(WORDS)} sees", "choices": found, "answer": right})
+    return rows
+
+
+PACKED = Case(
+    sentences, {"use": "jsonl", "args": {"text": "text", "packed": True, "block_size": 48}},
+    {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 48}, "perplexity",
+    falls=True, more={"loss": "next_token", "metrics": ["perplexity"], "loader": {"batch_size": 2}},
+)  # fmt: skip
+CASES = {
+    "token_classification": Case(
+        tagged, {"use": "token_classification"}, BERT, "entity_f1", more={"metrics": ["entity_f1", "accuracy"]}
+    ),
+    "masked_lm": Case(
+        sentences, {"use": "jsonl", "args": {"text": "text", "masked": 0.2, "block_size": 32, "tokenizer": "bpe:300"}},
+        BERT, "perplexity", falls=True, more={"loss": "masked_token", "metrics": ["perplexity"]},
+    ),
+    "seq2seq": Case(
+        reversals, {"use": "seq2seq", "args": {"max_length": 32}}, T5, "perplexity",
+        falls=True, more={"loss": "next_token", "metrics": ["perplexity", "rouge_l"]},
+    ),
+    "question_answering": Case(
+        questions, {"use": "question_answering", "args": {"max_length": 16, "stride": 2}}, BERT, "exact_match",
+        more={"metrics": ["exact_match", "span_f1"]},
+    ),
+    "multiple_choice": Case(choices, {"use": "multiple_choice"}, BERT, "accuracy", more={"metrics": ["accuracy"]}),
+    "causal_lm": PACKED,
+    "image_classification": Case(
+        lambda _: [], {"use": "digits"}, {"model_type": "vit", "patch_size": 2, **SMALL}, "accuracy",
+        more={"metrics": ["accuracy"], "training": {"epochs": 2}, "loader": {"batch_size": 64}},
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Case:
+    """Every task in turn."""
+    return CASES[request.param]
+
+
+@pytest.mark.requirement("ARCH-5", "TRAIN-1", "REPRO-6", "CKPT-5")
+def test_each_task_learns_ends_with_the_same_bits_after_a_kill_and_is_read_back(
+    case: Case, root: Path, make_run: Any, work: Any, open_session: Any
+) -> None:
+    values = case.values(root)
+    leaves = case is not PACKED  # whose program takes a quarter of a minute to write
+    whole = make_run(root / "runs" / "whole", values, code_root=str(root), exports_program=leaves)
+    killed = make_run(root / "runs" / "killed", values, code_root=str(root))
+    assert work(whole) == 0, whole.log.read_text()[-3000:]
+    assert not leaves or whole.evidence("program")["form"] == "onnx", whole.evidence("program")
+    assert work(killed, kill_at_call(take_step, 12)) != 0
+    assert work(killed) == 0, killed.log.read_text()[-3000:]
+    series = f"validation/{case.metric}"
+    (scores, again) = ([point.value for point in run.metrics().series(series)] for run in (whole, killed))
+    assert (again, weights(killed)) == (scores, weights(whole))
+    export = make_run(
+        root / "runs" / "export", values, code_root=str(root), kind=RunKind.EXPORT, source_run=str(whole.path)
+    )
+    assert work(export) == 0, export.log.read_text()[-3000:]
+    found = export.evidence("export")
+    assert found["library"]["max_abs_difference"] <= 1e-4
+    assert {"transformers/config.json", "transformers/model.safetensors"} <= set(found["files"])
+    assert ("transformers/tokenizer.json" in found["files"]) == ("tokenizer" in values["data"].get("args", {}))
+    session = open_session(values)
+    start = evaluate_split(session, session.validation_loader)[case.metric]
+    assert scores[-1] < start / 1.5 if case.falls else scores[-1] > start + 0.2
+
+
+def weights(run: Any) -> str:
+    return str(run.evidence("summary")["weights_digest"])
+
+
+@pytest.mark.requirement("ARCH-5")
+def test_the_first_piece_of_a_word_has_its_label_and_no_other(root: Path, open_session: Any) -> None:
+    case = CASES["token_classification"]
+    values = case.values(root)
+    row = {"tokens": ["sees", "anna", "berlin", "."], "tags": ["O", "B-PER", "I-PER", "O"]}
+    rows = [json.loads(line) for line in (root / "rows.jsonl").read_text().splitlines()]
+    (root / "rows.jsonl").write_text("".join(json.dumps(each) + "\n" for each in [row, *rows]))
+    session = open_session(values)
+    assert session.work.splits.class_names == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
+    assert session.model.config.id2label[3] == "B-PER"
+    every = [each for part in session.work.splits.samples.values() for each in part.each(range(len(part)))]
+    found = [each["labels"].tolist() for each in every if each["labels"].tolist()[1:5] == [0, 3, -100, 4]]
+    assert [-100, 0, 3, -100, 4, -100, 0, -100] in found
+
+
+@pytest.mark.requirement("ARCH-5", "TRAIN-1")
+def test_a_document_has_the_same_logits_alone_and_packed(root: Path, open_session: Any) -> None:
+    session = open_session(PACKED.values(root))
+    samples, model = session.work.splits.samples["train"], session.model.eval()
+    assert samples.filled > 0.9
+    assert sorted(part for group in samples.groups for part in group) == list(range(len(samples.parts)))
+    block = samples.gather([0])
+    assert len(samples.groups[0]) > 1
+    with torch.no_grad():
+        packed = model(input_ids=block["input_ids"], position_ids=block["position_ids"]).logits[0]
+        start = 0
+        for part in samples.groups[0]:
+            length = int(samples.parts.lengths[part])
+            inputs, targets = (value[:, :length] for value in samples.parts.gather([part]))
+            torch.testing.assert_close(packed[start : start + length], model(inputs).logits[0], atol=1e-5, rtol=1e-5)
+            assert block["labels"][0, start : start + length].tolist() == targets[0].tolist()
+            start += length
+    assert (block["labels"][0, start:] == -100).all()
+
+
+@pytest.mark.requirement("ARCH-5", "CONF-1")
+def test_a_model_in_which_packed_documents_see_each_other_is_refused(root: Path, open_session: Any) -> None:
+    values = PACKED.values(root)
+    config = {"model_type": "opt", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 32,
+              "word_embed_proj_dim": 32}  # fmt: skip
+    with pytest.raises(ConfigurationError, match="OPTForCausalLM lets a document see") as caught:
+        open_session({**values, "model": {"use": "transformers", "args": {"config": config}}})
+    assert caught.value.details["changes"] == {"data.args.packed": False}
+
+
+@pytest.mark.requirement("ARCH-5", "GATE-6")
+def test_a_question_has_the_same_loss_alone_and_filled_up(root: Path, open_session: Any) -> None:
+    session = open_session(CASES["question_answering"].values(root))
+    samples, model = session.work.splits.samples["validation"], session.model.eval()
+    whole = samples.gather(range(8))
+    assert (whole["attention_mask"] == 0).any()
+    with torch.no_grad():
+        alone = [session.objective(model, samples.gather([row])).loss for row in range(8)]
+        torch.testing.assert_close(session.objective(model, whole).loss, torch.stack(alone).mean())
+
+
+@pytest.mark.requirement("ARCH-5", "REPRO-6")
+def test_batches_by_length_hold_less_filling_and_every_sample_once(root: Path, open_session: Any) -> None:
+    values = CASES["question_answering"].values(root)
+    values["data"]["args"]["max_length"] = 64
+
+    def filling(shuffle: str) -> float:
+        session = open_session({**values, "loader": {"batch_size": 8, "shuffle": shuffle}}, shuffle)
+        loader = session.train_loader
+        rows = [row for batch in range(len(loader)) for row in loader.indices(1, batch)]
+        assert sorted(rows) == list(range(len(loader.samples)))
+        assert [loader.indices(1, batch) for batch in range(2)] != [loader.indices(0, batch) for batch in range(2)]
+        masks = torch.cat([batch["attention_mask"].flatten() for batch in loader.batches(1)])
+        return 1.0 - masks.float().mean().item()
+
+    assert filling("length") < filling("full") / 2
+
+
+@pytest.mark.requirement("REPRO-6", "ARCH-5")
+def test_tokens_are_hidden_anew_in_every_epoch_and_alike_in_every_run(root: Path, open_session: Any) -> None:
+    values = CASES["masked_lm"].values(root)
+    first, again = (open_session({**values, "loader": {"num_workers": n}}, f"run-{n}").train_loader for n in (0, 1))
+    batches = {epoch: next(first.batches(epoch)) for epoch in (0, 1)}
+    for epoch, batch in batches.items():
+        other = next(again.batches(epoch))
+        assert all(torch.equal(value, other[name]) for name, value in batch.items())
+        hidden = batch["labels"] != -100
+        assert (hidden.sum(1) > 0).all()
+        assert not (hidden & (batch["attention_mask"] == 0)).any()
+    share = (batches[0]["labels"] != -100).sum() / batches[0]["attention_mask"].sum()
+    assert 0.1 < share < 0.35
+    assert not torch.equal(batches[0]["labels"], batches[1]["labels"])
+
+
+WRONG: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
+    "tags": ("token_classification", {"tokens": ["red", "cat"], "tags": ["O"]}, {}, "line 1 has 2 words and 1 tags"),
+    "tag names": ("token_classification", {"tokens": ["red"], "tags": [7]}, {"tag_names": ["O", "B-X"]}, "the tag 7"),
+    "a column": ("token_classification", {"tokens": ["red"], "tag": ["O"]}, {}, "line 1 has no 'tags'"),
+    "an answer": (
+        "question_answering", {"question": "red?", "context": "the cat", "answers": "dog"}, {}, "'dog' is not in the",
+    ),
+    "choices": ("multiple_choice", {"question": "red?", "choices": ["one"], "answer": 0}, {}, "no two choices"),
+    "a choice": ("multiple_choice", {"question": "red?", "choices": ["a", "b"], "answer": "Z"}, {}, "'Z', which is"),
+    "a target": ("seq2seq", {"text": "red", "target": " "}, {}, "column 'target': the text is empty"),
+}  # fmt: skip
+
+
+@pytest.mark.requirement("ARCH-5", "PIPE-2")
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_row_that_does_not_fit_its_task_is_named(kind: str, root: Path, open_session: Any) -> None:
+    use, row, args, told = WRONG[kind]
+    values = CASES[use].values(root)
+    rest = (root / "rows.jsonl").read_text()
+    (root / "rows.jsonl").write_text(json.dumps(row) + "\n" + rest)
+    values["data"]["args"] |= args
+    with pytest.raises(DataError, match=told) as caught:
+        open_session(values)
+    assert caught.value.remedy
+
+
+@pytest.mark.requirement("ARCH-5", "CONF-1")
+@pytest.mark.parametrize(
+    ("use", "changes", "told"),
+    [
+        ("seq2seq", {"model.args": {"task": "causal_lm", "config": T5}}, "the data are made for seq2seq_lm"),
+        ("masked_lm", {"loss": "next_token"}, "task masked_lm is trained with loss masked_token"),
+        ("seq2seq", {"model.args": {"config": {**T5, "decoder_start_token_id": 2}}}, "set data.args.decoder_start 2"),
+        ("multiple_choice", {"metrics": ["entity_f1"]}, "entity_f1 is of entities"),
+        ("masked_lm", {"metrics": ["rouge_l"]}, "rouge_l compares texts that a model writes"),
+        ("image_classification", {"model.args": {"config": {**BERT, "model_type": "vit"}}}, "patch_size 16 is larger"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_what_to_set(
+    use: str, changes: dict[str, Any], told: str, root: Path, open_session: Any
+) -> None:
+    values = CASES[use].values(root)
+    model = {"use": "transformers", "args": changes.pop("model.args", values["model"]["args"])}
+    with pytest.raises(ConfigurationError, match=told):
+        open_session({**values, "model": model, **changes})
