@@ -22,6 +22,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "focal": ({"weights": [1.0, 2.0, 3.0, 4.0]}, "tokens"),
     "class_balanced": ({}, "tokens"),
     "next_token": ({}, "tokens"),
+    "masked_token": ({}, "tokens"),
     "bce_with_logits": ({"pos_weight": [1.0, 2.0, 3.0, 4.0]}, "labels"),
     "mse": ({}, "numbers"),
     "mae": ({}, "numbers"),

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from trainwright.trainer.acceleration.precision import apply_precision, build_scaler
 from trainwright.trainer.acceleration.prepare import compile_where_asked, lay_out
 from trainwright.trainer.assembly.build import build_work
+from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.dry_run import explained_build, require_validation, try_batch, try_validation
 from trainwright.trainer.assembly.loaders import build_curriculum, make_loader, make_schedule
 from trainwright.trainer.assembly.objective import (
@@ -24,6 +25,7 @@ from trainwright.trainer.assembly.objective import (
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError, DataError, UserCodeError
 from trainwright.trainer.catalog.names import BUILT_IN
+from trainwright.trainer.checkpoints.frozen_base import FrozenBase
 from trainwright.trainer.checkpoints.packing import is_storable, pack
 from trainwright.trainer.checkpoints.user_state import kinds_of
 from trainwright.trainer.config import TrainingConfig
@@ -33,6 +35,7 @@ from trainwright.trainer.engine.components import snapshot, untouched
 from trainwright.trainer.engine.loop import Standard, UserTrainStep
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.frameworks.framework import Framework, framework_in
 from trainwright.trainer.objectives.objective import Auxiliary, Objective, Work
 from trainwright.trainer.optimization.optimizers.own import DOCUMENT, Own
 from trainwright.trainer.optimization.optimizers.schedule_free import TrainingPoints
@@ -42,14 +45,20 @@ from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
 from trainwright.trainer.strategies import divide_model
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.context import Context
+from trainwright.trainer.user_code.entries import is_entry
 from trainwright.trainer.user_code.guard import user_code
 
 if TYPE_CHECKING:
     from trainwright.trainer.engine.session import Session
 
 
-def assemble(specification: RunSpecification, run: RunDirectory, stop: StopRequest) -> Session:
+def assemble(
+    specification: RunSpecification, run: RunDirectory, stop: StopRequest, building: Building = AS_IT_IS
+) -> Session:
     """Build everything and try one batch; the generators end in the state after building the model.
+
+    Args:
+        building: how the parts come to be; imagined ones are not tried.
 
     Raises:
         ConfigurationError, DataError, UserCodeError: found before training, each with its remedy.
@@ -60,9 +69,11 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
     apply_precision(config.training, device)
     seeding.seed_everything(config.seed)
     keeps_test = specification.kind in {RunKind.SMOKE, RunKind.EXPORT}  # to describe it, and to evaluate it
-    work = build_work(config, root, context, _first_looks(specification), keeps_test=keeps_test)
+    work = build_work(config, root, context, _first_looks(specification), keeps_test=keeps_test, building=building)
     built_state = kinds_of(context.state)
     require_validation(config, work)
+    if (framework := framework_in(work)) is not None:
+        config = framework.effective(config)
     train_loader = _train_loader(config, work, root)
     _require_selection(config, work)
     with explained_build("model"):
@@ -71,7 +82,9 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         config.objective.prepare(work)
         plain = build_plain_objective(work, context=context, loader=train_loader, device=device, root=root)
         lay_out(work.model, specification)
-        built = build_objective(specification, work, plain, context=context, loader=train_loader, device=device)
+        built = build_objective(
+            specification, work, plain, context=context, loader=train_loader, device=device, building=building
+        )
     freezing = Freezing.build(work.model, config.freezing)
     freezing.before_epoch(finished_epochs=0)
     divide_model(work, config, device)
@@ -110,8 +123,35 @@ def assemble(specification: RunSpecification, run: RunDirectory, stop: StopReque
         scaler=build_scaler(config.training, device, own_updates=work.train_step is not None),
         step_bound=min((n for n in (config.training.max_steps, specification.max_steps) if n), default=None),
     )
+    if framework is not None:
+        return with_framework(session, framework)
+    if building.imagined:
+        return session
     _try(session, plain, root)
+    session.base = _frozen_base(session, freezing)
     compile_where_asked(session.model, specification, device)
+    return session
+
+
+def _frozen_base(session: Session, freezing: Freezing) -> FrozenBase:
+    """Return the weights that checkpoints name by digest: frozen ones of a model by name, whole in each process.
+
+    A model of the user's code is kept whole: what builds it may draw on anything, and its steps may change any weight.
+    """
+    config = session.config
+    is_built_again = config.task is None and config.model is not None and not is_entry(config.model.use)
+    if not is_built_again or config.distributed.strategy != "ddp":
+        return FrozenBase(session.model)
+    trained = {id(parameter) for parameter in session.parameters}
+    return FrozenBase.of(session.model, trained, set(freezing.thawing))
+
+
+def with_framework(session: Session, framework: Framework) -> Session:
+    """Put a library's state among the session's, the generators last; its own first steps try everything."""
+    own = framework.components()
+    present = {name: each for name, each in session.components.items() if name not in own}
+    generators = present.pop("generators")
+    session.components = {**present, **own, "generators": generators}
     return session
 
 
@@ -197,6 +237,8 @@ def choose_device(config: TrainingConfig) -> torch.device:
 
 def _require_selection(config: TrainingConfig, work: Work) -> None:
     """Refuse a selection metric that will never be measured, as far as the names show."""
+    if work.framework is not None:  # its own code measures what it likes
+        return
     names = {metric.name for metric in work.metrics}
     free_names = any(metric.user_defined for metric in work.metrics) or config.objective.name != "supervised"
     if config.selection.metric not in {"loss", *names} and not free_names:

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import nn
 
+from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.dry_run import explained_build
 from trainwright.trainer.assembly.model import build_model, files_of_model, place_of_vocabulary
 from trainwright.trainer.base import seeding
@@ -21,6 +22,8 @@ from trainwright.trainer.data.assemble import from_loaded, from_user, withhold_t
 from trainwright.trainer.data.first_look import FirstLook
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.text.tags import is_iob2
+from trainwright.trainer.frameworks.hand_over import hand_over
 from trainwright.trainer.losses import LOSSES, built_in_loss
 from trainwright.trainer.losses.fit import measured_on_train
 from trainwright.trainer.losses.loss import Loss
@@ -41,6 +44,7 @@ def build_work(
     looks: FirstLook | None = None,
     *,
     keeps_test: bool = True,
+    building: Building = AS_IT_IS,
 ) -> Work:
     """Import and build everything that the configuration names.
 
@@ -51,11 +55,19 @@ def build_work(
     Raises:
         ConfigurationError, UserCodeError, DataError: as the part that is wrong deserves.
     """
+    if config.trainer is not None:
+        if building.imagined:
+            raise ConfigurationError(
+                "What a handed-over trainer takes cannot be computed: its own library builds and runs the model.",
+                remedy="Measure it: the summary of start_training(project, kind='smoke') has the peak.",
+            )
+        return hand_over(config, code_root, keeps_test=keeps_test)
     loss = build_loss(config, code_root)
     metrics = [build_metric(metric, code_root) for metric in config.metrics]
     if config.task is not None:
         with explained_build("task"):
             work = build_task(config, code_root, context, loss, metrics)
+            work.model = building.built(work.model)
             if not keeps_test:
                 withhold_test(work.splits, is_built_in=False)
     else:
@@ -64,7 +76,7 @@ def build_work(
             if not keeps_test and config.data is not None:
                 withhold_test(splits, is_built_in=not is_entry(config.data.use))
         with explained_build("model"):
-            model = build_model(config, code_root, splits, loss)
+            model = build_model(config, code_root, splits, loss, building)
         work = Work(model, splits, loss, metrics, config.loader.batch_size, returns=config.returns)
         work.vocabulary_goes = place_of_vocabulary(config, code_root, splits)
         work.model_files = files_of_model(config, code_root)
@@ -73,7 +85,14 @@ def build_work(
         with user_code("Reading the targets of the train split", code_root):
             work.target_scaling = measure_targets(work.splits.samples["train"], context.data_seed)
     if config.adapter is not None:
-        config.adapter.build(work.model)
+        if work.splits.text is not None:
+            packed = hasattr(work.splits.samples["train"], "groups")
+            config.adapter.require_texts(work.model, work.splits.text.longest, packed=packed)
+        with building.model():
+            work.model = config.adapter.build(work.model, code_root, imagined=building.imagined)
+        adapter_files = config.adapter.files(code_root)
+        work.model_files = [*work.model_files, *adapter_files]
+        work.splits.files += adapter_files
     if work.loss is not None and work.step is None and work.train_step is None:
         work.loss = _measured(work.loss, work.splits)
     of_task = f"task `{config.task.use}`: `metrics`" if config.task is not None else ""
@@ -127,6 +146,18 @@ def _check_metrics(work: Work) -> None:
                 remedy="Use perplexity, or data text, whose tokens the engine makes itself.",
             )
         names = work.splits.class_names
+        if metric.name == "entity_f1" and not is_iob2(names):
+            raise ConfigurationError(
+                f"Metric entity_f1 is of entities, and the classes are none: {', '.join((names or ['none'])[:8])}.",
+                remedy="Give data token_classification tags like B-PER, I-PER and O (with data.args.tag_names where "
+                "they are numbers), or use accuracy and f1.",
+            )
+        can_write = hasattr(work.splits.samples["train"], "writing") and hasattr(work.model, "generate")
+        if metric.of_texts and not can_write:
+            raise ConfigurationError(
+                f"Metric {metric.name} compares texts that a model writes, and here nothing is written.",
+                remedy="Use data seq2seq with a model of the Transformers library, or perplexity.",
+            )
         if metric.name == "auc" and not metric.user_defined and names is not None and len(names) != 2:
             raise ConfigurationError(
                 f"Metric auc is for two classes; the data has {len(names)}.", remedy="Use accuracy or f1."

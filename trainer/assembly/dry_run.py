@@ -72,9 +72,10 @@ def require_validation(config: TrainingConfig, work: Work) -> None:
     why = f"`selection.metric` {config.selection.metric!r} can never be measured"
     if "validation" not in work.splits.samples:
         remedy = "Hand over {'train': ..., 'validation': ...}, or set data.split.validation above 0 (0.15)."
+        remedy = remedy if config.trainer is None else "Give the Trainer an eval_dataset."
         raise ConfigurationError(
             f"There is no validation split, so {why}.",
-            remedy="Return `validation` from build, beside `train`." if config.task is not None else remedy,
+            remedy=remedy if config.task is None else "Return `validation` from build, beside `train`.",
         )
     if work.train_step is not None and work.validation_step is None:
         raise ConfigurationError(
@@ -89,8 +90,9 @@ def try_batch(session: Session, plain: Objective) -> None:
     batch = to_device(next(session.train_loader.batches(0)), session.device)
     if isinstance(plain, Supervised) and plain.returns == "output" and session.work.loss is not None:
         _check_output(session, batch)
-    with session.autocast():
+    with session.autocast(), products_counted(session.model) as products:
         outcome: Outcome = session.objective(session.model, batch)
+    session.work.products = products
     session.work.found = describe(outcome.output) if outcome.output is not None else None
     if not outcome.loss.requires_grad:
         raise ConfigurationError(
@@ -107,11 +109,33 @@ def try_batch(session: Session, plain: Objective) -> None:
     try_metrics(session.work, outcome, session.config.selection.metric, session.auxiliary.names)
 
 
+@contextmanager
+def products_counted(model: nn.Module) -> Iterator[dict[str, int]]:
+    """Count the outputs of linear and convolutional layers by their number format, for as long as the context lasts.
+
+    Autocast turns their operands, so the format shows whether the configured precision is really in use.
+    """
+    seen: dict[str, int] = {}
+
+    def count(module: nn.Module, args: Any, output: Any) -> None:  # noqa: ARG001 - torch calls it so
+        if isinstance(output, Tensor):
+            name = str(output.dtype).removeprefix("torch.")
+            seen[name] = seen.get(name, 0) + 1
+
+    layers = [module for module in model.modules() if isinstance(module, PRODUCTS)]
+    hooks = [module.register_forward_hook(count) for module in layers]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
 def _check_output(session: Session, batch: Any) -> None:
     work = session.work
     args, named, target = split_batch(batch)
     with torch.no_grad(), session.autocast():
-        output = plain_output(session.model(*args, **named))
+        output = plain_output(session.model(*args, **named), named)
     if work.loss is None or work.loss.user_defined or not isinstance(output, Tensor) or not isinstance(target, Tensor):
         return
     check_fit(work.loss, output, target)
@@ -122,6 +146,7 @@ def _check_output(session: Session, batch: Any) -> None:
         check_fit(work.loss, torch.zeros(len(labels)), torch.tensor(labels))
 
 
+PRODUCTS = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
 DOCUMENT = "diagnostics/model_too_large.md"
 SIZES = ("hidden", "channels", "width")
 """Arguments of built-in models whose halves make smaller models."""

@@ -15,6 +15,8 @@ from trainwright.trainer.data import curriculum
 from trainwright.trainer.data.curriculum import Curriculum, ranked, scored
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.sections import DIFFICULTIES
+from trainwright.trainer.frameworks.framework import framework_in
+from trainwright.trainer.frameworks.positioned import FrameworkLoader
 from trainwright.trainer.objectives.objective import Work
 from trainwright.trainer.optimization.schedules.schedule import Schedule, SwaRate
 from trainwright.trainer.optimization.weight_averaging import SwaSection
@@ -67,6 +69,14 @@ def held_out_seed(config: TrainingConfig) -> int:
 def make_loader(config: TrainingConfig, work: Work, split: str) -> BatchLoader:
     """Return the loader of a split; only training shuffles and drops."""
     training = split == "train"
+    if training and (framework := framework_in(work)) is not None:
+        return FrameworkLoader(
+            work.splits.samples[split], work.batch_size, config.seed, shuffle=True, collate=work.collate,
+            positioned=framework.loader,
+        )  # fmt: skip
+    by_length = training and work.shuffle and config.loader.shuffle == "length"
+    if by_length and (not hasattr(work.splits.samples[split], "lengths") or work.batch_size is None):
+        raise _without_lengths(config)
     return BatchLoader(
         work.splits.samples[split],
         work.batch_size,
@@ -81,6 +91,19 @@ def make_loader(config: TrainingConfig, work: Work, split: str) -> BatchLoader:
         share=share_of(work.batch_size),
         split=seeding.SPLITS.index(split),
         by_blocks=None if config.loader.shuffle == "auto" else config.loader.shuffle == "blocks",
+        by_length=by_length,
+    )
+
+
+def _without_lengths(config: TrainingConfig) -> ConfigurationError:
+    source = config.data.use if config.data is not None else "the task"
+    return ConfigurationError(
+        f"`loader.shuffle` = 'length' puts texts of about one length together, and the samples of {source} are all of "
+        "one length, or do not say theirs.",
+        remedy="Set loader.shuffle auto; or give texts of their own lengths (a table with text and target, "
+        "token_classification, seq2seq, question_answering, multiple_choice), or a data set with `lengths` (a tensor).",
+        document="configs/performance.md",
+        details={"changes": {"loader.shuffle": "auto"}},
     )
 
 

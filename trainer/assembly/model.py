@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset
 
+from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.dry_run import bytes_of_weights, require_room
 from trainwright.trainer.assembly.output_format import vocabulary_argument, vocabulary_place
 from trainwright.trainer.base.errors import ConfigurationError, DataError
@@ -26,7 +28,9 @@ NUMBERS = {"loss": "mse", "target_scaling": "standardize"}
 """Changes for a target that is a number to predict."""
 
 
-def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: Loss) -> nn.Module:
+def build_model(
+    config: TrainingConfig, code_root: Path, splits: Splits, loss: Loss, building: Building = AS_IT_IS
+) -> nn.Module:
     """Build the model; one by name takes its sizes from the data and the loss.
 
     Raises:
@@ -37,9 +41,10 @@ def build_model(config: TrainingConfig, code_root: Path, splits: Splits, loss: L
     if is_entry(entry.use):
         function = resolve_entry(entry.use, code_root, key="model.use")
         args = {**entry.args, **vocabulary_argument(function, entry.args, splits)}
-        model = call_entry(function, args, f"model `{entry.use}`", code_root)
+        with building.model():
+            model = call_entry(function, args, f"model `{entry.use}`", code_root)
     else:
-        model = _built_in(entry, splits, loss, config.objective.model_outputs, code_root)
+        model = _built_in(entry, splits, loss, config.objective.model_outputs, code_root, building)
     require_network(model, f"model `{entry.use}`")
     if not isinstance(model, nn.Module):
         raise ConfigurationError(
@@ -66,7 +71,9 @@ def files_of_model(config: TrainingConfig, code_root: Path) -> list[Path]:
     return [] if entry is None or known is None else known.model_validate(entry.args).files(code_root)
 
 
-def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None, code_root: Path) -> nn.Module:
+def _built_in(  # noqa: PLR0917 - all that a model is sized by
+    entry: Entry, splits: Splits, loss: Loss, outputs: int | None, code_root: Path, building: Building
+) -> nn.Module:
     section = MODELS[entry.use].model_validate(entry.args)
     if section.sized_by_inputs:
         inputs, target = _first_sample(entry, splits)
@@ -74,16 +81,21 @@ def _built_in(entry: Entry, splits: Splits, loss: Loss, outputs: int | None, cod
         shape, outputs = tuple(inputs.shape), outputs or outputs_of(splits, loss, target)
     else:
         shape, outputs = (), outputs_of(splits, loss, _target(splits))
-    room = partial(require_room, f"{entry.use} model", entry.args)
-    make = partial(section.build, Surroundings(shape, outputs, splits, loss, code_root, room))
+    room = _unlimited if building.imagined else partial(require_room, f"{entry.use} model", entry.args)
+    make = partial(section.build, Surroundings(shape, outputs, splits, loss, code_root, room, building.imagined))
     try:
-        if not section.of_library:
+        if not section.of_library and not building.imagined:
             require_room(entry.use, section.model_dump(), partial(bytes_of_weights, make))
-        return make()
+        with building.model():
+            return make()
     except ValueError as error:  # only the data can show it; the schema has checked the rest
         raise ConfigurationError(
             f"`model.args` of {entry.use}: {error}.", remedy="Correct model.args.", document="configs/models.md"
         ) from error
+
+
+def _unlimited(bytes_of: Callable[[Any], int]) -> None:
+    """Refuse nothing: what has no contents takes no memory here."""
 
 
 def _first_sample(entry: Entry, splits: Splits) -> tuple[Tensor, Any]:
@@ -106,6 +118,8 @@ def outputs_of(splits: Splits, loss: Loss, target: Any) -> int:
     Raises:
         DataError: the data does not say how many.
     """
+    if splits.outputs is not None:
+        return splits.outputs
     if loss.task in {"regression", "binary"}:
         return max(target.numel() if isinstance(target, Tensor) else 1, 1)
     if splits.text is not None and loss.task == "language_model":

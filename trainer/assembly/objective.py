@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 from torch.nn.parameter import UninitializedParameter
 
+from trainwright.trainer.assembly.building import AS_IT_IS, Building
 from trainwright.trainer.assembly.model import build_model
 from trainwright.trainer.assembly.output_format import find_returns
 from trainwright.trainer.base import seeding
@@ -26,6 +27,7 @@ from trainwright.trainer.losses import built_in_loss
 from trainwright.trainer.objectives.objective import Built, NoObjective, Objective, Setup, Work
 from trainwright.trainer.objectives.sections import SupervisedSection
 from trainwright.trainer.objectives.supervised import CustomStep, Supervised
+from trainwright.trainer.objectives.writing import Written
 from trainwright.trainer.run import RunKind, RunSpecification
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.guard import user_code
@@ -71,6 +73,7 @@ def build_objective(
     context: Context,
     loader: BatchLoader,
     device: torch.device,
+    building: Building = AS_IT_IS,
 ) -> Built:
     """Return the configuration's objective around the plain one; under a train_step there is nothing to go around.
 
@@ -103,12 +106,18 @@ def build_objective(
             context.code_root,
             work.splits,
             work.loss or built_in_loss("cross_entropy", {}),
+            building,
         ),
         exporting=specification.kind is RunKind.EXPORT,
     )
     with user_code("The objective", context.code_root), seeding.preserved():
         seeding.seed_sample(config.seed, 0)
-        return config.objective.build(plain, setup)
+        built = config.objective.build(plain, setup)
+    names = [metric.name for metric in work.metrics if metric.of_texts]
+    if not names:
+        return built
+    measures = [*built.auxiliary.measures, Written(names, work.splits.samples["train"].writing)]
+    return replace(built, auxiliary=replace(built.auxiliary, measures=measures))
 
 
 def evaluation_objective(work: Work, objective: Objective, context: Context) -> Objective:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.first_look import first_sample
 from trainwright.trainer.data.plain_values import TARGET_KEYS
+from trainwright.trainer.models.weight_types import told_types
 from trainwright.trainer.objectives.supervised import describe, plain_output, split_batch
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def notes_on_model(work: Work) -> list[str]:
     """Return a few short sentences; the last ones on input and vocabulary."""
     sample = first_sample(work.splits.samples["train"])
     batch = "" if work.batch_size is None else "batch, "
-    lines = [_call(work, sample), _read(work), _input(sample, batch), _vocabulary(work)]
+    lines = [_call(work, sample), _read(work), _input(sample, batch), _vocabulary(work), told_types(work.model)]
     return [line if len(line) <= MOST_CHARACTERS else line[: MOST_CHARACTERS - 1] + "…" for line in lines if line]
 
 

@@ -15,9 +15,10 @@ from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.assemble import divide, user_parts
 from trainwright.trainer.data.sources import load_source
 from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.frameworks.hand_over import handed_over
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunSpecification
-from trainwright.trainer.user_code.context import Context
+from trainwright.trainer.user_code.context import TASK_DATA_SEED, Context
 from trainwright.trainer.user_code.entries import is_entry
 from trainwright.trainer.user_code.guard import user_code
 
@@ -52,6 +53,9 @@ def raw_splits_of(config: TrainingConfig, root: Path, exemptions: Sequence[str] 
     seeding.seed_everything(config.seed)
     if config.data is not None:
         return RawSplits(_of_data(config, root), context.data_seed, config.loader.batch_size)
+    if config.trainer is not None:
+        _, samples = handed_over(config, root)
+        return RawSplits(samples, TASK_DATA_SEED, config.loader.batch_size)
     build_loss(config, root)
     for metric in config.metrics:
         build_metric(metric, root)

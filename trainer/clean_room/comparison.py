@@ -133,7 +133,7 @@ class Comparison:
             if name in metrics.OF_OUTPUTS and name not in self.unfit:
                 self._report(name, targets, answer, prefix, is_sample=is_sample)
             elif name not in metrics.OF_LOSS:
-                answer["not_computed"][prefix + name] = self.unfit.get(name, "it is none of the built-in metrics")
+                answer["not_computed"][prefix + name] = self.unfit.get(name, _why_not(name))
         if self.name and self.without_loss is None:
             answer["metrics"][f"{prefix}loss"] = self.mean_loss(np.arange(sum(map(len, self.targets))))
 
@@ -154,3 +154,9 @@ class Comparison:
             between = bootstrap(lambda at: float(value(kept.at(at), targets.at(at))), rows, kept.values.size)
         if between is not None:
             answer["intervals"][prefix + name] = list(between)
+
+
+def _why_not(name: str) -> str:
+    if name in metrics.OF_TEXTS:
+        return "it is of texts that the model writes word by word, and the program gives one step"
+    return "it is none of the built-in metrics"

@@ -145,6 +145,7 @@ LOSSES: dict[str, Callable[[Array, Array, Mapping[str, Any], Array | None], Term
     "focal": focal,
     "class_balanced": class_balanced,
     "next_token": cross_entropy,
+    "masked_token": cross_entropy,
     "bce_with_logits": bce_with_logits,
     "mse": mse,
     "mae": mae,

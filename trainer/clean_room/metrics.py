@@ -14,6 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from . import rouge
+from .entities import entity_f1, tags
+from .spans import best_spans, exact_match, span_f1
+
 Array = np.ndarray[Any, Any]
 IGNORED = -100
 """Targets of this value do not count (class numbers)."""
@@ -197,12 +201,17 @@ OF_OUTPUTS: dict[str, tuple[Step, Step]] = {
     "matthews_correlation": (classes, matthews_correlation),
     "auc": (scores, auc),
     "mean_iou": (classes, mean_iou),
+    "entity_f1": (tags, entity_f1),
+    "exact_match": (best_spans, exact_match),
+    "span_f1": (best_spans, span_f1),
     "mae": (numbers, mae),
     "r2": (numbers, r2),
 }
 """What a metric keeps of outputs and targets, and its value from what was kept and the targets."""
 OF_LOSS: dict[str, Callable[[float, float], float]] = {"perplexity": perplexity, "bits_per_byte": bits_per_byte}
 """Value from (mean loss in nats, bytes per target)."""
+OF_TEXTS = frozenset(rouge.OF_TEXTS)
+"""Metrics of texts that a model writes word by word, which no program of one step does."""
 
 
 def compute(name: str, outputs: Array, targets: Array) -> float:

@@ -61,6 +61,10 @@ class OnnxProgram:
         options.intra_op_num_threads = options.inter_op_num_threads = threads
         nowhere = str(Path(__file__).parent)  # no file beside the program, which nobody compared, is part of it
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", nowhere)
+        weights = _weights_beside(path, order.get("data") or {})
+        if weights:  # of a program above 2 GB: what was compared is what is run
+            sizes = [len(content) for content in weights.values()]
+            options.add_external_initializers_from_files_in_memory(list(weights), list(weights.values()), sizes)
         try:
             session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:
@@ -82,6 +86,17 @@ class OnnxProgram:
         except Exception as error:
             raise RefusalError(f"The program fails on the stored rows: {_first_line(error)}.", REPEATED) from error
         return {name: _wide(np.asarray(value)) for name, value in zip(self.outputs, values, strict=True)}
+
+
+def _weights_beside(path: Path, digests: Mapping[str, Any]) -> dict[str, bytes]:
+    """Return the content of the program's other files by name. Raises RefusalError where one is another, or missing."""
+    found = {}
+    for name, digest in digests.items():
+        beside = path.parent / Path(name).name
+        if not beside.is_file():
+            raise RefusalError(f"There is no {beside.name} beside {path.name}, which holds its weights.", REPEATED)
+        found[name] = checked(beside, str(digest), beside.name, REPEATED)
+    return found
 
 
 class TorchProgram:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.section import ImpossibleError, form_of
 from trainwright.trainer.config.distributed import require_divisible
@@ -23,6 +23,50 @@ def check_combinations(config: TrainingConfig) -> None:
     """
     for rule in RULES:
         rule(config)
+
+
+OF_THE_TRAINER = (
+    "model", "adapter", "data", "loss", "target_scaling", "metrics", "task", "returns", "loader", "objective",
+    "optimizer", "schedule", "freezing", "weight_averaging", "mixing", "curriculum", "progressive_resizing",
+    "training.epochs", "training.precision", "training.gradient_checkpointing", "training.compile",
+    "training.channels_last", "training.accumulation_steps", "training.clip_norm", "training.clip_value",
+)  # fmt: skip
+"""Keys that a handed-over trainer decides itself."""
+
+
+def without_the_trainers(values: dict[str, Any]) -> dict[str, Any]:
+    """Return nested values without those that a handed-over trainer decides itself: a template's, for example."""
+    kept = {key: value for key, value in values.items() if key not in OF_THE_TRAINER}
+    of_training = {key.partition(".")[2] for key in OF_THE_TRAINER if key.startswith("training.")}
+    if isinstance(kept.get("training"), dict):
+        kept["training"] = {key: value for key, value in kept["training"].items() if key not in of_training}
+    return kept
+
+
+def _left_to_the_trainer(config: TrainingConfig) -> None:
+    if config.trainer is None:
+        return
+    default = type(config)(trainer=config.trainer) if _is_more(config) else config
+    for key in OF_THE_TRAINER:
+        section, _, name = key.partition(".")
+        found, usual = (getattr(each, section) for each in (config, default))
+        if name:
+            found, usual = getattr(found, name), getattr(usual, name)
+        if found != usual:
+            raise ImpossibleError(
+                f"`{key}` is decided by the trainer that `{config.trainer.use}` returns: leave it out, and set it "
+                "there, or through trainer.args",
+                {key: None},
+            )
+    if config.distributed.processes > 1:
+        raise ImpossibleError(
+            "a handed-over trainer runs in one process: set distributed.processes 1", {"distributed.processes": 1}
+        )
+
+
+def _is_more(config: TrainingConfig) -> bool:
+    """Return whether anything but the trainer is set, so that building the default ends."""
+    return bool(config.model_dump(exclude_defaults=True).keys() - {"trainer"})
 
 
 def _objective_that_fits(config: TrainingConfig) -> None:
@@ -175,7 +219,24 @@ def _unfreezing_happens(config: TrainingConfig) -> None:
             )
 
 
+def _quantised_weights_are_not_trained(config: TrainingConfig) -> None:
+    quantised = config.model.args.get("quantize") if config.model is not None else None
+    if (
+        quantised is not None
+        and config.model is not None
+        and config.model.use == "transformers"
+        and config.adapter is None
+    ):
+        raise ImpossibleError(
+            f"model.args.quantize {quantised} leaves weights that no update can change: add an adapter, which is "
+            "trained beside them, or take quantize out",
+            {"adapter": {"name": "lora"}},
+            {"model.args.quantize": None},
+        )
+
+
 RULES = (
+    _left_to_the_trainer,
     _objective_that_fits,
     _schedule_that_the_optimizer_can_follow,
     _losses_that_can_be_measured_again,
@@ -187,4 +248,5 @@ RULES = (
     _mixing_that_the_loss_can_follow,
     _full_before_the_end,
     _unfreezing_happens,
+    _quantised_weights_are_not_trained,
 )

@@ -20,12 +20,13 @@ OVERVIEW = "configs/README.md"
 """The keys that no other document explains, and where the others are."""
 EXPLAINED_IN = {
     "model": "configs/models.md",
-    "adapter": "configs/models.md",
+    "adapter": "configs/adapters.md",
     "data": "configs/data.md",
     "loss": "configs/losses.md",
     "metrics": "configs/losses.md",
     "mixing": "configs/losses.md",
     "task": "configs/your_code.md",
+    "trainer": "configs/own_trainer.md",
     "returns": "configs/your_code.md",
     "objective": "configs/objective_keys.md",
     "optimizer": "configs/optimizers.md",

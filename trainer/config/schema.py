@@ -26,7 +26,7 @@ from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
 from trainwright.trainer.data.sections import CurriculumSection, SplitSection
 from trainwright.trainer.data.validation.expectations import Expectations
-from trainwright.trainer.models.adapter import AdapterSection
+from trainwright.trainer.models.adapters import AnyAdapter
 from trainwright.trainer.objectives.mixing_sections import MixingSection, ProgressiveResizingSection
 from trainwright.trainer.objectives.sections import ObjectiveSection, SupervisedSection
 from trainwright.trainer.optimization.optimizers import DEFAULT_OPTIMIZER, OPTIMIZERS, AnyOptimizer
@@ -135,12 +135,17 @@ class LoaderSection(Section):
     pin_memory: bool = False
     drop_last: bool = False
     """Leave out a last batch that is smaller than batch_size."""
-    shuffle: Literal["auto", "full", "blocks"] = "auto"
-    """Train samples each epoch in a uniformly random order, or by blocks of neighbours; auto: blocks from a disk."""
+    shuffle: Literal["auto", "full", "blocks", "length"] = "auto"
+    """Train samples each epoch in a uniformly random order, by blocks of neighbours, or texts of about one length
+    together; auto: blocks from a disk."""
 
 
 class TaskSection(Entry):
     """One callable `build(config, context) -> dict` that hands over model, data and the rest (tier 2/3)."""
+
+
+class TrainerSection(Entry):
+    """One callable that returns a trainer of another library, such as transformers.Trainer, to be run as it is."""
 
 
 Returns = Literal["output", "logits,loss", "loss,logits", ".loss", "loss", "compute_loss"]
@@ -278,13 +283,13 @@ class EvaluationGateSection(Section):
 
 
 class TrainingConfig(Section):
-    """A complete training configuration. Either `model` with `data` and `loss`, or one `task`."""
+    """A complete training configuration. Either `model` with `data` and `loss`, or one `task`, or one `trainer`."""
 
     seed: Seed = 42
     code_root: str = "."
     """Folder of the user's code and data, inside a root that the workspace's owner allowed."""
     model: Annotated[Entry, AfterValidator(with_arguments("model.use"))] | None = None
-    adapter: AdapterSection | None = None
+    adapter: AnyAdapter | None = None
     data: Annotated[DataSection, AfterValidator(with_arguments("data.use"))] | None = None
     loss: Annotated[str | Entry, AfterValidator(with_arguments("loss"))] = "cross_entropy"
     target_scaling: Literal["standardize"] | None = None
@@ -292,6 +297,7 @@ class TrainingConfig(Section):
     predictions and exports keep the targets' units."""
     metrics: list[Annotated[str | Entry, AfterValidator(with_arguments("metrics"))]] = Field(default_factory=list)
     task: TaskSection | None = None
+    trainer: TrainerSection | None = None
     returns: Returns | None = None
     """How to read the model's output; settled by the smoke run on a real batch when it is left out."""
     loader: LoaderSection = Field(default_factory=LoaderSection)
@@ -322,10 +328,11 @@ class TrainingConfig(Section):
                 {"model": None, "data": None},
                 {"task": None},
             )
-        if self.task is None and (self.model is None or self.data is None):
+        if self.task is None and self.trainer is None and (self.model is None or self.data is None):
             raise ValueError(
                 "give `model` and `data`, or one `task`: {model: {use: mlp}, data: {use: digits}}, "
-                'or {task: {use: "file.py:build"}}'
+                'or {task: {use: "file.py:build"}}; a Trainer of transformers goes in as it is: '
+                '{trainer: {use: "train.py:make_trainer"}}'
             )
         return self
 

@@ -259,7 +259,11 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, float) or bool(np.isfinite(value))
 
 
-def weights_digest(state: dict[str, Any]) -> str:
-    """Return the digest of a model's state: names, types, shapes and bytes, sorted by name."""
-    tensors = {name: value for name, value in state.items() if isinstance(value, Tensor)}
-    return digest_json([[name, sample_digest(tensors[name])] for name in sorted(tensors)])
+def weights_digest(state: dict[str, Any], known: Mapping[str, str] | None = None) -> str:
+    """Return the digest of a model's state: names, types, shapes and bytes, sorted by name.
+
+    Args:
+        known: `sample_digest` of further tensors by name, that are not at hand.
+    """
+    digests = {name: sample_digest(value) for name, value in state.items() if isinstance(value, Tensor)}
+    return digest_json([list(each) for each in sorted({**(known or {}), **digests}.items())])

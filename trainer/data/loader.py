@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,13 +20,14 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, defau
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.by_length import order_by_length
 from trainwright.trainer.data.curriculum import Curriculum
 from trainwright.trainer.data.fingerprint import uneven_stream
 from trainwright.trainer.data.order import BlockOrder, Order, Plan, Share
 from trainwright.trainer.data.tensors import InMemory, TensorSamples
 
 
-class _Placed(list[Any]):
+class Placed(list[Any]):
     """The samples of a batch, with the place of its first."""
 
     def __init__(self, items: list[Any], place: tuple[int, int]) -> None:
@@ -34,17 +36,22 @@ class _Placed(list[Any]):
 
 
 @dataclass
-class _KeyedCollate:
+class KeyedCollate:
     """The user's collate, whose draws are keyed to (seed, epoch, first index of the batch) as those of samples are."""
 
     collate: Callable[[list[Any]], Any]
     seed: int
     split: int
 
+    def preserved(self) -> AbstractContextManager[None]:
+        """Return a context that leaves the global generators as it found them."""
+        return seeding.preserved()
+
     def __call__(self, items: list[Any]) -> Any:
-        if not isinstance(items, _Placed):
+        """Collate the samples under the key of the first; those of a batch that came whole under none."""
+        if not isinstance(items, Placed):
             return self.collate(items)
-        with seeding.preserved():
+        with self.preserved():
             seeding.seed_sample(self.seed, *items.place, _OF_THE_BATCH, *seeding.of_split(self.split))
             return self.collate(list(items))
 
@@ -53,7 +60,7 @@ _OF_THE_BATCH = 1
 """Sets the key of a batch apart from that of its first sample."""
 
 
-class _KeyedSamples(Dataset[Any]):
+class KeyedSamples(Dataset[Any]):
     """A map-style data set, asked for (epoch, index), whose random draws are keyed to (seed, epoch, index)."""
 
     def __init__(self, samples: Any, seed: int, split: int) -> None:
@@ -61,11 +68,15 @@ class _KeyedSamples(Dataset[Any]):
         self.epoch = -1
         """Epoch last announced to the samples; workers that live longer than an epoch announce it to their copy."""
 
+    def preserved(self) -> AbstractContextManager[None]:
+        """Return a context that leaves the global generators as it found them."""
+        return seeding.preserved()
+
     def __getitem__(self, place: tuple[int, int]) -> Any:
         return self.__getitems__([place])[0]
 
     def __getitems__(self, places: list[tuple[int, int]]) -> list[Any]:
-        with seeding.preserved():
+        with self.preserved():
             items = []
             for epoch, index in places:
                 if epoch != self.epoch:
@@ -73,7 +84,7 @@ class _KeyedSamples(Dataset[Any]):
                     announce_epoch(self.samples, epoch)
                 seeding.seed_sample(self.seed, epoch, index, *seeding.of_split(self.split))
                 items.append(self.samples[index])
-            return _Placed(items, places[0])
+            return Placed(items, places[0])
 
 
 def _key_stream(_worker: int, *, seed: int, epoch: int, split: int) -> None:
@@ -137,6 +148,8 @@ class BatchLoader:
     """Number of the split: each draws values of its own. Those of the first, the train split, are keyed without it."""
     by_blocks: bool | None = None
     """Whether samples are shuffled by blocks of neighbours (`BlockOrder`); None: where they are mapped from a disk."""
+    by_length: bool = False
+    """Whether samples of about one length come together; they have `lengths` then."""
     _kept: tuple[_Places, DataLoader[Any]] | None = field(default=None, repr=False)
     """The loader whose workers stay from epoch to epoch."""
     _orders: dict[tuple[int, ...], Order | BlockOrder] = field(default_factory=dict, repr=False)
@@ -196,6 +209,8 @@ class BatchLoader:
         arrays = self.samples if isinstance(self.samples, TensorSamples) else None
         if self.curriculum is not None:
             return Order(size, self.curriculum.order(epoch))
+        if self.by_length:
+            return Order(size, order_by_length(self.samples.lengths, self.batch_size or 1, self.seed, epoch))
         if self.by_blocks or (self.by_blocks is None and arrays is not None and arrays.is_mapped):
             return BlockOrder(size, self.seed, epoch, *(() if arrays is None else [arrays.sample_bytes]))
         return Order(size, torch.from_numpy(seeding.permutation(self.seed, epoch, size)))
@@ -220,12 +235,12 @@ class BatchLoader:
             {"sampler": places, "batch_size": None} if self.batch_size is None else {"batch_sampler": places}
         )
         loader: DataLoader[Any] = DataLoader(
-            _KeyedSamples(self.samples, self.seed, self.split),
+            KeyedSamples(self.samples, self.seed, self.split),
             num_workers=self.num_workers,
             pin_memory=self.pin_memory,
             collate_fn=None
             if self.collate is None or self.batch_size is None
-            else _KeyedCollate(self.collate, self.seed, self.split),
+            else KeyedCollate(self.collate, self.seed, self.split),
             generator=torch.Generator(),
             **working,
             **how,

@@ -116,6 +116,10 @@ class Splits:
     """How the engine split the data, when it did, with the facts of `split_methods.facts`."""
     text: TextRecord | None = None
     """How text became tokens, where it did."""
+    task: str | None = None
+    """Of a model of the Transformers library, where the samples are made for one (models/tasks.py)."""
+    outputs: int | None = None
+    """Outputs that a model needs for them, where neither classes nor the vocabulary say it."""
     shared_with_test: set[str] = field(default_factory=set)
     """Digests of samples that test shared with the others, found before its rows were withheld."""
     look: Look | None = None

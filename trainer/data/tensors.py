@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 """Targets of this value do not count (losses of class numbers)."""
+LOWEST = -1e30
+"""Output of a place that a shorter row has not: never the largest."""
 
 
 class InMemory(Dataset[Any]):
@@ -224,3 +226,16 @@ def batch_size(batch: Any) -> int:
         return len(batch) if batch.dim() else 1
     parts = list(batch.values()) if isinstance(batch, Mapping) else batch if isinstance(batch, tuple | list) else []
     return batch_size(parts[0]) if len(parts) else 1
+
+
+def joined(batches: list[Tensor], filling: float) -> Tensor:
+    """Return batches (samples, ...) as one; of those of several lengths, the shorter ones are filled up."""
+    if len({batch.shape[1:] for batch in batches}) == 1 or len({batch.dim() for batch in batches}) > 1:
+        return torch.cat(batches)
+    most = [max(sizes) for sizes in zip(*(batch.shape[1:] for batch in batches), strict=True)]
+    whole = batches[0].new_full((sum(map(len, batches)), *most), filling)
+    start = 0
+    for batch in batches:
+        whole[(slice(start, start + len(batch)), *map(slice, batch.shape[1:]))] = batch
+        start += len(batch)
+    return whole

@@ -15,6 +15,7 @@ from trainwright.trainer.losses.built_in import (
     Huber,
     LossSection,
     Mae,
+    MaskedToken,
     Mse,
     NextToken,
 )
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from trainwright.trainer.losses.loss import Loss
 
 FORMS: tuple[type[LossSection], ...] = (
-    CrossEntropy, Focal, ClassBalanced, NextToken, BceWithLogits, Mse, Mae, Huber, LogCosh, Dice, DiceCrossEntropy,
+    CrossEntropy, Focal, ClassBalanced, NextToken, MaskedToken, BceWithLogits, Mse, Mae, Huber, LogCosh, Dice,
+    DiceCrossEntropy,
 )  # fmt: skip
 LOSSES = {form.name: form for form in FORMS}
 

@@ -150,6 +150,18 @@ class NextToken(LossSection):
     hard_targets = True
 
 
+class MaskedToken(NextToken):
+    """A part that takes nothing."""
+
+    name = "masked_token"
+
+    def function(self) -> Callable[..., Compute]:
+        """Return the factory of the next token's loss: the targets alone differ."""
+        from trainwright.trainer.losses import loss
+
+        return loss.next_token
+
+
 class BceWithLogits(LossSection):
     """Binary cross entropy."""
 

@@ -26,10 +26,17 @@ class Metric:
     """The kinds of loss it makes sense with; empty: any."""
     of_loss: Callable[[float, float], float] | None = None
     """Value from (mean loss in nats, bytes per target): it then needs no outputs, and compute is never called."""
+    of_texts: bool = False
+    """Whether it compares texts that the model writes: it then needs no outputs, and compute is never called."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """Lowest and highest value."""
     minimize: bool = False
     """Whether lower is better."""
+
+    @property
+    def of_outputs(self) -> bool:
+        """Whether it is computed from all outputs and targets, or sums over them."""
+        return self.of_loss is None and not self.of_texts
 
 
 def predicted_classes(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -67,7 +74,7 @@ def array(tensor: Tensor) -> Any:
 
 
 def _no_outputs(*_: Any) -> float:
-    raise AssertionError("computed from the mean loss")
+    raise AssertionError("computed from the mean loss, or from texts")
 
 
 CLASSES, LANGUAGE = ("classification", "binary"), ("language_model",)
@@ -81,8 +88,12 @@ BUILT_IN: dict[str, Metric] = {
         _of_outputs("matthews_correlation", CLASSES, (-1.0, 1.0)),
         _of_outputs("auc", CLASSES, SHARE),
         _of_outputs("mean_iou", ("classification",), SHARE),
+        _of_outputs("entity_f1", ("classification",), SHARE),
+        _of_outputs("exact_match", ("classification",), SHARE),
+        _of_outputs("span_f1", ("classification",), SHARE),
         _of_outputs("mae", ("regression",), (0.0, math.inf), minimize=True),
         _of_outputs("r2", ("regression",), (-math.inf, 1.0)),
+        *(Metric(f"rouge_{n}", _no_outputs, tasks=LANGUAGE, of_texts=True, bounds=SHARE) for n in ("1", "2", "l")),
         _of_loss("perplexity", 1.0),
         _of_loss("bits_per_byte", 0.0),
     )

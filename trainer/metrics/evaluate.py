@@ -101,7 +101,7 @@ def evaluate(metrics: Sequence[Metric], outputs: Any, targets: Any, *, task: str
     values: dict[str, float] = {}
     wanted = _wanted(outputs, targets, task)
     for metric in metrics:
-        if metric.of_loss is not None:
+        if not metric.of_outputs:
             continue
         result = _computed(metric, outputs, targets if metric.user_defined else wanted)
         parts = result if isinstance(result, Mapping) else {metric.name: result}
@@ -127,7 +127,7 @@ def fold(
 
 def evaluate_sums(metrics: Sequence[Metric], sums: Sums) -> dict[str, float]:
     """Return the value of every metric that does not follow from the loss, of what `fold` returned."""
-    return {metric.name: value_of(metric.name, sums) for metric in metrics if metric.of_loss is None}
+    return {metric.name: value_of(metric.name, sums) for metric in metrics if metric.of_outputs}
 
 
 def _wanted(outputs: Any, targets: Any, task: str | None) -> Any:

@@ -33,7 +33,7 @@ def sums_of(metrics: Sequence[Metric], outputs: Any, targets: Any) -> Sums | Non
     """
     from trainwright.trainer.clean_room.metrics import has_labels
 
-    names = {metric.name for metric in metrics if metric.of_loss is None}
+    names = {metric.name for metric in metrics if metric.of_outputs}
     if any(metric.user_defined for metric in metrics) or not names <= OF_CLASSES | OF_NUMBERS:
         return None
     ours, wanted = array(outputs), array(targets)

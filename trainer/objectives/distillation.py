@@ -123,7 +123,8 @@ def _load(model: nn.Module, file: Path, entry: Entry) -> None:
         raise ConfigurationError(
             f"The weights in {file.name} are not those of the teacher {entry.use} {entry.args}: {'; '.join(found)}.",
             remedy="Correct objective.teacher.use and args to the network that was trained, or leave them out to take "
-            "them from the configuration beside the weights.",
+            "them from the configuration beside the weights. A checkpoint of a run with frozen weights holds the "
+            "others alone: name the folder of its export.",
         )
     model.load_state_dict(state)
 

@@ -193,7 +193,7 @@ def metrics_of(parts: list[Part], section: MultiTaskSection) -> list[Metric]:
         metrics.append(Metric(f"{part.name}_loss", part.compute))
         for name in section.tasks[part.name].metrics:
             metric = BUILT_IN[name]
-            if metric.of_loss is not None or (metric.tasks and part.loss.task not in {None, *metric.tasks}):
+            if not metric.of_outputs or (metric.tasks and part.loss.task not in {None, *metric.tasks}):
                 fitting = [other.name for other in BUILT_IN.values() if part.loss.task in other.tasks]
                 raise ConfigurationError(
                     f"`objective.tasks.{part.name}.metrics`: {name} does not fit loss {part.loss.name}.",

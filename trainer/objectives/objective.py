@@ -24,6 +24,14 @@ if TYPE_CHECKING:
     from trainwright.trainer.user_code.context import Arguments, Context
 
 
+class OwnTrainer(Protocol):
+    """A trainer of another library, which measures a split by its own code."""
+
+    def evaluate(self, samples: Any) -> dict[str, float]:
+        """Return `loss` and its metrics over a data set, without a trace in training."""
+        ...
+
+
 @dataclass
 class Work:
     """Model, data and objective of a run."""
@@ -46,6 +54,8 @@ class Work:
     param_groups: list[dict[str, Any]] | None = None
     example_input: Any = None
     """A tensor, a tuple of tensors, or tensors by name; batch first."""
+    products: dict[str, int] = field(default_factory=dict)
+    """Linear and convolutional layers of the dry run by the number format of their output."""
     found: str | None = None
     """The form of the first batch's output, in words."""
     vocabulary_goes: str | None = None
@@ -54,11 +64,13 @@ class Work:
     """Between the units of targets and outputs, where the configuration scales them."""
     arguments: Arguments | None = None
     """Arguments of a task, which record the keys that were read."""
+    framework: OwnTrainer | None = None
+    """A trainer of another library that makes the steps (trainer/frameworks/)."""
 
     @property
     def gathers(self) -> bool:
         """Whether outputs and targets are kept for metrics; those that follow from the mean loss need none."""
-        return any(metric.of_loss is None for metric in self.metrics)
+        return any(metric.of_outputs for metric in self.metrics)
 
     @property
     def task(self) -> str | None:

@@ -19,6 +19,8 @@ from trainwright.trainer.losses.loss import Loss
 from trainwright.trainer.objectives.objective import Outcome
 from trainwright.trainer.user_code.context import Context
 
+LOWEST_LOGIT = -1e4
+"""Of what cannot be: below any logit, and within half precision."""
 _GATHERED = {"loss", "output", "outputs", "logits", "target", "targets"}
 
 
@@ -66,7 +68,7 @@ class Supervised:
         """Compute the loss of one batch. Raises ConfigurationError when the output does not fit `returns`."""
         args, named, target = split_batch(batch)
         if self.returns == "output":
-            output = plain_output(model(*args, **named))
+            output = plain_output(model(*args, **named), named)
             if not isinstance(output, Tensor) or self.loss is None or target is None:
                 raise self._mismatch(output)
             if self.scaling is not None:
@@ -125,8 +127,17 @@ def split_batch(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
     return (batch,), {}, target  # a special object, such as a batch of graphs
 
 
-def plain_output(result: Any) -> Any:
-    """Return the prediction of a model's result: itself, or its `.logits`."""
+def plain_output(result: Any, named: Mapping[str, Any] | None = None) -> Any:
+    """Return the prediction of a model's result: itself, its `.logits`, or those of a span's ends, (rows, tokens, 2).
+
+    Args:
+        named: the model's inputs by name; of a span, places that their attention_mask leaves out are never an end,
+            so that a row's prediction and loss are the same whatever the length of its batch.
+    """
+    if hasattr(result, "start_logits") and hasattr(result, "end_logits"):
+        ends = torch.stack([result.start_logits, result.end_logits], dim=-1)
+        mask = (named or {}).get("attention_mask")
+        return ends if mask is None else ends.masked_fill((mask == 0).unsqueeze(-1), LOWEST_LOGIT)
     return result.logits if hasattr(result, "logits") and not isinstance(result, Tensor) else result
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from trainwright.trainer.base.errors import ConfigurationError, near_matches
 from trainwright.trainer.base.paths import confine, confine_folder, matches_nothing
@@ -20,19 +21,34 @@ if TYPE_CHECKING:
     from trainwright.trainer.data.splits import Splits
 
 Tokens = Annotated[int, Field(ge=1, le=2**20)]
-BUILT_IN_TOKENIZERS = ("bytes", "characters")
+BUILT_IN_TOKENIZERS = ("bytes", "characters", "bpe:2000")
+TRAINED = re.compile(r"bpe:\d{1,7}")
+"""Byte pairs, with the number of tokens to learn."""
 
 
 class Modelling(Section):
     """How text becomes tokens."""
 
     tokenizer: Name = "bytes"
-    """bytes, characters, or a folder with a tokenizer of the Transformers library."""
+    """bytes, characters, bpe:2000 (so many tokens, trained on the train split), or a folder with a tokenizer of the
+    Transformers library."""
     block_size: Tokens = 128
     """Tokens that a model sees at once; for language modelling."""
     split_by: Literal["document", "position"] | None = None
     """document: each goes to one split. position: each document's beginning is for training, its end for the test.
     Left out: as the number of documents has it. For language modelling."""
+    masked: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    """Share of the tokens that are hidden and to be told (0.15 is BERT's), with loss masked_token; left out: the next
+    token is. For language modelling."""
+    packed: bool = False
+    """Fill a block with several documents that do not see each other; else a document's last block is filled up. For
+    causal models of the Transformers library."""
+
+    @model_validator(mode="after")
+    def _packed_or_masked(self) -> Self:
+        if self.packed and self.masked is not None:
+            raise ValueError("packed is for the next token: give packed or masked, not both")
+        return self
 
 
 class Text(Modelling, Files):
@@ -59,6 +75,8 @@ class Text(Modelling, Files):
             block_size=self.block_size,
             split_by=self.split_by,
             files=files,
+            masked=self.masked,
+            is_packed=self.packed,
         )
 
     def scan(self, code_root: Path) -> pl.LazyFrame:
@@ -72,7 +90,7 @@ class Text(Modelling, Files):
 
 def find_tokenizer(tokenizer: str, code_root: Path) -> str | Path:
     """Return a built-in tokenizer's name, or the folder of another. Raises ConfigurationError for neither."""
-    if tokenizer in BUILT_IN_TOKENIZERS:
+    if tokenizer in BUILT_IN_TOKENIZERS or TRAINED.fullmatch(tokenizer):
         return tokenizer
     if near := near_matches(tokenizer, BUILT_IN_TOKENIZERS):
         raise ConfigurationError(

@@ -121,6 +121,12 @@ class TokenRows(InMemory):
     def __getitem__(self, index: int) -> dict[str, Tensor]:
         return {name: part[0] for name, part in self.gather([range(len(self))[index]]).items()}
 
+    @property
+    def lengths(self) -> Tensor:
+        """Tokens of each text, (texts,)."""
+        edges = torch.tensor(self.edges)
+        return edges[1:] - edges[:-1]
+
     def gather(self, indices: Sequence[int] | Tensor) -> dict[str, Tensor]:
         """Return input_ids and attention_mask, (texts, longest of them) of int64, and labels, (texts,)."""
         rows = torch.as_tensor(indices, dtype=torch.int64).tolist()

@@ -15,7 +15,10 @@ from trainwright.trainer.data.sections import SplitSection
 from trainwright.trainer.data.split_methods.rows import Array
 from trainwright.trainer.data.splits import Splits, split_indices
 from trainwright.trainer.data.text.blocks import TokenBlocks, cut_into_blocks
-from trainwright.trainer.data.text.tokenizers import Tokenizer, build_tokenizer
+from trainwright.trainer.data.text.build_tokenizer import build_tokenizer
+from trainwright.trainer.data.text.masked import MaskedBlocks, Masking, cut_to_be_masked
+from trainwright.trainer.data.text.packed import PackedBlocks
+from trainwright.trainer.data.text.tokenizers import Tokenizer
 from trainwright.trainer.data.text.tokens import Pieces
 
 DOCUMENTS_TO_SPLIT_BY = 20
@@ -135,15 +138,20 @@ def language_splits(
     split_by: str | None,
     files: list[Path],
     key: Array | None = None,
+    masked: float | None = None,
+    is_packed: bool = False,
 ) -> Splits:
-    """Return splits of blocks that share no text.
+    """Return splits of blocks that share no text; with `masked` such a share of their tokens is to be told.
 
     Raises:
         DataError: too little text for the split.
     """
     texts, way = divide(documents, section, split_by, key)
     made = build_tokenizer(tokenizer, texts.get("train", []))
-    return splits_of_blocks(texts, made, section, source=source, block_size=block_size, way=way, files=files)
+    return splits_of_blocks(
+        texts, made, section, source=source, block_size=block_size, way=way, files=files, masked=masked,
+        is_packed=is_packed,
+    )  # fmt: skip
 
 
 def splits_of_blocks(
@@ -156,13 +164,20 @@ def splits_of_blocks(
     way: str,
     files: list[Path],
     chat_template: str | None = None,
+    masked: float | None = None,
+    is_packed: bool = False,
 ) -> Splits:
     """Return splits of blocks of documents that are divided already; a block is in one split alone.
 
     Raises:
         DataError: too little text for the split.
     """
-    blocks = {name: cut_into_blocks(parts, tokenizer, block_size) for name, parts in texts.items()}
+    blocks: dict[str, Blocks] = {}
+    for name, parts in texts.items():
+        if masked is None:
+            blocks[name] = cut_into_blocks(parts, tokenizer, block_size)
+        else:
+            blocks[name] = cut_to_be_masked(parts, tokenizer, block_size, masked)
     before = sum(map(len, blocks.values()))
     blocks = _apart(blocks)
     wanted = {"train": True, "validation": section.validation > 0, "test": section.test > 0}
@@ -174,7 +189,7 @@ def splits_of_blocks(
         )
     record = TextRecord(
         tokenizer.as_dict() | ({"chat_template": chat_template} if chat_template else {}),
-        tokenizer.vocabulary_size,
+        tokenizer.vocabulary_size if masked is None else Masking.of(tokenizer, masked).vocabulary_size,
         tokenizer.padding,
         block_size,
         way,
@@ -183,20 +198,27 @@ def splits_of_blocks(
         block_size,
         before - sum(map(len, blocks.values())),
     )
+    samples: dict[str, Any] = dict(blocks)
+    if is_packed:
+        samples = {name: PackedBlocks(split) for name, split in blocks.items() if isinstance(split, TokenBlocks)}
     return Splits(
-        dict(blocks),
-        {name: record_split(split, section.seed, name) for name, split in blocks.items()},
+        samples,
+        {name: record_split(split, section.seed, name) for name, split in samples.items()},
         source,
         files=files,
         split=section.describe(),
         text=record,
+        task="masked_lm" if masked is not None else "causal_lm" if is_packed else None,
     )
 
 
-def _apart(blocks: dict[str, TokenBlocks]) -> dict[str, TokenBlocks]:
+Blocks = TokenBlocks | MaskedBlocks
+
+
+def _apart(blocks: dict[str, Blocks]) -> dict[str, Blocks]:
     """Leave out of validation and test the blocks that an earlier split has, too: headers, licences, short ends."""
     seen: set[bytes] = set()
-    kept = {}
+    kept: dict[str, Blocks] = {}
     for name, split in blocks.items():
         contents = split.contents()
         kept[name] = split if not seen else split.keep([n for n, text in enumerate(contents) if text not in seen])

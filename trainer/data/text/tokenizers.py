@@ -31,6 +31,10 @@ class Tokenizer(Protocol):
         """Return the tokens of a text by itself, at most `max_length`, with the marks that belong around it."""
         ...
 
+    def decode(self, tokens: list[int]) -> str:
+        """Return the text of tokens, without marks."""
+        ...
+
     def as_dict(self) -> dict[str, Any]:
         """Return the description from which the same tokens can be made again."""
         ...
@@ -50,6 +54,10 @@ class ByteTokenizer:
     def encode_whole(self, text: str, max_length: int) -> Tokens:
         """Return the bytes after the boundary."""
         return np.concatenate([np.array([BOUNDARY], dtype=np.int32), self.encode(text)])[:max_length]
+
+    def decode(self, tokens: list[int]) -> str:
+        """Return the text of bytes; what is no UTF-8 shows as a question mark in a diamond."""
+        return bytes(token for token in tokens if token < BOUNDARY).decode("utf-8", errors="replace")
 
     def as_dict(self) -> dict[str, Any]:
         """Return its name."""
@@ -92,6 +100,15 @@ class CharacterTokenizer:
         """Return the characters' numbers after the boundary."""
         return np.concatenate([np.array([BOUNDARY], dtype=np.int32), self.encode(text)])[:max_length]
 
+    def decode(self, tokens: list[int]) -> str:
+        """Return the text of characters and bytes."""
+        known = (
+            self.characters[token - BOUNDARY - 1].encode() if token > BOUNDARY else bytes([token] * (token < BOUNDARY))
+            for token in tokens
+            if token < self.vocabulary_size
+        )
+        return b"".join(known).decode("utf-8", errors="replace")
+
     def as_dict(self) -> dict[str, Any]:
         """Return its name and the characters beyond ASCII in the order of their numbers."""
         return {"name": "characters", "characters": self.characters}
@@ -127,17 +144,10 @@ class LibraryTokenizer:
         """Return the tokens with the tokenizer's special tokens."""
         return np.array(self.inner(text, truncation=True, max_length=max_length)["input_ids"], dtype=np.int32)
 
+    def decode(self, tokens: list[int]) -> str:
+        """Return the text of tokens, without marks."""
+        return str(self.inner.decode(tokens, skip_special_tokens=True))
+
     def as_dict(self) -> dict[str, Any]:
         """Return the folder's name."""
         return {"name": "library", "folder": self.folder.name, "class": type(self.inner).__name__}
-
-
-def build_tokenizer(given: str | Path, training_texts: Iterable[str]) -> Tokenizer:
-    """Return the tokenizer of a configuration: `bytes`, `characters`, or that of a folder.
-
-    Raises:
-        DataError: the folder holds no tokenizer.
-    """
-    if isinstance(given, Path):
-        return LibraryTokenizer(given)
-    return ByteTokenizer() if given == "bytes" else CharacterTokenizer.fit(training_texts)

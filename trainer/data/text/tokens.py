@@ -111,7 +111,7 @@ def _encoded(document: str | Pieces, tokenizer: Tokenizer, whole: int | None) ->
         text = document if isinstance(document, str) else "".join(text for text, _ in document)
         yield tokenizer.encode_whole(text, whole), True, len(text.encode())
         return
-    if tokenizer.boundary is not None and (isinstance(document, str) or not isinstance(tokenizer, LibraryTokenizer)):
+    if tokenizer.boundary is not None and (isinstance(document, str) or type(tokenizer) is not LibraryTokenizer):
         yield np.array([tokenizer.boundary], dtype=np.int32), isinstance(document, str), 0
     for text, counts in _pieces(document):
         yield tokenizer.encode(text), counts, len(text.encode())
@@ -123,7 +123,7 @@ def _pieces(document: str | Pieces) -> Pieces:
 
 def _identity(tokenizer: Tokenizer) -> list[Any]:
     """Return all that decides a tokenizer's tokens."""
-    if isinstance(tokenizer, LibraryTokenizer):
+    if type(tokenizer) is LibraryTokenizer:
         versions = [metadata.version(name) for name in ("transformers", "tokenizers")]
         return ["library", digest_path(tokenizer.folder), *versions]
     return [tokenizer.as_dict()]

@@ -1,0 +1,120 @@
+"""Rows of files whose cells may be lists and texts: JSON lines, JSON, Parquet, CSV, or a folder of save_to_disk."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.paths import confine_folder
+from trainwright.trainer.data.sources.cells import files_of
+from trainwright.trainer.data.sources.parquet_file import batches
+from trainwright.trainer.data.sources.source import PATH, Files, Name, unreadable
+from trainwright.trainer.data.sources.text_files import find_files
+
+Row = tuple[str, dict[str, Any]]
+"""A row's place, and its columns."""
+TABLES = (".csv", ".tsv")
+
+
+class RowFiles(Files):
+    """A source that reads its files row by row, each a mapping of columns to cells of any kind."""
+
+    path: Name | Annotated[list[Name], Field(min_length=1)]
+    """Files (jsonl, json, parquet; csv, tsv where cells are texts), patterns, or a folder of save_to_disk."""
+
+    def rows(self, code_root: Path) -> tuple[list[Path], list[Row]]:
+        """Return the files, and all rows of them. Raises DataError where one is unreadable, or there is no row."""
+        if isinstance(self.path, str) and (code_root / self.path).is_dir():
+            folder = confine_folder(self.path, code_root, key=PATH)
+            files, rows = files_of(folder), list(_of_folder(folder))
+        else:
+            files = find_files(self.path, code_root)
+            for file in files:
+                self.require_readable(file)
+            rows = [row for file in files for row in _of_file(file)]
+        if not rows:
+            raise DataError("There is no row in the files.", remedy="Point data.args.path at files with rows.")
+        return files, rows
+
+    def require_readable(self, file: Path) -> None:
+        """Refuse a kind of file that the source does not take. Raises DataError."""
+
+
+def _of_file(file: Path) -> Iterator[Row]:
+    if file.suffix.lower() in TABLES:
+        yield from _of_table(file)
+        return
+    if file.suffix == ".parquet":
+        yield from _of_parquet(file)
+        return
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+        if file.suffix == ".json":
+            listed = json.loads(text)
+            rows = (
+                [("row", row, value) for row, value in enumerate(listed, start=1)] if isinstance(listed, list) else []
+            )
+        else:
+            lines = enumerate(text.split("\n"), start=1)
+            rows = [("line", line, _parsed(file, line, content)) for line, content in lines if content.strip()]
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise unreadable(file, error) from error
+    for unit, number, value in rows:
+        if not isinstance(value, dict):
+            raise DataError(
+                f"{file.name} {unit} {number} is a {type(value).__name__}, and not an object.",
+                remedy='Write every row as an object of its columns: {"text": "…"}.',
+            )
+        yield f"{file.name} {unit} {number}", value
+
+
+def _of_table(file: Path) -> Iterator[Row]:
+    """Yield the rows of a table of text, every cell a text; an empty one is left out."""
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            reader = csv.DictReader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ",", strict=True)
+            for row in reader:
+                cells = {name: cell for name, cell in row.items() if isinstance(name, str) and cell}
+                yield f"{file.name} line {reader.line_num}", cells
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise unreadable(file, error) from error
+
+
+def _parsed(file: Path, line: int, content: str) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{file.name} line {line} is no JSON: {str(error)[:120]}.", remedy="Repair or remove the line."
+        ) from error
+
+
+def _of_parquet(file: Path) -> Iterator[Row]:
+    from pyarrow import ArrowException
+
+    number = 0
+    try:
+        for batch in batches(file):
+            for row in batch.to_pylist():
+                number += 1
+                yield f"{file.name} row {number}", row
+    except (OSError, ValueError, ArrowException) as error:
+        raise unreadable(file, error) from error
+
+
+def _of_folder(folder: Path) -> Iterator[Row]:
+    from pyarrow import ArrowException
+
+    from trainwright.trainer.data.sources.arrow_folder import rows_of
+
+    try:
+        for number, row in enumerate(rows_of(folder), start=1):
+            yield f"{folder.name} row {number}", row
+    except (OSError, ValueError, KeyError, TypeError, ArrowException) as error:
+        raise unreadable(folder, error) from error

@@ -1,0 +1,129 @@
+"""Splits of rows that become one sample each, or some: divided first, so that a tokenizer learns from train alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from trainwright.trainer.base.errors import DataError, near
+from trainwright.trainer.data.fingerprint import record_split, sample_digest
+from trainwright.trainer.data.sections import BY_NAMES, SplitSection
+from trainwright.trainer.data.split_methods.facts import facts_of
+from trainwright.trainer.data.split_methods.rows import without_keys
+from trainwright.trainer.data.splits import Splits, split_indices
+from trainwright.trainer.data.text.build_tokenizer import build_tokenizer
+from trainwright.trainer.data.text.encoded import EncodedRows
+from trainwright.trainer.data.text.language import TextRecord
+from trainwright.trainer.data.text.tokenizers import Tokenizer
+
+Row = tuple[str, dict[str, Any]]
+"""A row's place, for messages, and its columns."""
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Encoding(Generic[Kind]):
+    """How rows of a task become samples."""
+
+    task: str
+    """Of the model, as models/tasks.py names it."""
+    texts: Callable[[Kind], Sequence[str]]
+    """Returns the texts of a row: equal ones go to the same split, and a tokenizer may learn from them."""
+    encode: Callable[[Tokenizer, Sequence[Kind]], EncodedRows]
+    class_names: list[str] | None = None
+    outputs: int | None = None
+    """Of the model, where neither classes nor the vocabulary say how many."""
+
+
+def row_splits(
+    rows: Sequence[Row],
+    read: Sequence[Kind],
+    encoding: Encoding[Kind],
+    section: SplitSection,
+    *,
+    source: str,
+    tokenizer: str | Path,
+    files: list[Path],
+) -> Splits:
+    """Return splits of encoded rows; rows with equal texts go to the same split.
+
+    Args:
+        rows: of each, its place and its columns, for what the split needs.
+        read: what was read of each row.
+
+    Raises:
+        DataError: too few rows for the split, a tokenizer that cannot encode them, or a column that is not there.
+    """
+    key = keys_of(rows, section)
+    digests = [sample_digest(list(encoding.texts(each))) for each in read]
+    found = split_indices(digests, None, section, key)
+    chosen = {name: places for name, places in found.items() if len(places)}
+    made = build_tokenizer(tokenizer, (text for row in chosen["train"] for text in encoding.texts(read[row])))
+    samples = {name: encoding.encode(made, [read[row] for row in places]) for name, places in chosen.items()}
+    record = TextRecord(
+        made.as_dict(),
+        made.vocabulary_size,
+        made.padding,
+        None,
+        None,
+        {name: len(places) for name, places in chosen.items()},
+        {name: int(part.ragged["input_ids"].edges[-1]) for name, part in samples.items()},
+        max(part.longest for part in samples.values()),
+        0,
+    )
+    splits = Splits(
+        dict(samples),
+        {name: record_split(part, section.seed, name) for name, part in samples.items()},
+        source,
+        class_names=encoding.class_names,
+        files=files,
+        split=section.describe() | facts_of(section, key, chosen),
+        text=record,
+    )
+    return replace(splits, task=encoding.task, outputs=encoding.outputs)
+
+
+def keys_of(rows: Sequence[Row], section: SplitSection) -> Any:
+    """Return the column that the split needs, (rows,). Raises DataError for a row that has it not."""
+    if section.key is None:
+        return None
+    if section.key == BY_NAMES:
+        raise without_keys(section)
+    for place, row in rows:
+        if row.get(section.key) is None:
+            meant = near(section.key, map(str, row))
+            raise DataError(
+                f"{place} has no {section.key!r}, by which the data are split.",
+                remedy=f"Name one of its columns in data.split: {', '.join(map(str, row))}.",
+                details={"changes": {section.key_option: meant[0]}} if meant else {},
+            )
+    return np.array([row[section.key] for _, row in rows])
+
+
+def cell_of(row: Row, column: str, argument: str) -> Any:
+    """Return a row's cell. Raises DataError where the row has no such column, or nothing in it."""
+    place, cells = row
+    cell = cells.get(column)
+    if cell is None or (isinstance(cell, str | list) and not cell):
+        meant = near(column, map(str, cells)) if column not in cells else None
+        raise DataError(
+            f"{place} has no {column!r} (data.args.{argument}); it has {', '.join(map(str, cells)) or 'no columns'}.",
+            remedy=f"Name the column with data.args.{argument}, or drop the row.",
+            details={"changes": {f"data.args.{argument}": meant[0]}} if meant else {},
+        )
+    return cell
+
+
+def text_of(row: Row, column: str, argument: str) -> str:
+    """Return a row's text. Raises DataError where it has none."""
+    cell = cell_of(row, column, argument)
+    if not isinstance(cell, str) or not cell.strip():
+        found = "empty" if isinstance(cell, str) else f"a {type(cell).__name__}"
+        raise DataError(
+            f"{row[0]}, column {column!r}: the text is {found}.", remedy="Fill it in with text, or drop the row."
+        )
+    return cell

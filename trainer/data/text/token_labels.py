@@ -1,0 +1,153 @@
+"""Words with tags as tokens with labels: the first token of a word has its tag's class, all others are ignored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.tensors import IGNORED
+from trainwright.trainer.data.text.encoded import EncodedRows, Ragged, with_mask
+from trainwright.trainer.data.text.row_splits import Encoding, Row, cell_of, row_splits
+from trainwright.trainer.data.text.tags import are_entities, as_iob2, names_of
+from trainwright.trainer.data.text.tokenizers import BOUNDARY, LibraryTokenizer, Tokenizer
+
+Encoded = tuple[list[int], list[int | None]]
+"""Tokens of a sentence, and of each the number of its word (None: a mark around the sentence)."""
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A sentence in words, each with its tag."""
+
+    words: list[str]
+    tags: list[str]
+
+
+def tagged_splits(
+    rows: Sequence[Row],
+    section: SplitSection,
+    *,
+    words: str,
+    tags: str,
+    tag_names: Sequence[str] | None,
+    max_length: int,
+    source: str,
+    tokenizer: str | Path,
+    files: list[Path],
+) -> Splits:
+    """Return splits of sentences with a label for each token.
+
+    Raises:
+        DataError: a row without words or tags, or with other numbers of them; a number that has no name.
+    """
+    read = [read_tagged(row, words, tags, tag_names) for row in rows]
+    seen = {tag for each in read for tag in each.tags}
+    names = list(tag_names or ()) or sorted(
+        seen, key=lambda tag: (not tag.isdecimal(), len(tag) * tag.isdecimal(), tag)
+    )
+    if are_entities({*seen, *names}):
+        read = [Tagged(each.words, as_iob2(each.tags)) for each in read]
+        names = names_of(as_iob2(names))
+    number = {name: place for place, name in enumerate(names)}
+
+    def encode(made: Tokenizer, chosen: Sequence[Tagged]) -> EncodedRows:
+        sentences = [encode_words(made, each.words, max_length) for each in chosen]
+        labels = [
+            first_tokens(places, [number[tag] for tag in each.tags])
+            for each, (_, places) in zip(chosen, sentences, strict=True)
+        ]
+        tokens = Ragged.of((tokens for tokens, _ in sentences), made.padding)
+        return EncodedRows({**with_mask(tokens), "labels": Ragged.of(labels, IGNORED)})
+
+    encoding = Encoding("token_classification", lambda each: each.words, encode, class_names=names)
+    return row_splits(rows, read, encoding, section, source=source, tokenizer=tokenizer, files=files)
+
+
+def read_tagged(row: Row, words: str, tags: str, tag_names: Sequence[str] | None) -> Tagged:
+    """Return a row's words and tags. Raises DataError where they do not fit each other."""
+    place = row[0]
+    found, given = (_listed(cell_of(row, column, name)) for column, name in ((words, "words"), (tags, "tags")))
+    empty = next((number for number, word in enumerate(found) if not isinstance(word, str) or not word.strip()), None)
+    if empty is not None:
+        raise DataError(
+            f"{place}, word {empty + 1} of {words!r} is {found[empty]!r}; a word is a text.",
+            remedy="Take it out, with its tag.",
+        )
+    if len(found) != len(given):
+        raise DataError(
+            f"{place} has {len(found)} words and {len(given)} tags; each word has one.",
+            remedy="Correct the row: words and tags as two lists of one length.",
+        )
+    return Tagged(found, [_tag(tag, place, tag_names) for tag in given])
+
+
+def _listed(cell: Any) -> list[Any]:
+    """Return a cell as a list: a text (of a CSV) holds a list as JSON, or words with blanks between them."""
+    if not isinstance(cell, str):
+        return list(cell) if isinstance(cell, list | tuple) else [cell]
+    if cell.lstrip().startswith("["):
+        try:
+            listed = json.loads(cell)
+        except ValueError:
+            return cell.split()
+        return listed if isinstance(listed, list) else cell.split()
+    return cell.split()
+
+
+def _tag(tag: Any, place: str, names: Sequence[str] | None) -> str:
+    is_number = type(tag) is int
+    if is_number and names is not None and 0 <= tag < len(names):
+        return str(names[tag])
+    if (isinstance(tag, str) and tag and (names is None or tag in names)) or (is_number and names is None):
+        return str(tag)
+    raise DataError(
+        f"{place} has the tag {tag!r}, which is "
+        + (f"none of the {len(names)} of data.args.tag_names." if names is not None else "no text or number."),
+        remedy="Correct the tag"
+        + (", or give data.args.tag_names all names, in the order of their numbers." if names is not None else "."),
+    )
+
+
+def first_tokens(places: Sequence[int | None], labels: Sequence[int]) -> list[int]:
+    """Return of each token the label of its word where it is the word's first, else IGNORED."""
+    before: int | None = None
+    found = []
+    for place in places:
+        found.append(labels[place] if place is not None and place != before else IGNORED)
+        before = place
+    return found
+
+
+def encode_words(tokenizer: Tokenizer, words: Sequence[str], max_length: int) -> Encoded:
+    """Return the tokens of a sentence in words, at most `max_length`, with the tokenizer's marks around it.
+
+    Raises:
+        DataError: the tokenizer cannot tell which word a token is of.
+    """
+    if isinstance(tokenizer, LibraryTokenizer):
+        return _by_library(tokenizer, words, max_length)
+    tokens: list[int] = [BOUNDARY]
+    places: list[int | None] = [None]
+    for number, word in enumerate(words):
+        encoded = tokenizer.encode(word if number == 0 else f" {word}").tolist()
+        tokens += encoded
+        places += [number] * len(encoded)
+    return tokens[:max_length], places[:max_length]
+
+
+def _by_library(tokenizer: LibraryTokenizer, words: Sequence[str], max_length: int) -> Encoded:
+    try:
+        encoded = tokenizer.inner(list(words), is_split_into_words=True, truncation=True, max_length=max_length)
+        return list(encoded["input_ids"]), list(encoded.word_ids())
+    except (AssertionError, ValueError) as error:
+        raise DataError(
+            f"The tokenizer in {tokenizer.folder.name} cannot encode words: {str(error)[:160]}",
+            remedy="Save a fast one, of byte pairs with add_prefix_space=True: "
+            "AutoTokenizer.from_pretrained(name, add_prefix_space=True).save_pretrained(folder).",
+        ) from error
