@@ -1,6 +1,7 @@
 """The tools that agents see, one file per area, in the order in which a project meets them."""
 
 from trainwright.server.agent_tool import StrictTool
+from trainwright.server.surface.architect import plan_training
 from trainwright.server.surface.checkpoints import export_model, list_checkpoints, prune_checkpoints
 from trainwright.server.surface.data import validate_data
 from trainwright.server.surface.documents import read_document
@@ -16,6 +17,7 @@ from trainwright.server.surface.runs import (
 from trainwright.server.surface.tuning import start_tuning, tuning_status
 
 TOOLS: tuple[StrictTool, ...] = (
+    plan_training,
     create_project,
     configure,
     project_status,

@@ -98,6 +98,7 @@ async def begin(session):
     await call("stop_training", project="theirs")
     await call("resume_training", project="theirs")
     await call("stop_training", project="theirs")
+    await call("plan_training", intent="Tell three kinds of iris apart", data="iris")
     await call("create_project", name="iris", intent="Tell three kinds of iris apart", goal=GOAL, config=IRIS)
     await call("configure", project="iris", changes={"training.epochs": 12}, reason="two are few")
     await call("configure", project="iris", ask_owner={"limits": {"trials": 500}}, reason="a long search")

@@ -11,6 +11,7 @@ from typing import Any
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import apply_changes, config_digest, flatten, load_yaml, parse_config
+from trainwright.trainer.config.cross_rules import without_the_trainers
 
 KEYS = (
     "training.epochs", "training.max_steps", "training.validate_every_n_epochs", "training.device", "early_stopping",
@@ -38,7 +39,7 @@ def overlay_of(
     refused = [key for key in wanted if not is_allowed(key)]
     if refused:
         raise _refusal(project, template, wanted, refused)
-    below = _from_template(searched) if template else {}
+    below = _from_template(searched, is_handed_over=bool(accepted.get("trainer"))) if template else {}
     free = {key: value for key, value in below.items() if not any(key.startswith(f"{name}.") for name in wanted)}
     laid = dict(sorted({**free, **wanted}.items()))  # a section before its keys, as the ledger keeps it
     changed = apply_changes(accepted, laid)
@@ -65,9 +66,10 @@ def _dotted(changes: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _from_template(searched: list[str]) -> dict[str, Any]:
+def _from_template(searched: list[str], *, is_handed_over: bool) -> dict[str, Any]:
     path = SKILL / "configs" / f"{TEMPLATE}_template.yaml"
     values = load_yaml(path.read_text(encoding="utf-8"), source=path.name)
+    values = without_the_trainers(values) if is_handed_over else values
     kept = any(key.startswith("schedule") for key in searched)
     whole = {} if kept or "schedule" not in values else {"schedule": values["schedule"]}
     flat = flatten({name: section for name, section in values.items() if name != "schedule"})

@@ -82,4 +82,5 @@ def _best_weights(run: RunEvidence) -> str | None:
     if not best:
         return None
     manifest = json.loads((best[0].path / "manifest.json").read_text(encoding="utf-8"))
-    return str(manifest["files"]["model.safetensors"]["digest"])
+    base = manifest.get("frozen_base", {}).get("digest", "")  # of weights that the checkpoint names only
+    return f"{manifest['files']['model.safetensors']['digest']} {base}".strip()

@@ -34,6 +34,7 @@ from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, now
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import config_digest, flatten, load_yaml, merge_changes, parse_config
+from trainwright.trainer.config.cross_rules import without_the_trainers
 from trainwright.trainer.config.value_coercion import number_in
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.config.merging import MergedConfig
 
 TEMPLATES = ("baseline", "tuning", "production")
-KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "returns", "code_root", "selection", "seed")
+KEPT_BY_TEMPLATE = ("model", "data", "loss", "metrics", "task", "trainer", "returns", "code_root", "selection", "seed")
 """Keys that a project keeps when it starts again from another template: the task, not its training."""
 
 
@@ -192,7 +193,8 @@ def template_values(template: str) -> dict[str, Any]:
 
 
 def _from_template(values: dict[str, Any], template: str) -> dict[str, Any]:
-    return template_values(template) | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
+    laid = without_the_trainers(template_values(template)) if values.get("trainer") else template_values(template)
+    return laid | {key: values[key] for key in KEPT_BY_TEMPLATE if key in values}
 
 
 def _refuse_goal(goal: dict[str, Any], changes: dict[str, Any], ask_owner: dict[str, Any]) -> None:

@@ -21,6 +21,7 @@ from trainwright.tools.workspace.workspace import checked_name
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, near, near_matches
 from trainwright.trainer.catalog.names import BUILT_IN
 from trainwright.trainer.config import MergedConfig, merge_changes
+from trainwright.trainer.config.cross_rules import without_the_trainers
 from trainwright.trainer.config.goal import EXAMPLE, corrected_goal, goal_problem, nearest_goal
 
 if TYPE_CHECKING:
@@ -146,6 +147,7 @@ def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, A
     Raises:
         ConfigurationError: the configuration is broken, measures no such metric, or selects by another one.
     """
+    template = without_the_trainers(template) if config.get("trainer") else template
     settled = merge_changes(config, template, argument="config", nested=True)
     selection = {"metric": goal["metric"], "direction": goal["direction"]}
     asked = {key: value for key, value in settled.changes.items() if key.startswith("selection.")}
@@ -160,7 +162,12 @@ def _settled(config: dict[str, Any], template: dict[str, Any], goal: dict[str, A
     metrics = list(values.get("metrics") or [])
     used = [metric if isinstance(metric, str) else metric.get("use", "") for metric in metrics]
     named = [metric.split(":")[-1] for metric in used]  # of the user's: the function
-    given = "task" in values or goal["metric"] == "loss" or _measured_by_objective(goal["metric"], values)
+    given = (
+        "task" in values
+        or "trainer" in values
+        or goal["metric"] == "loss"
+        or _measured_by_objective(goal["metric"], values)
+    )
     if not given and goal["metric"] not in named:
         _require_built_in(goal, named)
         values["metrics"] = [goal["metric"], *metrics]

@@ -7,6 +7,7 @@ from trainwright.tools.gates.checks import (
     finalization,
     independent,
     optimization,
+    planned,
     planning,
     validation,
 )
@@ -18,6 +19,7 @@ __all__ = [
     "finalization",
     "independent",
     "optimization",
+    "planned",
     "planning",
     "validation",
 ]

@@ -18,6 +18,7 @@ from trainwright.trainer.run import RunKind
 if TYPE_CHECKING:
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
+    from trainwright.trainer.run.results import AdapterExport
 
 MOST_NAMED = 3
 LONGER = "start_training(project={!r}, kind='final', template='production')"
@@ -65,10 +66,21 @@ def export_verified(evidence: Evidence, line: CheckLine) -> Outcome:
     onnx = found.onnx
     is_same = found.checkpoint_digest in best and found.safetensors.reloaded_identical is True
     is_apart = onnx is not None and not onnx.passed
-    sound = is_same and not is_apart and not evidence.export.differences
+    is_whole = found.adapter is None or found.adapter.is_sound
+    sound = is_same and is_whole and not is_apart and not evidence.export.differences
     parity = f"ONNX differs by {onnx.max_abs_difference:.1e} over {onnx.rows_compared} rows" if onnx else "no ONNX"
-    measured = "; ".join([parity, *evidence.export.differences[:2]])
+    adapter = [] if found.adapter is None else [_told(found.adapter)]
+    measured = "; ".join([parity, *adapter, *evidence.export.differences[:2]])
     return passed_if(sound, measured, required, _without_onnx(evidence) if is_apart else _export_again(evidence))
+
+
+def _told(adapter: AdapterExport) -> str:
+    """Return what was compared of an adapter, in a few words."""
+    alone = f"{adapter.kind} adapter alone {'read back' if adapter.reloaded_identical else 'NOT read back'}"
+    merged = adapter.merged
+    if merged is None or merged.max_abs_difference is None:
+        return alone
+    return f"{alone}, merged differs by {merged.max_abs_difference:.1e} over {merged.rows_compared} rows"
 
 
 @check("finalization.test_evaluated")

@@ -1,0 +1,95 @@
+"""Memory, accumulation, precision and kept states, measured by smoke runs of real models and read by the gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.worlds.flowers import finish
+
+from trainwright.tools import projects
+from trainwright.tools.gates.checklist import load_checklist
+from trainwright.tools.gates.checks import planned
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phases import Phase
+from trainwright.tools.training_orchestrator import start_run
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.run import RunKind
+
+pytestmark = pytest.mark.slow
+
+GOAL = {"metric": "loss", "direction": "minimize", "target": 0.1}
+CHECKS = {
+    "planning.memory_fits": planned.memory_fits,
+    "planning.accumulation_adds_up": planned.accumulation_adds_up,
+    "planning.precision_on": planned.precision_on,
+    "planning.states_kept": planned.states_kept,
+}
+LINES = {line.id: line for line in load_checklist(Phase.PLANNING).checks if line.id in CHECKS}
+STUBBORN = """
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, inputs):
+        with torch.autocast("cpu", enabled=False):
+            return self.layer(inputs.float())
+"""
+
+
+def config_of(**sections: Any) -> dict[str, Any]:
+    plain = {"model": {"use": "mlp", "args": {"hidden": [8]}}, "data": {"use": "iris"}, "loader": {"batch_size": 16}}
+    return plain | {"training": {"epochs": 2}, "logging": {"tensorboard": False}} | sections
+
+
+@pytest.mark.requirement("ARCH-4")
+def test_the_smoke_run_measures_what_a_plan_promised(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(STUBBORN)
+    workspace = Workspace.open(tmp_path / "workspace")
+    half = {"epochs": 2, "precision": "bf16", "accumulation_steps": 2}
+    made = {
+        "honest": config_of(training=half),
+        "stubborn": config_of(model={"use": "net.py:Net"}, training=half, checkpoints={"save_best": False}),
+    }
+    runs = {}
+    for name, config in made.items():
+        projects.create_project(workspace, name, intent="a test", goal=GOAL, config=config)
+        runs[name] = start_run(workspace, name, RunKind.SMOKE).run_id
+    with workspace.session() as session:  # before there is evidence
+        found = planned.memory_fits(Evidence(session, workspace, "honest"), LINES["planning.memory_fits"])
+        assert found.status == "failed"
+    for run_id in runs.values():
+        finish(workspace, run_id)
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, "honest")
+        outcomes = {name: check(evidence, LINES[name]) for name, check in CHECKS.items()}
+        assert {outcome.status for outcome in outcomes.values()} == {"passed"}, outcomes
+        assert "layers in bfloat16" in outcomes["planning.precision_on"].measured
+        assert outcomes["planning.accumulation_adds_up"].measured == "106 rows / (16 x 2) = 4 steps an epoch"
+        little = LINES["planning.memory_fits"].model_copy(update={"threshold": 1e-6})
+        short = planned.memory_fits(evidence, little)
+        assert short.status == "failed"
+        assert short.next is not None
+        assert short.next.arguments["changes"] == {"loader.batch_size": 8, "training.accumulation_steps": 4}
+        other = parse_config({**made["honest"], "training": {**half, "accumulation_steps": 3}})
+        evidence.__dict__["config"] = other  # as if the engine had not done what this says
+        assert planned.accumulation_adds_up(evidence, LINES["planning.accumulation_adds_up"]).status == "failed"
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, "stubborn")
+        ignored = planned.precision_on(evidence, LINES["planning.precision_on"])
+        assert (ignored.status, ignored.measured) == ("failed", "1 layers in float32")
+        assert planned.states_kept(evidence, LINES["planning.states_kept"]).status == "passed", "the last is kept"
+        evidence.__dict__["config"] = parse_config(
+            {**made["stubborn"], "checkpoints": {"save_best": False, "save_last": False}}
+        )
+        none_kept = planned.states_kept(evidence, LINES["planning.states_kept"])
+        assert none_kept.status == "failed"
+        assert none_kept.next is not None
+    workspace.close()

@@ -1,0 +1,108 @@
+"""Plans from facts: what fits, what is asked, what limits lower; without a process, so that many are tried."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainwright.tools.training_architect.answers import alternatives_of
+from trainwright.tools.training_architect.documents import load_rulebook
+from trainwright.tools.training_architect.hardware import named_device
+from trainwright.tools.training_architect.planning import make_plan
+from trainwright.tools.training_architect.reading import read_task
+from trainwright.tools.training_architect.request import read_request
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import flatten, parse_config
+
+COLUMNS = [
+    {"name": "id", "kind": "number", "different": 5000, "words": 0.0},
+    {"name": "body", "kind": "text", "different": 5000, "words": 40.0},
+    {"name": "queue", "kind": "category", "different": 3, "words": 1.0},
+]
+COUNTS = {"queue": {"classes": {"a": 4000, "b": 900, "c": 100}, "class_count": 3, "smallest": 100}}
+TOKENS = {"p50": 60, "p95": 180, "p99": 250, "longest": 900, "counted_by": "the tokenizer in m"}
+FOUND = {
+    "machine": {"cores": 16, "ram_bytes": 2**35, "gpus": []},
+    "data": {"rows": 5000, "columns": COLUMNS, "text": "body", "counts": COUNTS, "tokens": TOKENS},
+}
+CSV = {"use": "csv", "args": {"path": "tickets.csv"}}
+
+
+def planned(hardware, found=FOUND, **given):
+    request = read_request(intent="sort tickets", hardware=hardware, **{"data": CSV, **given})
+    reading = read_task(request, found)
+    assert not reading.questions
+    price = (request.limits["dollars_per_hour"], "the call") if "dollars_per_hour" in request.limits else None
+    return make_plan(
+        request,
+        reading,
+        found,
+        device=named_device(hardware),
+        book=load_rulebook(),
+        memory_of=lambda config: None,
+        price=price,
+    )
+
+
+@pytest.mark.requirement("ARCH-1")
+def test_a_plan_is_a_complete_configuration_with_a_reason_for_every_value():
+    plan = planned("24 GB card")
+    config = parse_config(plan.config)
+    assert (plan.task, config.loss, config.training.precision) == ("text_classification", "class_balanced", "bf16")
+    assert plan.config["data"]["args"]["max_length"] == 256, "99 % of the texts fit"
+    reasoned = [decision.key for decision in plan.decisions]
+    assert all(decision.why and decision.source for decision in plan.decisions)
+    left = [key for key in flatten(plan.config) if not any(key == one or key.startswith(f"{one}.") for one in reasoned)]
+    assert left == ["metrics"], "which follows from plan.metric"
+    assert 1e-5 < config.optimizer.learning_rate < 1e-4
+    assert plan.first == ["hf download distilbert/distilbert-base-uncased --local-dir models/distilbert-base-uncased"]
+
+
+@pytest.mark.requirement("ARCH-2")
+def test_the_batch_of_an_update_stays_where_less_of_it_fits():
+    roomy, tight = planned("H100"), planned("H100", limits={"memory_gib": 3.0})
+    for plan in (roomy, tight):
+        facts = plan.facts
+        assert facts["micro_batch"] * facts["accumulation"] == facts["effective_batch"] == 32
+        assert plan.memory.peak_bytes <= facts["memory_gib"] * 2**30 * 0.9
+    assert roomy.facts["accumulation"] == 1
+    assert tight.facts["accumulation"] > 1
+    assert tight.config["data"] == roomy.config["data"], "the length is never cut to fit"
+
+
+@pytest.mark.requirement("ARCH-2")
+def test_large_models_take_adapters_then_several_devices_and_else_are_refused():
+    model = {"use": "transformers", "args": {"hub": "Qwen/Qwen2.5-7B-Instruct"}}
+    generation = {"data": {"use": "csv", "args": {"path": "t.csv", "text": "body"}}, "task": "language_model"}
+    adapters = planned("A100 80GB", model=model, **generation)
+    assert adapters.way.id == "lora"
+    assert adapters.config["optimizer"]["learning_rate"] == 1e-4
+    divided = planned("8x A100 80GB", model=model, goal="best_quality", **generation)
+    assert (divided.way.id, divided.config["distributed"]) == ("full", {"processes": 8, "strategy": "fsdp2"})
+    assert "lora" in [one["id"] for one in alternatives_of(divided)]
+    with pytest.raises(ConfigurationError, match="No way to train fits") as refused:
+        planned("24 GB", model=model, **generation)
+    assert "hardware='" in refused.value.remedy
+
+
+@pytest.mark.requirement("ARCH-1", "COST-1")
+def test_money_lowers_the_epochs_and_says_so():
+    found = {**FOUND, "data": {**FOUND["data"], "rows": 5_000_000}}
+    free, bound = planned("T4", found), planned("T4", found, limits={"dollars": 5.0, "dollars_per_hour": 0.5})
+    assert free.config["training"]["epochs"] > bound.config["training"]["epochs"]
+    assert bound.limits["gpu_hours"] == 10.0
+    assert "were lowered" in next(one.why for one in bound.decisions if one.key == "training.epochs")
+    assert bound.config["checkpoints"]["checkpoint_every_n_steps"] > 1, "epochs of hours are saved within"
+
+
+@pytest.mark.requirement("ARCH-1")
+def test_what_is_decisive_and_open_is_asked():
+    (data,) = read_task(read_request(intent="x"), FOUND).questions
+    assert data.argument == "data"
+    two = [*COLUMNS[:2], {**COLUMNS[2], "name": "team"}, {**COLUMNS[2], "name": "urgency"}]
+    (target,) = read_task(read_request(intent="x", data=CSV), {"data": {**FOUND["data"], "columns": two}}).questions
+    assert (target.argument, target.choices) == ("target_column", ["team", "urgency"])
+    answered = read_request(intent="x", data=CSV).with_answers({"target_column": "team"})
+    assert answered.data["args"] == {"path": "tickets.csv", "target": "team"}
+    for wrong in ({"limits": {"dolars": 3}}, {"task": "magic"}, {"data": "s3://b/x.csv"}, {"data": "code.py:build"}):
+        with pytest.raises(ConfigurationError):
+            read_request(intent="x", **wrong)

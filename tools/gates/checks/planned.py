@@ -1,0 +1,103 @@
+"""Planning: memory, accumulation, precision and kept states, as the smoke run of the configuration measured them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.checklist import CheckLine
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.gates.run_evidence import RunEvidence
+
+GIB = 2**30
+FORMATS = {"bf16": "bfloat16", "fp16": "float16"}
+"""Precision to the format that autocast gives products."""
+
+
+@check("planning.memory_fits")
+def memory_fits(evidence: Evidence, line: CheckLine) -> Outcome:
+    """The smoke run's peak leaves part of the device's memory free."""
+    run = evidence.smoke
+    if run is None or not run.is_complete:
+        return _needs_smoke(evidence, line)
+    share, peak, memory = line.threshold or 1.0, run.summary.peak_memory_bytes, _memory_of(run)
+    required = f"at most {share:.0%} of the device's memory"
+    if not peak or not memory:
+        return not_applicable("no peak was measured, or the device's memory is not known", required)
+    measured = f"{peak / GIB:.2f} of {memory / GIB:.1f} GiB ({peak / memory:.0%})"
+    loader, training = evidence.config.loader, evidence.config.training
+    changes = {
+        "loader.batch_size": loader.batch_size // 2,
+        "training.accumulation_steps": training.accumulation_steps * 2,
+    }
+    halved = evidence.call("configure", "the same updates in less memory", changes=changes)
+    smaller = evidence.call("configure", "needs a smaller model, or gradient checkpointing")
+    return passed_if(peak <= share * memory, measured, required, halved if loader.batch_size > 1 else smaller)
+
+
+def _memory_of(run: RunEvidence) -> int | None:
+    """Return the bytes of the smallest device that the run used; None where it is not recorded."""
+    hardware = run.environment.hardware
+    if run.resolved.device == "cuda":
+        return min((int(gpu["memory_bytes"]) for gpu in hardware.get("gpus") or []), default=None)
+    return hardware.get("memory_bytes")
+
+
+@check("planning.accumulation_adds_up")
+def accumulation_adds_up(evidence: Evidence, line: CheckLine) -> Outcome:
+    """An epoch has as many steps as rows, batch and accumulation make."""
+    run = evidence.smoke
+    if run is None or not run.is_complete:
+        return _needs_smoke(evidence, line)
+    config, steps = evidence.config, run.resolved.steps_per_epoch
+    batch, accumulated = config.loader.batch_size, config.training.accumulation_steps
+    is_ours = config.data is not None and ":" not in config.data.use and config.curriculum is None
+    rows = run.data.sizes.get("train") if run.data else None
+    if not is_ours or rows is None or steps is None:
+        return not_applicable("your code, or a curriculum, decides the batches", line.text)
+    batches = rows // batch if config.loader.drop_last else -(-rows // batch)
+    expected = -(-batches // accumulated)
+    measured = f"{rows} rows / ({batch} x {accumulated}) = {steps} steps an epoch"
+    again = evidence.start(RunKind.SMOKE)
+    return passed_if(steps == expected, measured, f"{expected} steps an epoch", again)
+
+
+@check("planning.precision_on")
+def precision_on(evidence: Evidence, line: CheckLine) -> Outcome:
+    """Products came out in the configured number format."""
+    run = evidence.smoke
+    if run is None or not run.is_complete:
+        return _needs_smoke(evidence, line)
+    precision, products = evidence.config.training.precision, run.resolved.products
+    wanted = FORMATS.get(precision, "float32")
+    required = f"products in {wanted}, as {precision} makes them"
+    if not products:
+        return not_applicable("no linear or convolutional layer was seen at work", required)
+    measured = ", ".join(f"{count} layers in {name}" for name, count in sorted(products.items()))
+    if precision not in FORMATS:  # a model of the user's may compute in what it likes
+        return passed(measured, required)
+    remedy = evidence.call(
+        "configure", "or let the model's own code follow autocast", changes={"training.precision": "fp32"}
+    )
+    return passed_if(products.get(wanted, 0) > 0, measured, required, remedy)
+
+
+@check("planning.states_kept")
+def states_kept(evidence: Evidence, line: CheckLine) -> Outcome:
+    """A state of the run is kept that it can be continued or finished from."""
+    kept, every = evidence.config.checkpoints, evidence.config.logging.every_n_steps
+    named = [name for name, is_kept in (("best", kept.save_best), ("last", kept.save_last)) if is_kept]
+    measured = f"{' and '.join(named) or 'neither best nor last'} kept; every {kept.checkpoint_every_n_epochs} epochs; "
+    measured += f"values every {every} steps"
+    changes = {"checkpoints.save_best": True, "checkpoints.save_last": True}
+    remedy = evidence.call("configure", "without a kept state nothing can be exported", changes=changes)
+    return passed_if(bool(named), measured, line.text, remedy)
+
+
+def _needs_smoke(evidence: Evidence, line: CheckLine) -> Outcome:
+    run = evidence.smoke
+    remedy = run.next_call() if run is not None and not run.is_complete else evidence.start(RunKind.SMOKE)
+    return failed("no completed smoke run", line.text, remedy)

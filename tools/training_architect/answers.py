@@ -1,0 +1,184 @@
+"""Answers about a plan: its values with their reasons, what was assumed, and the call that creates the project."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.training_architect.facts import PLAN_KEYS
+from trainwright.tools.training_architect.hardware import GIB
+from trainwright.tools.training_architect.planning import Decision, Plan, alternatives_of, proposed_goal
+from trainwright.tools.training_architect.reading import Question
+from trainwright.tools.workspace.tables import Project
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.request import PlanRequest
+    from trainwright.tools.workspace import Workspace
+
+TOOL = "plan_training"
+MOST_ALTERNATIVES = 3
+ROOFLINE = "roofline at 15 to 55 % of the peak; a probe run measures it"
+COUNTED = "counted operations and bytes of a step on a roofline; a probe run measures it"
+TARGET = Question("Which value of the metric would be good enough?", "target")
+
+
+class PlannedValue(BaseModel):
+    """One decision."""
+
+    key: str
+    value: Any
+    why: str
+    source: str
+
+
+class Estimates(BaseModel):
+    """What the run will take, as far as it is known before it is tried."""
+
+    hardware: str
+    memory_gib: float | None = None
+    """Of one device, at its highest."""
+    of_gib: float
+    memory_source: str | None = None
+    memory_error_percent: float | None = None
+    """Largest error measured of this way to estimate; absent: not measured."""
+    minutes: tuple[float, float] | None = None
+    """Least and most, for training alone."""
+    time_source: str | None = None
+    dollars: tuple[float, float] | None = None
+    price_source: str | None = None
+
+
+class AlternativeView(BaseModel):
+    """Another choice, and its price."""
+
+    id: str
+    changes: dict[str, Any] = Field(default_factory=dict)
+    trade: str
+
+
+class QuestionView(BaseModel):
+    """Something decisive that is open."""
+
+    question: str
+    argument: str
+    choices: list[str] | None = None
+
+
+class PlanAnswer(Answer):
+    """A plan, or the questions that stand before it."""
+
+    state: Literal["planned", "questions", "running"]
+    questions: list[QuestionView] | None = None
+    goal: dict[str, Any] | None = None
+    values: list[PlannedValue] | None = None
+    estimates: Estimates | None = None
+    assumed: list[str] | None = None
+    does_not_fit: list[str] | None = None
+    """Ways that were preferred and need more memory than there is."""
+    alternatives: list[AlternativeView] | None = None
+    first: list[str] | None = None
+    """Commands to run before the project is created."""
+    files: list[str] | None = None
+    """Written on request: a script that trains outside Trainwright, and what it needs."""
+
+
+def questions_answer(request: PlanRequest, questions: list[Question], assumed: list[str]) -> PlanAnswer:
+    """Return the questions, and the call that takes their answers."""
+    arguments = request.as_arguments()
+    for question in questions:
+        if question.argument.endswith("_column"):
+            data = arguments.get("data") or {"use": "csv", "args": {}}
+            name, hint = question.argument.removesuffix("_column"), "|".join(question.choices)
+            arguments["data"] = {**data, "args": {**data["args"], name: f"<{hint}>"}}
+        else:
+            arguments[question.argument] = f"<{'|'.join(question.choices) or question.argument}>"
+    views = [QuestionView(question=one.asks, argument=one.argument, choices=one.choices or None) for one in questions]
+    again = NextCall(tool=TOOL, arguments=arguments, why="with the answers of whoever knows; ask the user")
+    return PlanAnswer(state="questions", questions=views, assumed=assumed or None, next=again)
+
+
+def plan_answer(workspace: Workspace, plan: Plan, files: list[str], name: str) -> PlanAnswer:
+    """Return the plan as an answer."""
+    goal = proposed_goal(plan)
+    if goal["target"] is None:
+        return questions_answer(plan.request, [TARGET], plan.assumed)
+    values = [PlannedValue(key=one.key, value=_seen(one), why=one.why, source=one.source) for one in plan.decisions]
+    shown = [value for value in values if value.key not in PLAN_KEYS or value.key == "plan.effective_batch"]
+    alternatives = [AlternativeView.model_validate(one) for one in alternatives_of(plan)[:MOST_ALTERNATIVES]]
+    return PlanAnswer(
+        state="planned",
+        goal=goal,
+        values=shown,
+        estimates=_estimates(plan),
+        assumed=plan.assumed or None,
+        does_not_fit=plan.passed_over or None,
+        alternatives=alternatives or None,
+        first=plan.first or None,
+        files=files or None,
+        next=_creation(workspace, plan, goal, name),
+    )
+
+
+def _seen(decision: Decision) -> Any:
+    """Return a value as it is read: a section without options is on."""
+    is_bare = isinstance(decision.value, dict) and all(one is None for one in decision.value.values())
+    return "on" if is_bare else decision.value
+
+
+def _estimates(plan: Plan) -> Estimates:
+    memory, seconds, price = plan.memory, plan.seconds, plan.price
+    count = f"{plan.device.count}x " if plan.device.count > 1 else ""
+    estimates = Estimates(hardware=f"{count}{plan.device.name} ({plan.device.source})", of_gib=plan.facts["memory_gib"])
+    if memory is not None:
+        estimates.memory_gib = round(memory.peak_bytes / GIB, 2)
+        estimates.memory_source, estimates.memory_error_percent = memory.source, memory.error_percent
+    if seconds is not None:
+        estimates.minutes = (0.0, 1.0) if seconds[1] < 60 else (_short(seconds[0] / 60), _short(seconds[1] / 60))
+        counted = memory is not None and memory.step_seconds is not None
+        estimates.time_source = COUNTED if counted else ROOFLINE
+        if price is not None:
+            low, high = (_short(one / 3600 * price[0] * plan.device.count) for one in seconds)
+            estimates.dollars, estimates.price_source = (low, high), price[1]
+    return estimates
+
+
+def _creation(workspace: Workspace, plan: Plan, goal: dict[str, Any], name: str) -> NextCall:
+    """Return the call that creates the project; after the commands of `first`, where there are some."""
+    allowed = workspace.settings.limits
+    limits = {name: value for name, value in plan.limits.items() if value < getattr(allowed, name)}
+    arguments: dict[str, Any] = {
+        "name": name,
+        "intent": plan.request.intent,
+        "goal": goal,
+        "config": _with_root(plan),
+    }
+    if limits:
+        arguments["limits"] = limits
+    after = (
+        f"after: {'; '.join(plan.first)}" if plan.first else "creates the project; then a smoke run measures the plan"
+    )
+    return NextCall(tool="create_project", arguments=arguments, why=after)
+
+
+def _with_root(plan: Plan) -> dict[str, Any]:
+    root = plan.request.code_root
+    return plan.config if root == "." else {"code_root": root, **plan.config}
+
+
+def free_name(workspace: Workspace, request: PlanRequest) -> str:
+    """Return a name after the data that no project has."""
+    data = request.data or {}
+    path = data.get("args", {}).get("path") or data.get("use")
+    stem = PurePosixPath(str(path[0] if isinstance(path, list) else path)).stem
+    name = re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-_")[:50] or "project"
+    with workspace.session() as session:
+        tried = (name if number == 1 else f"{name}-{number}" for number in range(1, 10_000))
+        return next(one for one in tried if session.get(Project, one) is None)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.2g}")

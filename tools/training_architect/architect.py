@@ -1,0 +1,106 @@
+"""Planning a training: inspect, read the task, ask or plan, and answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.answers import NextCall
+from trainwright.tools.owner import root_grants
+from trainwright.tools.projects.code_roots import code_folder
+from trainwright.tools.projects.named_files import require_files
+from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_name, plan_answer, questions_answer
+from trainwright.tools.training_architect.documents import load_rulebook
+from trainwright.tools.training_architect.files import write_files
+from trainwright.tools.training_architect.hardware import TABLE, Device, named_device, probed_device
+from trainwright.tools.training_architect.intent import with_intent
+from trainwright.tools.training_architect.planning import Plan, make_plan
+from trainwright.tools.training_architect.reading import Reading, read_task
+from trainwright.tools.training_architect.request import PlanRequest, inspected
+from trainwright.tools.training_architect.traced import Tracer, price_of
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import merge_changes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.tools.workspace import Workspace
+
+
+def plan_training(
+    workspace: Workspace,
+    request: PlanRequest,
+    *,
+    wait_seconds: float = 50.0,
+    should_stop: Callable[[], bool] = lambda: False,
+    with_files: bool = False,
+) -> PlanAnswer:
+    """Return a plan, or the questions that stand before it; `running` while files are still being read.
+
+    Nothing is created, and nothing of it is evidence: the planning gate measures what a plan estimates.
+
+    Raises:
+        ConfigurationError: a code root outside the owner's folders, unknown hardware, a model of unknown size, or
+            nothing that fits into the memory.
+        DataError: the data cannot be read.
+    """
+    root = _root(workspace, request)
+    deadline, owners = time.monotonic() + wait_seconds, workspace.path / TABLE
+    request, noted = with_intent(request.located(root), owners)
+    named = named_device(request.hardware, owners) if request.hardware else None
+    found = {} if request.data is None else inspected(workspace, request, root, wait_seconds, should_stop)
+    if found is None:
+        again = NextCall(tool=TOOL, arguments=request.as_arguments(), why="the data are still being read")
+        return PlanAnswer(state="running", next=again)
+    reading = read_task(request, found)
+    reading.assumed[:0] = noted
+    if reading.questions:
+        return questions_answer(request, reading.questions, reading.assumed)
+    device = named or probed_device(found["machine"], owners)
+    tracer = Tracer(workspace, root, device, deadline, should_stop)
+    price = price_of(workspace, device, request.limits.get("dollars_per_hour"))
+    plan = _planned(request, reading, found, device=device, tracer=tracer, price=price)
+    if not plan.first:  # the files that a command brings are not here yet
+        merged = merge_changes(plan.config, {}, argument="config", nested=True)
+        require_files(merged.changes, merged.config, root)
+    name = free_name(workspace, request)
+    files = write_files(workspace, plan, root, name) if with_files else []
+    return plan_answer(workspace, plan, files, name)
+
+
+def open_questions(workspace: Workspace, request: PlanRequest, wait_seconds: float = 50.0) -> list[str]:
+    """Return the open questions about columns and data, as a person would be asked; none while files are being read."""
+    root = _root(workspace, request)
+    request = request.located(root)
+    found = {} if request.data is None else inspected(workspace, request, root, wait_seconds)
+    if found is None:
+        return []
+    questions = read_task(request, found).questions
+    return [one.asks + (f" ({', '.join(one.choices)})" if one.choices else "") for one in questions]
+
+
+def _root(workspace: Workspace, request: PlanRequest) -> Path:
+    root = code_folder(workspace, request.code_root)
+    if root_grants(workspace, root):
+        raise ConfigurationError(
+            f"code_root {str(root)!r} lies outside the folders that the workspace's owner allows.",
+            remedy="Put the data under one of them, or create_project with this code_root: that asks the owner for it.",
+            document="phases/limits.md",
+        )
+    return root
+
+
+def _planned(
+    request: PlanRequest,
+    reading: Reading,
+    found: dict[str, Any],
+    *,
+    device: Device,
+    tracer: Tracer,
+    price: tuple[float, str] | None,
+) -> Plan:
+    plan = make_plan(request, reading, found, device=device, book=load_rulebook(), memory_of=tracer, price=price)
+    if tracer.problem is not None:
+        plan.assumed.append(tracer.problem)
+    return plan

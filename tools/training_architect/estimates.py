@@ -1,0 +1,77 @@
+"""Memory and time of a plan by formula, for models that are not on this machine; an interval, and it says so.
+
+Weights, gradients and Adam's moments: 16 bytes a trained parameter in fp32 (Rajbhandari et al. 2020, arXiv:1910.02054).
+Activations of a transformer's layer: 34 bytes a value in 16 bits with fused attention (Korthikanti et al. 2022,
+arXiv:2205.05198). Operations: 6 a parameter and token (Kaplan et al. 2020, arXiv:2001.08361).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+CONTEXT_BYTES = 700 * 2**20
+"""Of CUDA's context and its libraries on a device."""
+SLACK = 1.15
+"""For what the formula leaves out: buffers, temporary tensors, gaps."""
+ADAPTED_SHARE = 0.01
+"""Of the weights, that adapters of rank 8 to 16 on all linear layers have, rounded up."""
+USED = (0.15, 0.55)
+"""Least and largest share of a device's peak that a training step reaches in practice."""
+SOURCE = "formula (arXiv:2205.05198 with 15 % more); its error is not measured"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Memory of one device, with where it comes from."""
+
+    peak_bytes: int
+    source: str
+    error_percent: float | None = None
+    """Largest error that was measured of this way to estimate; None: not measured."""
+    parameters: int | None = None
+    """Of the model, where it was counted on the way."""
+    step_seconds: tuple[float, float] | None = None
+    """Least and most seconds of an update, where its work was counted."""
+
+
+def memory_by_formula(
+    model: Mapping[str, Any],
+    changes: Mapping[str, Any],
+    *,
+    rows: int,
+    tokens: int,
+    half: bool,
+    causal: bool,
+    parts: int = 1,
+) -> Estimate:
+    """Return the memory that one device takes for a micro-batch.
+
+    Args:
+        model: parameters, layers, width, vocabulary.
+        changes: the way's: whether there are adapters, and activations are computed twice.
+        rows: of the micro-batch on this device.
+        tokens: of a row.
+        half: whether layers compute in 16 bits.
+        causal: whether every token has logits.
+        parts: devices among which weights and moments are divided.
+    """
+    parameters = float(model["parameters"])
+    trained = parameters * ADAPTED_SHARE if "adapter" in changes else parameters
+    states = (4 * parameters + 12 * trained + (2 * parameters if half else 0)) / parts
+    layers, width = model.get("layers") or 12, model.get("width") or 768
+    value = rows * tokens * width * (1.0 if half else 2.0)
+    is_recomputed = "training.gradient_checkpointing" in changes
+    activations = value * (2 * layers + 34) if is_recomputed else value * 34 * layers
+    logits = 10.0 * rows * tokens * (model.get("vocabulary") or 0) if causal else 0.0
+    return Estimate(int((states + activations + logits) * SLACK) + CONTEXT_BYTES, SOURCE)
+
+
+def seconds_by_roofline(
+    parameters: float, tokens: float, teraflops: float, *, recomputed: bool, adapters: bool, devices: int
+) -> tuple[float, float]:
+    """Return the least and the most seconds in which a device trains on so many tokens."""
+    operations = (4.0 if adapters else 6.0) + (2.0 if recomputed else 0.0)
+    ideal = operations * parameters * tokens / (teraflops * 1e12 * devices)
+    return ideal / USED[1], ideal / USED[0]

@@ -1,0 +1,57 @@
+"""Facts that planning rules may ask for: their names, and what each says. A rule with another name is an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Facts = dict[str, Any]
+"""Name to value; one that is not known is absent, and no condition on it holds."""
+
+FACTS: dict[str, str] = {
+    "task": "what is learned, one of TASKS",
+    "goal": "fastest, balanced or best_quality",
+    "family": "transformers, gpt, table, image or other",
+    "start": "pretrained or scratch",
+    "parameters": "weights of the model",
+    "rows": "rows of the data, or blocks of documents, all splits together",
+    "classes": "number of classes",
+    "imbalance": "rows of the largest class over those of the smallest",
+    "tokens_p95": "tokens that 95 % of the texts do not exceed",
+    "tokens_p99": "tokens that 99 % of the texts do not exceed",
+    "most_tokens": "tokens that the model takes at most",
+    "length_that_fits_99_percent": "the power of two, or multiple of 64, that tokens_p99 fits into",
+    "block_that_fits_95_percent": "the same of tokens_p95, within 64 and 1024",
+    "device": "cpu or cuda",
+    "hardware": "name of the device",
+    "gpus": "devices",
+    "cores": "processor cores",
+    "memory_gib": "memory of one device",
+    "bf16": "whether the device multiplies bf16 in hardware",
+    "fp16": "whether the device multiplies fp16 in hardware",
+    "way": "what is trained, an id among memory.md's ways",
+    "fits_one": "whether one device holds the whole training",
+    "effective_batch": "rows of an update",
+    "micro_batch": "rows that are computed at once, by all devices together",
+    "accumulation": "micro-batches of an update",
+    "steps": "updates of the whole run",
+    "epoch_minutes": "estimated minutes of an epoch",
+    "run_minutes": "estimated minutes of the run",
+    "steps_in_fifteen_minutes": "estimated updates in fifteen minutes",
+    "loader_workers": "half of the cores of each device, eight at most",
+}
+TASKS = (
+    "text_classification", "text_regression", "language_model", "instruction", "table_classification",
+    "table_regression", "image_classification",
+)  # fmt: skip
+PLAN_KEYS = ("plan.effective_batch", "plan.max_length", "plan.metric")
+"""Decisions of a plan that stand in no single key of a configuration."""
+
+
+def worded(value: Any) -> str:
+    """Return a fact as it is shown in a reason: 66 M, 0.5, table_classification."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value).replace("_", " ") if value in TASKS else str(value)
+    for unit, size in (("B", 1e9), ("M", 1e6), ("k", 1e4)):
+        if abs(value) >= size:
+            return f"{value / (1e3 if unit == 'k' else size):.3g} {unit}"
+    return f"{value:.4g}"

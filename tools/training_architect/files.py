@@ -1,0 +1,226 @@
+"""Files of a plan that train outside Trainwright: a script for the Transformers library, and what it needs."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.documents.rendering import render, render_plain
+from trainwright.tools.launchers import LAUNCH, Launch
+from trainwright.tools.launchers.environment import inherited_environment
+from trainwright.tools.launchers.local import spawn
+from trainwright.tools.training_architect.request import answer_of
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.base.secrets import secret_in
+from trainwright.trainer.config import dump_yaml
+from trainwright.trainer.run import write_atomically
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.planning import Plan
+    from trainwright.tools.workspace import Workspace
+
+WORKER = "trainwright.trainer.jobs.generation"
+TASKS = ("text_classification", "text_regression")
+FOLDER = "plans"
+SECONDS = 45.0
+METRICS = {"f1": True, "accuracy": True, "mae": False}
+"""Of the script, and whether it is to be large."""
+LORA_TARGETS = "all-linear"
+RECOMPUTED = {"activation_checkpointing": True, "activation_checkpointing_kwargs": {"use_reentrant": False}}
+NEEDED = ("torch", "transformers", "accelerate", "numpy", "safetensors")
+
+
+def write_files(workspace: Workspace, plan: Plan, root: Path, name: str) -> list[str]:
+    """Write the plan's files into the workspace and return their paths.
+
+    Raises:
+        ConfigurationError: there is no script for the task, the model is not here yet, or the installed library
+            refuses the arguments.
+    """
+    if plan.task not in TASKS or plan.facts["family"] != "transformers" or plan.first:
+        why = f"first run: {plan.first[0]}" if plan.first else f"{plan.task} has no script; create_project trains it"
+        raise ConfigurationError(
+            f"write_files makes a script of the Transformers library for texts with a target: {why}.",
+            remedy="Call plan_training without write_files.",
+            document="planning/files.md",
+        )
+    arguments = training_arguments(plan)
+    found = _asked(workspace, plan, root, arguments)
+    steps = _steps(plan, len(found["splits"]["train"]))
+    arguments["warmup_steps"] = math.ceil(plan.config["schedule"]["warmup_fraction"] * steps)
+    folder = workspace.path / FOLDER / name
+    texts = _texts(plan, root, folder, found, arguments)
+    for file, text in texts.items():
+        if (kind := secret_in(text)) is not None:
+            raise ConfigurationError(
+                f"{file} would hold what looks like a secret ({kind}).", remedy="Take it out of names and paths."
+            )
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in texts.items():
+        write_atomically(folder / file, text.encode())
+    return [str(folder / file) for file in texts]
+
+
+def training_arguments(plan: Plan) -> dict[str, Any]:
+    """Return the plan as arguments of transformers.TrainingArguments, all but output_dir."""
+    config, facts = plan.config, plan.facts
+    gpus, metric = facts["gpus"], facts["metric"]
+    is_recomputed = "gradient_checkpointing" in config["training"]
+    precision = config["training"]["precision"]
+    return {
+        "per_device_train_batch_size": config["loader"]["batch_size"] // gpus,
+        "per_device_eval_batch_size": config["loader"]["batch_size"] // gpus,
+        "gradient_accumulation_steps": config["training"]["accumulation_steps"],
+        "num_train_epochs": config["training"]["epochs"],
+        "learning_rate": config["optimizer"]["learning_rate"],
+        "weight_decay": config["optimizer"]["weight_decay"],
+        "optim": "adamw_torch",
+        "max_grad_norm": config["training"].get("clip_norm", 0.0),
+        "lr_scheduler_type": config["schedule"]["name"],
+        "bf16": precision == "bf16",
+        "fp16": precision == "fp16",
+        **(RECOMPUTED if is_recomputed else {}),
+        "eval_strategy": "epoch",
+        "save_strategy": "epoch",
+        "save_total_limit": 2,
+        "load_best_model_at_end": True,
+        "metric_for_best_model": metric,
+        "greater_is_better": METRICS.get(metric, True),
+        "logging_steps": config["logging"]["every_n_steps"],
+        "seed": 42,
+        "dataloader_num_workers": config["loader"].get("num_workers", 0),
+        "dataloader_pin_memory": config["loader"].get("pin_memory", False),
+        "report_to": [],
+    }
+
+
+def _steps(plan: Plan, rows: int) -> int:
+    config = plan.config
+    batches = math.ceil(rows / config["loader"]["batch_size"])
+    updates: int = math.ceil(batches / config["training"]["accumulation_steps"])
+    return updates * int(config["training"]["epochs"])
+
+
+def _asked(workspace: Workspace, plan: Plan, root: Path, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Let a process divide the rows and construct the arguments."""
+    order = {"config": plan.config, "code_root": str(root), "arguments": arguments, "at": time.time_ns()}
+    folder = workspace.path / "cache" / FOLDER / digest_json(order).partition(":")[2][:32]
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "order.json", json.dumps(order).encode())
+    environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    command = [sys.executable, "-P", "-m", WORKER, str(folder)]
+    spawn(folder, Launch(attempt=1), command, cwd=root, env=environment, log="worker.log")
+    found = answer_of(folder, SECONDS, lambda: False)
+    if found is None:
+        raise ConfigurationError("Dividing the rows takes longer than a call may.", remedy="Call again in a minute.")
+    (folder / LAUNCH).unlink(missing_ok=True)
+    return found
+
+
+def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], arguments: dict[str, Any]) -> dict[str, str]:
+    """Return the text of each file by name."""
+    args = plan.config["data"]["args"]
+    settings = {
+        "root": os.path.relpath(root, folder),
+        "model": plan.config["model"]["args"]["path"],
+        "seed": 42,
+        "patience": plan.config["early_stopping"]["patience_epochs"],
+        "schedule": {"name": plan.config["schedule"]["name"], "warmup_steps": arguments["warmup_steps"]},
+        "class_weights": found["class_weights"],
+        "lora": _lora(plan.config.get("adapter")),
+        "data": {
+            "files": found["files"], "text": args["text"], "target": args["target"], "tokenizer": args["tokenizer"],
+            "max_length": args["max_length"], "classes": found["classes"] or [],
+            "delimiter": found["reading"].get("delimiter", ","),
+            "encoding": found["reading"].get("encoding", "utf-8-sig"),
+        },
+    }  # fmt: skip
+    needed = {name: found["versions"][name] for name in NEEDED if name in found["versions"]}
+    if settings["lora"]:
+        needed["peft"] = found["versions"]["peft"]
+    if any(path.endswith(".parquet") for path in found["files"]):
+        needed["pyarrow"] = found["versions"]["pyarrow"]
+    files = {
+        "train.py": render_plain("training_architect/train.py.j2"),
+        "plan.json": _json(settings),
+        "training_arguments.json": _json(arguments),
+        "splits.json": json.dumps(found["splits"]) + "\n",
+        "accelerate.yaml": dump_yaml(accelerate_config(plan)),
+        "deepspeed.json": _json(deepspeed_config(plan)),
+        "requirements.txt": "".join(f"{name}=={number}\n" for name, number in needed.items()),
+    }
+    decided = [(one.key, one.value, one.why, one.source) for one in plan.decisions]
+    files["README.md"] = render(
+        "training_architect/readme.md.j2", intent=plan.request.intent, decided=decided, hardware=plan.device,
+        same=_sameness(plan), commands=COMMANDS,
+    )  # fmt: skip
+    return files
+
+
+COMMANDS = """\
+pip install -r requirements.txt
+python train.py                                              # one device
+accelerate launch --config_file accelerate.yaml train.py     # as planned, on several"""
+"""What the README of the files says to run."""
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, indent=1) + "\n"
+
+
+def _lora(adapter: dict[str, Any] | None) -> dict[str, Any] | None:
+    if adapter is None:
+        return None
+    return {"r": adapter["rank"], "lora_alpha": adapter["alpha"], "lora_dropout": 0.0, "target_modules": LORA_TARGETS}
+
+
+def accelerate_config(plan: Plan) -> dict[str, Any]:
+    """Return a configuration of `accelerate launch`: one process for each device, FSDP2 where weights are divided."""
+    gpus, precision = plan.facts["gpus"], plan.config["training"]["precision"]
+    divided = plan.config.get("distributed", {}).get("strategy") == "fsdp2"
+    kind = "FSDP" if divided else "MULTI_GPU" if gpus > 1 else "NO"
+    found: dict[str, Any] = {
+        "compute_environment": "LOCAL_MACHINE",
+        "distributed_type": kind,
+        "num_machines": 1,
+        "num_processes": gpus,
+        "mixed_precision": precision if precision in {"bf16", "fp16"} else "no",
+        "use_cpu": plan.device.kind == "cpu",
+    }
+    if divided:
+        found["fsdp_config"] = {
+            "fsdp_version": 2,
+            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+            "fsdp_reshard_after_forward": True,
+            "fsdp_state_dict_type": "SHARDED_STATE_DICT",
+        }
+    return found
+
+
+def deepspeed_config(plan: Plan) -> dict[str, Any]:
+    """Return DeepSpeed's configuration for `--deepspeed`: ZeRO in stage 2, in stage 3 where weights must be divided."""
+    divided = plan.config.get("distributed", {}).get("strategy") == "fsdp2"
+    return {
+        "train_micro_batch_size_per_gpu": "auto",
+        "gradient_accumulation_steps": "auto",
+        "gradient_clipping": "auto",
+        "bf16": {"enabled": "auto"},
+        "fp16": {"enabled": "auto"},
+        "zero_optimization": {"stage": 3 if divided else 2, "overlap_comm": True, "contiguous_gradients": True},
+    }
+
+
+def _sameness(plan: Plan) -> str:
+    if plan.way is not None and plan.way.id.startswith("lora"):
+        return "Adapters begin at random values that the two draw in another order, so losses agree only roughly."
+    return (
+        "Rows, order, schedule and loss are the same. Without dropout and with a saved head, losses agree to the last "
+        "digits that rounding leaves; dropout, and a head that is made anew, are drawn in another order, and then they "
+        "agree only roughly."
+    )

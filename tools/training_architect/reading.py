@@ -1,0 +1,171 @@
+"""Reading of an inspection: what is learned from which columns, and what has to be asked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.training_architect.request import TABLES
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.documents import Rulebook
+    from trainwright.tools.training_architect.request import PlanRequest
+
+TARGETS = re.compile(
+    r"^(label|labels|target|class|category|y|queue|topic|intent|sentiment|answer|outcome|stars|rating|churn(ed)?|fraud|default(ed)?|survived|species|diagnosis)$",
+    re.I,
+)
+IDENTIFIER = re.compile(r"(^|_)(id|uuid|key|index)$|^id_", re.IGNORECASE)
+MOST_CLASSES = 50
+MOST_OTHER_COLUMNS = 2
+"""Columns besides text and target up to which a table is taken for one of texts."""
+IMAGE_SOURCES = ("images", "digits")
+SHARE_OF_TRAIN = 0.7
+
+
+@dataclass(frozen=True)
+class Question:
+    """Something decisive that neither the call nor the data says."""
+
+    asks: str
+    argument: str
+    """data, model, task, text_column or target_column."""
+    choices: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Reading:
+    """What is to be learned, with what was assumed on the way."""
+
+    task: str | None = None
+    text: str | None = None
+    target: str | None = None
+    questions: list[Question] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+
+
+def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
+    """Return the task and its columns; questions where they are open."""
+    reading = Reading(task=request.task)
+    if request.data is None:
+        reading.questions.append(
+            Question(
+                "Which data? A file or folder under code_root (csv, jsonl, parquet, txt, a folder of pictures)", "data"
+            )
+        )
+        return reading
+    use, data = request.data["use"], found.get("data") or {}
+    if use in TABLES:
+        _read_table(request, data, reading)
+    elif reading.task is None:
+        reading.task = _task_of(use, data)
+    if reading.task is None and not reading.questions:
+        reading.questions.append(Question("What is to be learned from these data?", "task"))
+    return reading
+
+
+def _task_of(use: str, data: dict[str, Any]) -> str | None:
+    if use in {"text", "chat"}:
+        return "language_model" if use == "text" else "instruction"
+    if use in IMAGE_SOURCES:
+        return None if data.get("is_number") else "image_classification"
+    if data.get("is_number"):
+        return "table_regression"
+    return "table_classification" if data.get("classes") else None
+
+
+def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) -> None:
+    args = (request.data or {}).get("args") or {}
+    columns = {one["name"]: one for one in data.get("columns", [])}
+    reading.target = args.get("target")
+    reading.text = args.get("text")
+    if request.task == "language_model":
+        reading.text = reading.text or data.get("text")
+        return
+    if reading.target is None:
+        reading.target = _guessed_target(columns, args.get("text") or data.get("text"), reading)
+    if reading.target is None:
+        return
+    others = [
+        name for name in columns if name not in {reading.target, data.get("text")} and not IDENTIFIER.search(name)
+    ]
+    is_textual = (request.task or "").startswith("text_") or (
+        request.task is None and len(others) <= MOST_OTHER_COLUMNS
+    )
+    if reading.text is None and data.get("text") not in {None, reading.target} and is_textual:
+        reading.text = data["text"]
+        reading.assumed.append(f"the texts are in column {reading.text!r}, the one with the most words")
+    what = "regression" if columns.get(reading.target, {}).get("kind") == "number" else "classification"
+    reading.task = reading.task or f"{'text' if reading.text else 'table'}_{what}"
+
+
+def _guessed_target(columns: dict[str, Any], text: str | None, reading: Reading) -> str | None:
+    """Return the column that is predicted where its name, or being the only one that could be, says so; else ask."""
+    able = [
+        name
+        for name, one in columns.items()
+        if name != text and not IDENTIFIER.search(name)
+        and ((one["kind"] == "category" and 2 <= one["different"] <= MOST_CLASSES) or one["kind"] == "number")
+    ]  # fmt: skip
+    named = [name for name in able if TARGETS.match(name)]
+    chosen = named if len(named) == 1 else able if len(able) == 1 else []
+    if chosen:
+        reading.assumed.append(f"column {chosen[0]!r} is what is to be predicted")
+        return chosen[0]
+    reading.questions.append(
+        Question("Which column is to be predicted?", "target_column", (named or able or list(columns))[:12])
+    )
+    return None
+
+
+def family_of(model: dict[str, Any], task: str) -> str:
+    """Return the family of a model, as rules name it."""
+    use = model["use"]
+    if use in {"transformers", "gpt"}:
+        return str(use)
+    if task.startswith("table_"):
+        return "table"
+    return "image" if task.startswith("image_") else "other"
+
+
+def proposed_model(task: str, book: Rulebook) -> tuple[dict[str, Any], str] | None:
+    """Return the model for a task that names none, with why; None where nobody can say."""
+    if task in book.built_in:
+        return {"use": book.built_in[task], "args": {}}, "the built-in model for such data"
+    name = next((name for name, known in book.known.items() if task in known.tasks), None)
+    return (
+        None if name is None else ({"use": "transformers", "args": {"hub": name}}, "a small model that is often enough")
+    )
+
+
+def facts_of_data(data: dict[str, Any], target: str | None) -> dict[str, Any]:
+    """Return the facts that the inspection of the data gives, with the classes of the column that is predicted."""
+    facts: dict[str, Any] = {"rows": data["rows"]} if data.get("rows") else {}
+    data = data | (data.get("counts") or {}).get(target, {})
+    classes = data.get("classes") or {}
+    if classes:
+        smallest = data.get("smallest") or min(classes.values())
+        facts["classes"] = data.get("class_count") or len(classes)
+        facts["majority_share"] = max(classes.values()) / max(data["rows"], 1)
+        if smallest:
+            facts["imbalance"] = round(max(classes.values()) / smallest, 1)
+    tokens = data.get("tokens")
+    if tokens:
+        facts |= {"tokens_p50": tokens["p50"], "tokens_p95": tokens["p95"], "tokens_p99": tokens["p99"]}
+    return facts
+
+
+def lengths(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return lengths in tokens that fit the texts and the model."""
+    if "tokens_p99" not in facts:
+        return {}
+    most = facts.get("most_tokens") or 1024
+    whole = min(_rounded(facts["tokens_p99"]), most)
+    block = min(max(_rounded(facts["tokens_p95"]), 64), 1024, most)
+    return {"length_that_fits_99_percent": whole, "block_that_fits_95_percent": block}
+
+
+def _rounded(tokens: int) -> int:
+    """Return the next power of two up to 64, and the next multiple of 64 beyond."""
+    return max(16, 1 << (tokens - 1).bit_length()) if tokens <= 64 else -(-tokens // 64) * 64

@@ -1,0 +1,247 @@
+"""Request of a plan in one form, and the inspection it needs: a process that reads data, model and machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+import trainwright
+from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch
+from trainwright.tools.launchers.environment import inherited_environment
+from trainwright.tools.launchers.local import spawn
+from trainwright.tools.training_architect.facts import TASKS
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import ConfigurationError, DataError, near
+from trainwright.trainer.base.fetched import is_remote
+from trainwright.trainer.catalog.names import BUILT_IN, from_library
+from trainwright.trainer.run import write_atomically
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace import Workspace
+
+WORKER = "trainwright.trainer.jobs.inspection"
+TABLES = ("csv", "jsonl", "parquet", "orc", "arrow")
+GENERATIVE = ("language_model", "instruction")
+POLL_SECONDS = 0.1
+LONGEST_SECONDS = 300.0
+LOG = "worker.log"
+INSPECTION = 2
+"""Of what is inspected and how: answers of another number are not taken."""
+LIMITS = ("memory_gib", "hours", "dollars", "dollars_per_hour")
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """The call's arguments, in one form."""
+
+    intent: str
+    data: dict[str, Any] | None = None
+    """{use, args}."""
+    model: dict[str, Any] | None = None
+    task: str | None = None
+    hardware: str | None = None
+    goal: str = "balanced"
+    limits: dict[str, float] = field(default_factory=dict)
+    target: float | None = None
+    code_root: str = "."
+    of_intent: frozenset[str] = frozenset()
+    """What was read from the intent: hardware, and names of limits. The next call reads it again, and says so again."""
+
+    def with_answers(self, answers: dict[str, Any]) -> PlanRequest:
+        """Return the request with what a person answered: columns of the data, data, model."""
+        given = {name: value for name, value in answers.items() if value}
+        request = self
+        if "data" in given and self.data is None:
+            request = replace(request, data=entry_of("data", given["data"]))
+        if "model" in given and self.model is None:
+            request = replace(request, model=entry_of("model", given["model"]))
+        columns = {
+            name.removesuffix("_column"): given[name] for name in ("text_column", "target_column") if name in given
+        }
+        if columns and request.data is not None:
+            args = {**(request.data.get("args") or {}), **columns}
+            request = replace(request, data={**request.data, "args": args})
+        return request
+
+    def located(self, root: Path) -> PlanRequest:
+        """Return the request with a folder's path where the name of a model could be a hub's id or a folder here."""
+        args = (self.model or {}).get("args") or {}
+        hub = args.get("hub")
+        if self.model is None or not hub or not (root / str(hub)).is_dir():
+            return self
+        kept = {name: value for name, value in args.items() if name not in {"hub", "revision"}}
+        return replace(self, model={"use": "transformers", "args": {**kept, "path": hub}})
+
+    def as_arguments(self) -> dict[str, Any]:
+        """Return the arguments with which plan_training is called again."""
+        named = {
+            "intent": self.intent, "data": self.data, "model": self.model, "task": self.task,
+            "hardware": None if "hardware" in self.of_intent else self.hardware, "goal": self.goal,
+            "limits": {name: value for name, value in self.limits.items() if name not in self.of_intent},
+            "target": self.target,
+            "code_root": self.code_root if self.code_root != "." else None,
+        }  # fmt: skip
+        return {name: value for name, value in named.items() if value not in (None, {})}
+
+
+def read_request(**given: Any) -> PlanRequest:
+    """Return the call's arguments in one form. Raises ConfigurationError for unknown tasks, limits, or remote data."""
+    for name in ("data", "model"):
+        if given.get(name) is not None:
+            given[name] = entry_of(name, given[name])
+    if given.get("task") not in (None, *TASKS):
+        raise ConfigurationError(
+            f"task {given['task']!r} is not planned for; known: {', '.join(TASKS)}.", remedy="Leave task out."
+        )
+    limits = given.get("limits") or {}
+    wrong = [name for name, value in limits.items() if name not in LIMITS or not _is_positive(value)]
+    if wrong:
+        meant = near(wrong[0], LIMITS)
+        raise ConfigurationError(
+            f"limits.{wrong[0]} = {limits[wrong[0]]!r}: known are {', '.join(LIMITS)}, each a positive number.",
+            remedy=f"Give {meant[0] if meant else 'memory_gib'} as a number.",
+        )
+    paths = (given.get("data") or {}).get("args", {}).get("path")
+    if any(map(is_remote, paths if isinstance(paths, list) else [paths])):
+        raise ConfigurationError(
+            "The data lie elsewhere, and a plan reads files under code_root alone.",
+            remedy="Plan with a sample of the rows in a file here, then give create_project the remote path.",
+            document="configs/data_elsewhere.md",
+        )
+    return PlanRequest(**{name: value for name, value in {**given, "limits": limits}.items() if value is not None})
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
+
+
+def entry_of(key: str, given: Any) -> dict[str, Any]:
+    """Return data or a model as {use, args}, from a file's name, a hub's id, a folder or a built-in name.
+
+    Raises ConfigurationError for what a plan cannot look at.
+    """
+    known = BUILT_IN[f"{key}.use"]
+    if isinstance(given, str):
+        given = _named(key, given, known)
+    use = given.get("use")
+    if not isinstance(use, str) or use not in known:
+        raise ConfigurationError(
+            f"{key} {str(use)[:80]!r} cannot be looked at by a plan: code of yours runs in training runs only.",
+            remedy=f"Name {'a file or a source' if key == 'data' else 'a folder, hub id or built-in model'}; "
+            "with code of your own call create_project, then start_training(kind='probe').",
+            document="configs/your_code.md",
+        )
+    return {"use": use, "args": dict(given.get("args") or {})}
+
+
+def _named(key: str, name: str, known: Any) -> dict[str, Any]:
+    if name in known:
+        return {"use": name}
+    found = from_library(key, name)
+    if found:
+        use = found[f"{key}.use"]
+        args = {part.rpartition(".")[2]: value for part, value in found.items() if ".args." in part}
+        return {"use": use, "args": args}
+    if key == "data":
+        is_folder = ":" not in name and "." not in PurePosixPath(name).name
+        return {"use": "images" if is_folder or name.endswith((".zip", ".tar")) else name, "args": {"path": name}}
+    return {"use": "transformers", "args": {"path": name}} if "/" in name else {"use": name}
+
+
+def inspected(
+    workspace: Workspace,
+    request: PlanRequest,
+    root: Path,
+    wait_seconds: float,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any] | None:
+    """Return what the inspection found; None while it is at work. The same files are not inspected twice.
+
+    Raises:
+        DataError: it failed, with what it said.
+    """
+    order = _order(request, root)
+    folder = workspace.path / "cache" / "plans" / digest_json(order).partition(":")[2][:32]
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "request.lock"):
+        if not (folder / LAUNCH).exists():
+            write_atomically(folder / "order.json", json.dumps(order).encode())
+            command = [sys.executable, "-P", "-m", WORKER, str(folder)]
+            environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+            spawn(folder, Launch(attempt=1), command, cwd=root, env=environment, log=LOG)
+    return answer_of(folder, wait_seconds, should_stop)
+
+
+def _order(request: PlanRequest, root: Path) -> dict[str, Any]:
+    data = request.data
+    if data is not None:
+        args = data["args"]
+        unknown = data["use"] in TABLES and not ({"text", "target"} <= args.keys())
+        data = {**data, "columns_wanted": unknown}
+    path = None if data is None else data["args"].get("path")
+    stamps = [_stamp(root, one) for one in (path if isinstance(path, list) else [path])]
+    stamps.append(_stamp(root, (request.model or {}).get("args", {}).get("path")))
+    return {
+        "code_root": str(root),
+        "data": data,
+        "model": request.model,
+        "causal": _is_generative(request),
+        "stamps": stamps,
+        "version": [trainwright.__version__, INSPECTION],
+    }
+
+
+def _is_generative(request: PlanRequest) -> bool:
+    use = (request.data or {}).get("use")
+    return request.task in GENERATIVE or (request.task is None and use in {"text", "chat"})
+
+
+def _stamp(root: Path, name: Any) -> list[Any]:
+    try:
+        found = (root / str(name)).stat()
+    except (OSError, ValueError):
+        return [name, None]
+    return [name, found.st_size, found.st_mtime_ns]
+
+
+def answer_of(folder: Path, wait_seconds: float, should_stop: Callable[[], bool]) -> dict[str, Any] | None:
+    """Return what a process left; None while it is at work. Raises DataError for its failure, or where it is gone."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        launch = read_launch(folder)
+        is_over = launch is None or not may_begin(launch) or time.time() - launch.launched_at > LONGEST_SECONDS
+        try:
+            found = json.loads((folder / "report.json").read_bytes())
+            break
+        except (OSError, ValueError):
+            if is_over:
+                if launch is not None and launch.process is not None:
+                    launch.process.kill_tree()
+                found = {"failure": {"message": "The inspection ended without an answer.", "remedy": _log(folder)}}
+                break
+        if time.monotonic() >= deadline or should_stop():
+            return None
+        time.sleep(POLL_SECONDS)
+    if "failure" in found:
+        (folder / LAUNCH).unlink(missing_ok=True)  # the next call inspects anew
+        (folder / "report.json").unlink(missing_ok=True)
+        failure = found["failure"]
+        raise DataError(failure["message"], remedy=failure["remedy"], document=failure.get("document"))
+    return dict(found)
+
+
+def _log(folder: Path) -> str:
+    try:
+        text = " ".join((folder / LOG).read_text(encoding="utf-8", errors="replace").split())
+    except OSError:
+        text = ""
+    return (
+        f"Its log ends: {text[-300:]}" if text else "It wrote nothing; most often memory ran out. Plan with fewer rows."
+    )

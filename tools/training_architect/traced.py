@@ -1,0 +1,97 @@
+"""Memory and work of a plan, traced on its real data without allocating the model, and the price of an hour."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.estimation import estimate
+from trainwright.tools.training_architect.estimates import Estimate
+from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.config import apply_changes, parse_config
+from trainwright.trainer.estimation.duration import estimate_time
+from trainwright.trainer.estimation.hardware import Accelerator
+from trainwright.trainer.estimation.prices import load_prices
+from trainwright.trainer.estimation.strategies import with_strategy
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.hardware import Device
+    from trainwright.tools.workspace import Workspace
+    from trainwright.trainer.estimation.results import Work
+
+SOURCE = "traced on your rows without allocating the model"
+LEAST_SECONDS = 5.0
+"""Left of a call, below which nothing more is traced."""
+PRICES = "prices.yaml"
+
+
+class Tracer:
+    """Traces configurations one after the other until the call's time is up; answers are kept in the cache.
+
+    Attributes:
+        problem: why nothing is traced any more; None while all goes well.
+    """
+
+    def __init__(
+        self, workspace: Workspace, root: Path, device: Device, deadline: float, should_stop: Callable[[], bool]
+    ) -> None:
+        self.cache, self.root, self.device = workspace.path / "cache" / "estimates", root, device
+        self.deadline, self.should_stop = deadline, should_stop
+        self.problem: str | None = None
+
+    def __call__(self, values: dict[str, Any]) -> Estimate | None:
+        """Return the memory of one device; None where it could not be traced, which `problem` then says."""
+        left = self.deadline - time.monotonic()
+        if self.problem is None and (left < LEAST_SECONDS or self.should_stop()):
+            self.problem = "the call's time was up before memory was traced; call again, and it is"
+        if self.problem is not None:
+            return None
+        section = values.get("distributed") or {}
+        devices = int(section.get("processes", 1))
+        alone = {key: value for key, value in values.items() if key != "distributed"}
+        alone = apply_changes(alone, {"loader.batch_size": values["loader"]["batch_size"] // devices})
+        try:
+            found = estimate(
+                parse_config(alone), self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu",
+                cache=self.cache, timeout_seconds=left,
+            )  # fmt: skip
+        except TrainwrightError as error:
+            self.problem = f"memory was not traced: {error.message[:160]}"
+            return None
+        memory = with_strategy(found.memory, str(section.get("strategy", "ddp")), devices)
+        seconds = self._seconds(found.work, str(values.get("training", {}).get("precision", "fp32")), devices)
+        return Estimate(memory.peak_bytes, SOURCE, memory.error_percent, memory.parameters, seconds)
+
+    def _seconds(self, work: Work, precision: str, devices: int) -> tuple[float, float] | None:
+        """Return the least and most seconds of an update; None where the device's speed is not known."""
+        device = self.device
+        if device.bandwidth_gb_s is None or max(device.teraflops.values(), default=0.0) <= 1.0:
+            return None
+        rates = {name: speed * 1e12 for name, speed in device.teraflops.items()}
+        record = Accelerator(device.name, "cuda", device.memory_bytes, device.bandwidth_gb_s * 1e9, rates)
+        found = estimate_time(work, record, precision=precision, devices=devices)
+        return found.step_seconds_low, found.step_seconds_high
+
+
+def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple[float, str] | None:
+    """Return the dollars of one device's hour: the call's, the owner's, else the cheapest lasting one of the list.
+
+    Raises:
+        ConfigurationError: the owner's prices.yaml does not fit.
+    """
+    if given is not None:
+        return given, "the call"
+    if workspace.settings.price_per_gpu_hour > 0:
+        return workspace.settings.price_per_gpu_hour, "the owner's settings.yaml"
+    own = workspace.path / PRICES
+    rows = [
+        price
+        for price in load_prices(own if own.is_file() else None)
+        if price.accelerator.lower() == device.name.lower() and not price.spot
+    ]
+    if not rows:
+        return None
+    cheapest = min(rows, key=lambda price: price.dollars_per_hour)
+    return cheapest.dollars_per_hour, f"{cheapest.platform} on {cheapest.date.isoformat()} ({PRICES})"
