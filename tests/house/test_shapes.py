@@ -16,7 +16,7 @@ from trainwright.trainer.data.sections import DIFFICULTIES
 from trainwright.trainer.losses import LOSSES
 from trainwright.trainer.metrics import BUILT_IN as METRICS
 from trainwright.trainer.models import MODELS
-from trainwright.trainer.models.adapter import AdapterSection
+from trainwright.trainer.models.adapters import ADAPTERS
 from trainwright.trainer.objectives.mixing_sections import MIXINGS
 from trainwright.trainer.objectives.sections import OBJECTIVES
 from trainwright.trainer.optimization.optimizers import OPTIMIZERS
@@ -84,7 +84,7 @@ def _but_by_name(annotation: ast.expr) -> str:
 
 def _algorithms() -> Iterator[tuple[str, list[str]]]:
     """Yield every registered algorithm with the docstrings that may say where it comes from."""
-    forms = (*OBJECTIVES, *MIXINGS, EmaSection, SwaSection, AdapterSection, Ddp, Fsdp2, DeepSpeed)
+    forms = (*OBJECTIVES, *MIXINGS, EmaSection, SwaSection, *ADAPTERS.values(), Ddp, Fsdp2, DeepSpeed)
     made: list[tuple[str, Any]] = [*OPTIMIZERS.items(), *SCHEDULES.items(), *((form.__name__, form) for form in forms)]
     made += [(name, form if form.of_library else form()._network()) for name, form in MODELS.items()]
     made += [(name, getattr(curriculum, function)) for name, function in DIFFICULTIES.items()]

@@ -112,8 +112,9 @@ def _forms(annotation):
 def test_the_documents_list_every_key_of_the_schema_with_its_default():
     listed, places = [], {}
     names = (
-        "README.md", "models.md", "optimizers.md", "schedules.md", "averaging.md", "losses.md", "curriculum.md",
+        "README.md", "adapters.md", "optimizers.md", "schedules.md", "averaging.md", "losses.md", "curriculum.md",
         "objective_keys.md", "distributed.md", "performance.md", "pipeline.md", "splits.md",
+        "own_trainer.md",
     )  # fmt: skip
     for document in names:
         text = (CONFIGS / document).read_text(encoding="utf-8")

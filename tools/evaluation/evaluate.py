@@ -167,7 +167,7 @@ def _with_baseline(order: dict[str, Any], baseline: Named | None) -> dict[str, A
 
 def ordered(run: Sealed, program: Program) -> dict[str, Any]:
     """Return the part of an order that names a run's program."""
-    named = program.model_dump(include={"form", "digest", "inputs", "outputs"})
+    named = program.model_dump(include={"form", "digest", "data", "inputs", "outputs"})
     return {"path": str(run.directory.artifacts / str(program.path)), **named}
 
 

@@ -96,6 +96,7 @@ def model_card(
         tried=_tried(evidence),
         leaks=told_leaks(evidence),
         files={name: of for name, of in files.items() if not name.startswith(FOLDERS)},
+        adapter=found.adapter,
         onnx=found.onnx,
         skew=found.skew,
         usage=_usage(list(found.onnx.inputs)) if found.onnx else "",

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
     from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run.results import AdapterExport
 
 EXPORTING = {RunKind.BASELINE, RunKind.TRIAL, RunKind.FINAL, RunKind.EXPORT}
 """Kinds of runs that may export a program."""
@@ -304,8 +305,16 @@ def _result(directory: RunDirectory) -> dict[str, Any] | None:
             "onnx_max_abs_difference": export.onnx.max_abs_difference if export.onnx is not None else None,
             "onnx_passed": export.onnx.passed if export.onnx is not None else None,
             "safetensors_identical": export.safetensors.reloaded_identical,
+            **({} if export.adapter is None else {"adapter": _adapter(export.adapter)}),
         }
     return None
+
+
+def _adapter(written: AdapterExport) -> dict[str, Any]:
+    """Return which adapter an export wrote, alone and merged."""
+    merged = written.merged.max_abs_difference if written.merged is not None else None
+    found = written.model_dump(include={"kind", "folder", "bytes", "base", "merged_in"})
+    return {**found, "merged_max_abs_difference": merged}
 
 
 def _add_measurements(view: RunView, directory: RunDirectory) -> None:
