@@ -32,8 +32,8 @@ Written by `python docs/transcripts`, which plays two scripted agents against a 
 training-architect, then ml-trainer. They know their pages ([agents](../../agents/training-architect.md)) and nothing
 else. The tickets are generated, the model is a tiny encoder with random weights, and the machine that played it has no
 GPU: the plan is for the card of the sentence, and the figures of the runs are this machine's. `#` is what an agent
-says, `->` a call, `<-` its answer, of which at most {MOST_LINES["*"]} lines are shown (of a document
-{MOST_LINES["read_document"]}), and the number of the others is said.
+says, `->` a call, `<-` its answer, of which at most {MOST_LINES["*"]} lines are shown
+({MOST_LINES["read_document"]} of a document); the number of the others is said.
 
 ```text
 """
@@ -78,10 +78,13 @@ def asked(question: str) -> float:
 
 
 def form_of(transcript: str) -> list[tuple[str, bool]]:
-    """Return the calls of a transcript, each with whether it was refused; a call that is repeated counts once."""
+    """Return the calls of a transcript, each with whether it was refused; repeated ones, as waits are, count once.
+
+    What is read is left out: of which phases a checklist is read depends on where a wait ended.
+    """
     found: list[tuple[str, bool]] = []
     for line in transcript.splitlines():
-        if (call := re.match(r"-> (\w+)\(", line)) is not None:
+        if (call := re.match(r"-> (?!read_document)(\w+)\(", line)) is not None:
             found.append((call[1], False))
         elif line.startswith("<- REFUSED ") and found:
             found[-1] = found[-1][0], True

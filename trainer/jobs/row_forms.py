@@ -73,13 +73,15 @@ def choices_of(named: str | Sequence[str], row: Row) -> list[str]:
         return [str(row.get(name)) for name in named]
     cell = row.get(named)
     cell = cell.get("text") if isinstance(cell, Mapping) else cell
-    return [str(one) for one in cell] if _is_list(cell) else []
+    return [str(one) for one in cell] if isinstance(cell, list | tuple) else []
 
 
 def _chat(names: Sequence[str], rows: Sequence[Row]) -> Form | None:
     found = next((one for one in CONVERSATIONS if one <= set(names)), None)
-    nested = found is not None and len(found) == 1
-    if found is None or (nested and not all(_is_list(row.get(next(iter(found)))) for row in rows)):
+    if found is None:
+        return None
+    column = next(iter(found))
+    if len(found) == 1 and not all(_is_list(row.get(column)) for row in rows):
         return None
     return {"use": "chat", "args": {}}
 
@@ -145,11 +147,11 @@ def _written(names: Sequence[str], rows: Sequence[Row]) -> Form | None:
     text = next((name for name in names if READ.match(name) and name != target), None)
     if text is None or target is None:
         return None
-    cells = [[row.get(name) for row in rows] for name in (text, target)]
-    if not all(isinstance(cell, str) for column in cells for cell in column):
+    read, written = ([row.get(name) for row in rows] for name in (text, target))
+    if not all(isinstance(cell, str) for cell in (*read, *written)):
         return None
-    words = [sum(len(cell.split()) for cell in column) / len(column) for column in cells]
-    is_class = len(set(cells[1])) <= max(len(rows) // 4, 1)
+    words = [sum(len(str(cell).split()) for cell in column) / len(column) for column in (read, written)]
+    is_class = len(set(written)) <= max(len(rows) // 4, 1)
     if min(words) < WORDS_OF_A_TEXT or is_class:
         return None
     return {"use": "seq2seq", "args": {"text": text, "target": target}}
