@@ -32,6 +32,7 @@ class Tracer:
 
     Attributes:
         problem: why nothing is traced any more; None while all goes well.
+        is_out_of_time: whether the call's time was the reason.
     """
 
     def __init__(
@@ -40,12 +41,14 @@ class Tracer:
         self.cache, self.root, self.device = workspace.path / "cache" / "estimates", root, device
         self.deadline, self.should_stop = deadline, should_stop
         self.problem: str | None = None
+        self.is_out_of_time = False
 
     def __call__(self, values: dict[str, Any]) -> Estimate | None:
         """Return the memory of one device; None where it could not be traced, which `problem` then says."""
         left = self.deadline - time.monotonic()
         if self.problem is None and (left < LEAST_SECONDS or self.should_stop()):
             self.problem = "the call's time was up before memory was traced; call again, and it is"
+            self.is_out_of_time = True
         if self.problem is not None:
             return None
         section = values.get("distributed") or {}
@@ -59,6 +62,7 @@ class Tracer:
             )  # fmt: skip
         except TrainwrightError as error:
             self.problem = f"memory was not traced: {error.message[:160]}"
+            self.is_out_of_time = time.monotonic() >= self.deadline - LEAST_SECONDS
             return None
         memory = with_strategy(found.memory, str(section.get("strategy", "ddp")), devices)
         seconds = self._seconds(found.work, str(values.get("training", {}).get("precision", "fp32")), devices)
