@@ -167,3 +167,19 @@ class Deferred:
         found = self.live()
         if state and found is not None:
             found.load_state_dict(state)
+
+
+class ByName:
+    """Optimizers by name, as one component."""
+
+    def __init__(self, optimizers: Mapping[str, Any]) -> None:
+        self.optimizers = optimizers
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return each optimizer's state."""
+        return {name: each.state_dict() for name, each in self.optimizers.items()}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Load each optimizer's state."""
+        for name, each in self.optimizers.items():
+            each.load_state_dict(state[name])
