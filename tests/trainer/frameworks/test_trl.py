@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file
 from tests.trainer.killing import kill_at_call
 
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.engine.observers.recorder import Recorder
-from trainwright.trainer.run import RunDirectory
+from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run.results import Export
 
 pytestmark = [
     pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks,
@@ -77,3 +80,29 @@ def test_it_runs_as_it_is_and_a_kill_changes_nothing(  # noqa: PLR0917 - fixture
     for one, other in zip(list_checkpoints(killed), list_checkpoints(whole), strict=True):
         assert verify_checkpoint(one.path) == []
         assert (one.path / "model.safetensors").read_bytes() == (other.path / "model.safetensors").read_bytes()
+
+
+def test_the_adapter_is_exported_alone_and_merged_with_the_tokenizer(tmp_path: Path, make_run: Any, work: Any) -> None:
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    source = ended(tmp_path / "source", make_run, work, "lora")
+    run = make_run(
+        tmp_path / "export", values_of("lora"), code_root=str(BENCHMARKS), kind=RunKind.EXPORT,
+        source_run=str(source.path),
+    )  # fmt: skip
+    assert work(run) == 0, run.log.read_text()
+    evidence, folder = run.part(Export), run.artifacts / "final_model"
+    assert evidence.adapter is not None
+    assert (evidence.adapter.kind, evidence.adapter.is_sound) == ("lora", True)
+    assert evidence.library is not None
+    merged = AutoModelForCausalLM.from_pretrained(folder / "transformers")
+    assert AutoTokenizer.from_pretrained(folder / "transformers").decode([3, 4]) in {"ab", "a b"}
+    base = AutoModelForCausalLM.from_config(merged.config)
+    weights = load_file(folder / "model.safetensors")
+    inner = "base_model.model."
+    plain = {name.removeprefix(inner).replace(".base_layer", ""): value for name, value in weights.items()}
+    base.load_state_dict({name: value for name, value in plain.items() if "lora_" not in name}, strict=False)
+    adapted = PeftModel.from_pretrained(base, folder / "adapter").eval()
+    ids = torch.arange(3, 11)[None]
+    assert torch.allclose(merged.eval()(ids).logits, adapted(ids).logits, atol=1e-5)
