@@ -68,6 +68,8 @@ class Framework(ABC):
 
     name: ClassVar[str]
     model: nn.Module
+    processing: Any = None
+    """Tokenizer or processor that the user's trainer has, with save_pretrained: exported beside the model."""
     optimizers: Mapping[str, Optimizer]
     loader: PositionedLoader
     plan: Plan
@@ -118,6 +120,9 @@ class Framework(ABC):
     @abstractmethod
     def measure(self, batch: Any) -> dict[str, Any]:
         """Return `loss`, and `output` and `target` where there are such, of one batch by the model as it is."""
+
+    def unwrap(self) -> None:  # noqa: B027 - most wrap nothing
+        """Leave the model as it is outside of the library, without wrappers around its forward: nothing trains now."""
 
     @property
     def collate(self) -> Callable[[list[Any]], Any] | None:

@@ -65,7 +65,7 @@ class TransformersTrainer(Framework):
         super().__init__(trainer)
         self.trainer = trainer
         self._require_possible()
-        self.model = trainer.model
+        self.model, self.processing = trainer.model, getattr(trainer, "processing_class", None)
         self.hooks: Hooks | None = None
 
     def samples(self) -> dict[str, Any]:
@@ -166,6 +166,10 @@ class TransformersTrainer(Framework):
         labels = inputs.get("labels") if isinstance(inputs, Mapping) else None
         found = {"loss": loss}
         return found if logits is None or labels is None else found | {"output": logits, "target": labels}
+
+    def unwrap(self) -> None:
+        """Take accelerate's autocast away from the model's forward, which would round what an export compares."""
+        self.trainer.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
 
     def _settle(self, seed: int) -> None:
         """Set the arguments that a run decides, and note which were other."""
