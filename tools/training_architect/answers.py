@@ -24,7 +24,7 @@ TOOL = "plan_training"
 CENT = 0.01
 """Dollars, below which nothing is told apart."""
 MOST_ALTERNATIVES = 3
-ROOFLINE = "roofline at 15 to 55 % of the peak; a probe run measures it"
+ROOFLINE = "operations and bytes of a step by formula, on a roofline; a probe run measures it"
 COUNTED = "counted operations and bytes of a step on a roofline; a probe run measures it"
 
 

@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.estimation import estimate
-from trainwright.tools.training_architect.estimates import Estimate
+from trainwright.tools.training_architect.estimates import Estimate, step_seconds
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes, parse_config
-from trainwright.trainer.estimation.duration import estimate_time
-from trainwright.trainer.estimation.hardware import Accelerator
 from trainwright.trainer.estimation.prices import load_prices
 from trainwright.trainer.estimation.strategies import with_strategy
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.estimation.results import Work
 
 SOURCE = "traced on your rows without allocating the model"
 LEAST_SECONDS = 5.0
@@ -65,18 +62,8 @@ class Tracer:
             self.is_out_of_time = time.monotonic() >= self.deadline - LEAST_SECONDS
             return None
         memory = with_strategy(found.memory, str(section.get("strategy", "ddp")), devices)
-        seconds = self._seconds(found.work, str(values.get("training", {}).get("precision", "fp32")), devices)
+        seconds = step_seconds(found.work, self.device, str(values.get("training", {}).get("precision", "fp32")))
         return Estimate(memory.peak_bytes, SOURCE, memory.error_percent, memory.parameters, seconds)
-
-    def _seconds(self, work: Work, precision: str, devices: int) -> tuple[float, float] | None:
-        """Return the least and most seconds of an update; None where the device's speed is not known."""
-        device = self.device
-        if device.bandwidth_gb_s is None or max(device.teraflops.values(), default=0.0) <= 1.0:
-            return None
-        rates = {name: speed * 1e12 for name, speed in device.teraflops.items()}
-        record = Accelerator(device.name, "cuda", device.memory_bytes, device.bandwidth_gb_s * 1e9, rates)
-        found = estimate_time(work, record, precision=precision, devices=devices)
-        return found.step_seconds_low, found.step_seconds_high
 
 
 def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple[float, str] | None:
