@@ -147,22 +147,29 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "clipped, EMA": {"training": {"clip_norm": 1.0}, "weight_averaging": {"name": "ema"}},
     "eager attention": {"model": {"args": {"config": {"attn_implementation": "eager"}}}},
     "ddp 2": {"distributed": {"processes": 2, "strategy": "ddp"}},
+    "ddp 2 bf16": {"distributed": {"processes": 2, "strategy": "ddp"}, "training": {"precision": "bf16"}},
     "fsdp2 2": {"distributed": {"processes": 2, "strategy": "fsdp2"}},
+    "fsdp2 4": {"distributed": {"processes": 4, "strategy": "fsdp2"}},
+    "fsdp2 2 bf16, recomputed": {
+        "distributed": {"processes": 2, "strategy": "fsdp2"},
+        "training": {"precision": "bf16", "gradient_checkpointing": {}},
+    },
 }
 CHOSEN = {
     "gpt2 3 M": ["full fp32, AdamW", "full bf16, AdamW", "LoRA", "recomputed", "SGD", "accumulated 4",
                  "eager attention"],
     "llama 3 M": ["full fp32, AdamW", "full bf16, AdamW", "LoRA", "LoRA bf16", "recomputed", "recomputed bf16",
-                  "Adafactor", "clipped, EMA", "eager attention", "ddp 2", "fsdp2 2"],
+                  "Adafactor", "clipped, EMA", "eager attention", "ddp 2", "ddp 2 bf16", "fsdp2 2", "fsdp2 4",
+                  "fsdp2 2 bf16, recomputed"],
     "llama 3 M, 1024 tokens": ["full fp32, AdamW", "recomputed", "LoRA bf16"],
     "llama 18 M, 32k words": ["full fp32, AdamW", "LoRA"],
     "qwen2 3 M": ["full fp32, AdamW", "recomputed bf16"],
     "gpt built in": ["full fp32, AdamW", "full bf16, AdamW"],
-    "bert 4 M": ["full fp32, AdamW", "full bf16, AdamW", "LoRA", "SGD, momentum", "ddp 2"],
+    "bert 4 M": ["full fp32, AdamW", "full bf16, AdamW", "LoRA", "SGD, momentum", "ddp 2", "fsdp2 2"],
     "distilbert 7 M": ["full fp32, AdamW", "recomputed"],
     "resnet-20 w64": ["full fp32, AdamW", "SGD, momentum", "full bf16, AdamW"],
     "cnn": ["full fp32, AdamW"],
-    "mlp 9 M": ["full fp32, AdamW", "SGD", "ddp 2"],
+    "mlp 9 M": ["full fp32, AdamW", "SGD", "ddp 2", "fsdp2 2"],
     "ft-transformer": ["full fp32, AdamW"],
 }  # fmt: skip
 QUICK = ("llama 3 M / full fp32, AdamW", "llama 3 M / LoRA bf16", "bert 4 M / full bf16, AdamW", "mlp 9 M / SGD")

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.estimation import estimate
 from trainwright.tools.training_architect.estimates import Estimate
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.config import apply_changes, parse_config
+from trainwright.trainer.config import parse_config
 from trainwright.trainer.estimation.duration import estimate_time
 from trainwright.trainer.estimation.hardware import Accelerator
 from trainwright.trainer.estimation.prices import load_prices
-from trainwright.trainer.estimation.strategies import with_strategy
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
@@ -48,20 +47,17 @@ class Tracer:
             self.problem = "the call's time was up before memory was traced; call again, and it is"
         if self.problem is not None:
             return None
-        section = values.get("distributed") or {}
-        devices = int(section.get("processes", 1))
-        alone = {key: value for key, value in values.items() if key != "distributed"}
-        alone = apply_changes(alone, {"loader.batch_size": values["loader"]["batch_size"] // devices})
         try:
+            config = parse_config(values)
             found = estimate(
-                parse_config(alone), self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu",
+                config, self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu",
                 cache=self.cache, timeout_seconds=left,
             )  # fmt: skip
         except TrainwrightError as error:
             self.problem = f"memory was not traced: {error.message[:160]}"
             return None
-        memory = with_strategy(found.memory, str(section.get("strategy", "ddp")), devices)
-        seconds = self._seconds(found.work, str(values.get("training", {}).get("precision", "fp32")), devices)
+        memory = found.memory
+        seconds = self._seconds(found.work, config.training.precision, config.distributed.processes)
         return Estimate(memory.peak_bytes, SOURCE, memory.error_percent, memory.parameters, seconds)
 
     def _seconds(self, work: Work, precision: str, devices: int) -> tuple[float, float] | None:

@@ -13,9 +13,10 @@ from typing import Any
 from torch import nn
 
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.estimation.results import PARTS, Estimate, MemoryEstimate
 from trainwright.trainer.estimation.strategies import with_strategy
-from trainwright.trainer.estimation.trace import Traced, bytes_of, trace
+from trainwright.trainer.estimation.trace import Traced, bytes_of, divides, trace
 
 ERROR_PERCENT = 3.0
 """Bound on the distance from the measured peak of the pairs of one device and DDP in benchmarks/memory (1.62 at most).
@@ -47,7 +48,9 @@ def estimate(config: TrainingConfig, code_root: Path, folder: Path, device_kind:
     traced = trace(config, code_root, folder, fused=device_kind == "cuda")
     memory = _memory(traced, device_kind)
     section = config.distributed
-    if section.processes > 1:
+    if divides(config):
+        memory = _built_whole(memory.changed(section.strategy, section.processes))
+    elif section.processes > 1:
         memory = with_strategy(memory, _strategy(config), section.processes)
     notes = [*memory.notes, *_notes(config, device_kind)]
     return Estimate(memory.changed(memory.strategy, memory.devices, *notes[len(memory.notes) :]), traced.work)
@@ -69,12 +72,19 @@ def _memory(traced: Traced, device_kind: str) -> MemoryEstimate:
         weights_bytes=bytes_of(list(model.parameters())),
         state_bytes=traced.state_bytes,
         largest_layer_bytes=largest_layer(model),
-        batch_size=session.train_loader.batch_size,
+        batch_size=_own_rows(session.train_loader),
         batch_shapes=_shapes(traced.batch),
         peak_phase=traced.tracker.peak_phase,
         error_percent=ERROR_PERCENT,
         notes=sorted(traced.tracker.assumed),
     )
+
+
+def _built_whole(memory: MemoryEstimate) -> MemoryEstimate:
+    """Return the estimate with the moment at which the whole model stands beside its own parts, where that is more."""
+    whole = memory.weights_bytes + memory.parts["weights"] + memory.parts["buffers"]
+    more = max(whole + memory.parts["margin"] + memory.parts["context"] - memory.peak_bytes, 0)
+    return memory.changed(memory.strategy, memory.devices, exchange=memory.parts["exchange"] + more)
 
 
 def largest_layer(model: nn.Module) -> int:
@@ -83,6 +93,12 @@ def largest_layer(model: nn.Module) -> int:
     inside = {id(parameter) for layer in layers for parameter in layer.parameters()}
     rest = bytes_of([parameter for parameter in model.parameters() if id(parameter) not in inside])
     return max([rest, *(bytes_of(list(layer.parameters())) for layer in layers)])
+
+
+def _own_rows(loader: BatchLoader) -> int | None:
+    """Return the rows of a batch that the first process takes."""
+    size = loader.batch_size
+    return size if size is None or loader.share is None else len(range(*loader.share.rows(size).indices(size)))
 
 
 def _shapes(batch: Any) -> list[list[int]]:

@@ -87,6 +87,7 @@ class Work:
     """Of one validation."""
     validations: int
     samples_per_step: int
+    """Of all processes together."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON types."""

@@ -28,6 +28,7 @@ CASES = {
     "SGD, accumulated": {**WIDE, "optimizer": {"name": "sgd"}, "training": {"accumulation_steps": 3}},
     "recomputed bf16": {**GPT, "training": {"precision": "bf16", "gradient_checkpointing": {"modules": ["blocks.*"]}}},
     "LoRA": {**GPT, "adapter": {"name": "lora"}},
+    "convolutions": {"model": {"use": "resnet", "args": {"depth": 8, "width": 64}}, "data": {"use": "digits"}},
 }
 
 
@@ -105,6 +106,23 @@ def test_a_model_beyond_this_machine_is_estimated(root: Path) -> None:
         with_strategy(divided, "ddp", 2)
     with pytest.raises(ValueError, match="none of single, ddp, fsdp2"):
         with_strategy(found, "magic", 2)
+
+
+@pytest.mark.requirement("ARCH-4")
+def test_a_divided_strategy_is_followed_as_one_of_its_processes(root: Path) -> None:
+    values = {**GPT, "model": {"use": "gpt", "args": {"layers": 4, "width": 128, "heads": 2}}}
+    alone = estimate(parse_config(configured(values)), root, root).memory
+    found = {}
+    for processes in (2, 4):
+        divided = {"distributed": {"strategy": "fsdp2", "processes": processes}}
+        memory = estimate(parse_config(configured({**values, **divided})), root, root).memory
+        found[processes] = memory
+        assert (memory.strategy, memory.devices, memory.parameters) == ("fsdp2", processes, alone.parameters)
+        assert memory.trained_bytes == alone.trained_bytes
+        assert memory.parts["weights"] == pytest.approx(alone.parts["weights"] / processes, rel=0.02)
+        assert memory.parts["activations"] < alone.parts["activations"] / processes * 1.3  # and its rows
+    assert found[4].peak_bytes < found[2].peak_bytes < alone.peak_bytes
+    assert not torch.distributed.is_initialized()
 
 
 @pytest.mark.requirement("ARCH-4")
