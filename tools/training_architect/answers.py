@@ -14,6 +14,7 @@ from trainwright.tools.training_architect.hardware import GIB
 from trainwright.tools.training_architect.planning import Decision, Plan, alternatives_of, proposed_goal
 from trainwright.tools.training_architect.reading import Question
 from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.estimation.prices import MISSING
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
@@ -50,6 +51,7 @@ class Estimates(BaseModel):
     time_source: str | None = None
     dollars: tuple[float, float] | None = None
     price_source: str | None = None
+    """Where the price is from, with its day; or that there is none, and who gives it."""
 
 
 class AlternativeView(BaseModel):
@@ -143,6 +145,8 @@ def _estimates(plan: Plan) -> Estimates:
         if price is not None:
             low, high = (_short(one / 3600 * price[0] * plan.device.count) for one in seconds)
             estimates.dollars, estimates.price_source = (low, high), price[1]
+        elif plan.device.kind != "cpu":
+            estimates.price_source = MISSING
     return estimates
 
 

@@ -167,7 +167,7 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
     """Return the device that the probe of this machine found: its GPUs, else its processor."""
     gpus = found.get("gpus") or []
     if not gpus:
-        return Device("CPU", "cpu", 1, int(found["ram_bytes"]), source="probed on this machine")
+        return _processor(found)
     rows, table = accelerators(owners)
     name, least = str(gpus[0]["name"]), min(int(gpu["memory_bytes"]) for gpu in gpus)
     folded = _folded(MAKERS.sub(" ", name))
@@ -182,6 +182,21 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
         return Device(name, "cuda", len(gpus), least, teraflops=units, source="probed on this machine; speed not known")
     known = _device(like, len(gpus), table)
     return Device(name, "cuda", len(gpus), least, known.bandwidth_gb_s, known.teraflops, "probed on this machine")
+
+
+def _processor(found: dict[str, Any]) -> Device:
+    """Return the processor with its measured speeds: of fp32 alone, which is what a plan uses there."""
+    measured = found.get("processor") or {}
+    bandwidth = measured.get("bandwidth_bytes_per_second")
+    return Device(
+        "CPU",
+        "cpu",
+        1,
+        int(found["ram_bytes"]),
+        bandwidth_gb_s=bandwidth and bandwidth / 1e9,
+        teraflops={kind: speed / 1e12 for kind, speed in measured.get("flops_per_second", {}).items()},
+        source="probed on this machine",
+    )
 
 
 def _folded(text: str) -> str:

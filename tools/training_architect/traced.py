@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from trainwright.tools.estimation import estimate
 from trainwright.tools.training_architect.estimates import Estimate
@@ -13,7 +13,7 @@ from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.estimation.duration import estimate_time
 from trainwright.trainer.estimation.hardware import Accelerator
-from trainwright.trainer.estimation.prices import load_prices
+from trainwright.trainer.estimation.prices import OWNERS, load_prices
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 SOURCE = "traced on your rows without allocating the model"
 LEAST_SECONDS = 5.0
 """Left of a call, below which nothing more is traced."""
-PRICES = "prices.yaml"
 
 
 class Tracer:
@@ -63,16 +62,24 @@ class Tracer:
     def _seconds(self, work: Work, precision: str, devices: int) -> tuple[float, float] | None:
         """Return the least and most seconds of an update; None where the device's speed is not known."""
         device = self.device
-        if device.bandwidth_gb_s is None or max(device.teraflops.values(), default=0.0) <= 1.0:
+        if device.bandwidth_gb_s is None or not device.teraflops:
             return None
         rates = {name: speed * 1e12 for name, speed in device.teraflops.items()}
-        record = Accelerator(device.name, "cuda", device.memory_bytes, device.bandwidth_gb_s * 1e9, rates)
+        record = Accelerator(
+            device.name,
+            "cpu" if device.kind == "cpu" else "cuda",
+            device.memory_bytes,
+            device.bandwidth_gb_s * 1e9,
+            rates,
+        )
         found = estimate_time(work, record, precision=precision, devices=devices)
         return found.step_seconds_low, found.step_seconds_high
 
 
 def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple[float, str] | None:
     """Return the dollars of one device's hour: the call's, the owner's, else the cheapest lasting one of the list.
+
+    None where nothing tells one: no price is built in.
 
     Raises:
         ConfigurationError: the owner's prices.yaml does not fit.
@@ -81,13 +88,13 @@ def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple
         return given, "the call"
     if workspace.settings.price_per_gpu_hour > 0:
         return workspace.settings.price_per_gpu_hour, "the owner's settings.yaml"
-    own = workspace.path / PRICES
+    own = workspace.path / OWNERS
     rows = [
         price
-        for price in load_prices(own if own.is_file() else None)
+        for price in (load_prices(own) if own.is_file() else [])
         if price.accelerator.lower() == device.name.lower() and not price.spot
     ]
     if not rows:
         return None
     cheapest = min(rows, key=lambda price: price.dollars_per_hour)
-    return cheapest.dollars_per_hour, f"{cheapest.platform} on {cheapest.date.isoformat()} ({PRICES})"
+    return cheapest.dollars_per_hour, cheapest.told()

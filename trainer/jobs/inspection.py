@@ -67,11 +67,14 @@ def _machine() -> dict[str, Any]:
     import psutil
     import torch
 
+    from trainwright.trainer.estimation.processor import this_machine
+
     gpus = []
     for number in range(torch.cuda.device_count()):
         seen = torch.cuda.get_device_properties(number)
         gpus.append({"name": seen.name, "memory_bytes": seen.total_memory, "capability": [seen.major, seen.minor]})
-    return {"cores": os.cpu_count(), "ram_bytes": psutil.virtual_memory().total, "gpus": gpus}
+    found = {"cores": os.cpu_count(), "ram_bytes": psutil.virtual_memory().total, "gpus": gpus}
+    return found if gpus else {**found, "processor": this_machine().as_dict()}
 
 
 def _model(model: dict[str, Any], root: Path, *, causal: bool) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.estimation.duration import estimate_time
 from trainwright.trainer.estimation.hardware import Accelerator
-from trainwright.trainer.estimation.prices import costs, load_prices
+from trainwright.trainer.estimation.prices import EXAMPLE, costs, load_prices
+from trainwright.trainer.estimation.processor import this_machine
 from trainwright.trainer.estimation.results import Work
 from trainwright.trainer.run.results import Profile
 
@@ -39,9 +41,13 @@ def test_an_interval_holds_the_rooflines_and_a_probe_narrows_it() -> None:
 
 @pytest.mark.requirement("COST-1")
 def test_prices_are_dated_and_replaced_by_the_owners_file(tmp_path: Path) -> None:
-    shipped = load_prices()
+    shipped = load_prices(EXAMPLE)
     assert {"RunPod Secure Cloud", "Lambda", "Modal"} <= {price.platform for price in shipped}
     assert all(price.date.year >= 2026 and price.source for price in shipped)
+    assert EXAMPLE.read_text().startswith("# EXAMPLE")
+    day = shipped[0].date
+    assert "days old" not in shipped[0].told(day + dt.timedelta(days=30))
+    assert "31 days old: prices move, so look it up again" in shipped[0].told(day + dt.timedelta(days=31))
     time = estimate_time(WORK, GPU, precision="bf16")
     found = costs(time, shipped, "A100 80GB", devices=2)
     assert [cost.dollars_per_hour for cost in found] == sorted(cost.dollars_per_hour for cost in found)
@@ -58,3 +64,12 @@ def test_prices_are_dated_and_replaced_by_the_owners_file(tmp_path: Path) -> Non
         with pytest.raises(ConfigurationError, match=what) as refused:
             load_prices(own)
         assert "workspace's owner corrects it" in refused.value.remedy
+
+
+@pytest.mark.requirement("COST-1")
+def test_a_processor_is_measured_where_no_accelerator_is_named() -> None:
+    found = this_machine()
+    assert (found.name, found.kind) == ("CPU", "cpu")
+    assert 1e8 < found.peak("bf16") == found.flops_per_second["fp32"] < 1e14
+    assert 1e8 < found.bandwidth_bytes_per_second < 1e13
+    assert estimate_time(WORK, found, precision="fp32").seconds_low > 0
