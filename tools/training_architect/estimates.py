@@ -8,7 +8,7 @@ arXiv:2205.05198). Operations: 6 a parameter and token (Kaplan et al. 2020, arXi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 CONTEXT_BYTES = 700 * 2**20
@@ -17,6 +17,8 @@ SLACK = 1.15
 """For what the formula leaves out: buffers, temporary tensors, gaps."""
 ADAPTED_SHARE = 0.01
 """Of the weights, that adapters of rank 8 to 16 on all linear layers have, rounded up."""
+QUANTISED = {"8bit": 1.05, "4bit": 0.57}
+"""Bytes a weight of a quantised linear layer, with its scales (Dettmers et al. 2023: a scale for 64 weights)."""
 USED = (0.15, 0.55)
 """Least and largest share of a device's peak that a training step reaches in practice."""
 SOURCE = "formula (arXiv:2205.05198 with 15 % more); its error is not measured"
@@ -59,13 +61,37 @@ def memory_by_formula(
     """
     parameters = float(model["parameters"])
     trained = parameters * ADAPTED_SHARE if "adapter" in changes else parameters
-    states = (4 * parameters + 12 * trained + (2 * parameters if half else 0)) / parts
+    states = (held_bytes(model, changes, half=half) + 12 * trained) / parts
     layers, width = model.get("layers") or 12, model.get("width") or 768
     value = rows * tokens * width * (1.0 if half else 2.0)
     is_recomputed = "training.gradient_checkpointing" in changes
     activations = value * (2 * layers + 34) if is_recomputed else value * 34 * layers
     logits = 10.0 * rows * tokens * (model.get("vocabulary") or 0) if causal else 0.0
     return Estimate(int((states + activations + logits) * SLACK) + CONTEXT_BYTES, SOURCE)
+
+
+def held_bytes(model: Mapping[str, Any], changes: Mapping[str, Any], *, half: bool) -> float:
+    """Return the bytes of the weights as they are held, and of their copies in 16 bits where those are made."""
+    parameters = float(model["parameters"])
+    if (bits := changes.get("model.args.quantize")) is not None:
+        return parameters * 2 - saved_bytes(model, bits)
+    if changes.get("model.args.dtype") == "bfloat16":
+        return parameters * 2
+    return parameters * (6 if half else 4)
+
+
+def saved_bytes(model: Mapping[str, Any], bits: str) -> float:
+    """Return by how many bytes quantised weights are smaller than in bf16: embedding and output stay as they are."""
+    whole = 2.0 * (model.get("vocabulary") or 0) * (model.get("width") or 0)
+    return max(float(model["parameters"]) - whole, 0.0) * (2 - QUANTISED[bits])
+
+
+def less_by_quantising(traced: Estimate, model: Mapping[str, Any], bits: str) -> Estimate:
+    """Return the memory with quantised weights, from what was traced with a base in bf16."""
+    known = {**model, "parameters": model.get("parameters") or traced.parameters or 0}
+    peak = max(traced.peak_bytes - saved_bytes(known, bits), 0)
+    source = f"{traced.source} with a base in bf16, less what {bits} saves by arithmetic; its error is not measured"
+    return replace(traced, peak_bytes=int(peak), source=source, error_percent=None)
 
 
 def seconds_by_roofline(

@@ -22,7 +22,7 @@ from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
-    from trainwright.tools.training_architect.planning import Plan
+    from trainwright.tools.training_architect.plan import Plan
     from trainwright.tools.workspace import Workspace
 
 WORKER = "trainwright.trainer.jobs.generation"
@@ -134,6 +134,8 @@ def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], argument
         "schedule": {"name": plan.config["schedule"]["name"], "warmup_steps": arguments["warmup_steps"]},
         "class_weights": found["class_weights"],
         "lora": _lora(plan.config.get("adapter")),
+        "dtype": plan.config["model"]["args"].get("dtype", "float32"),
+        "quantize": plan.config["model"]["args"].get("quantize"),
         "data": {
             "files": found["files"], "text": args["text"], "target": args["target"], "tokenizer": args["tokenizer"],
             "max_length": args["max_length"], "classes": found["classes"] or [],
@@ -144,6 +146,8 @@ def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], argument
     needed = {name: found["versions"][name] for name in NEEDED if name in found["versions"]}
     if settings["lora"]:
         needed["peft"] = found["versions"]["peft"]
+    if settings["quantize"]:
+        needed["bitsandbytes"] = found["versions"].get("bitsandbytes", "")
     if any(path.endswith(".parquet") for path in found["files"]):
         needed["pyarrow"] = found["versions"]["pyarrow"]
     files = {
@@ -153,7 +157,9 @@ def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], argument
         "splits.json": json.dumps(found["splits"]) + "\n",
         "accelerate.yaml": dump_yaml(accelerate_config(plan)),
         "deepspeed.json": _json(deepspeed_config(plan)),
-        "requirements.txt": "".join(f"{name}=={number}\n" for name, number in needed.items()),
+        "requirements.txt": "".join(
+            f"{name}=={number}\n" if number else f"{name}\n" for name, number in needed.items()
+        ),
     }
     decided = [(one.key, one.value, one.why, one.source) for one in plan.decisions]
     files["README.md"] = render(
@@ -217,7 +223,7 @@ def deepspeed_config(plan: Plan) -> dict[str, Any]:
 
 
 def _sameness(plan: Plan) -> str:
-    if plan.way is not None and plan.way.id.startswith("lora"):
+    if "adapter" in plan.config:
         return "Adapters begin at random values that the two draw in another order, so losses agree only roughly."
     return (
         "Rows, order, schedule and loss are the same. Without dropout and with a saved head, losses agree to the last "

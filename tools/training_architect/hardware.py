@@ -56,6 +56,10 @@ class Table(BaseModel):
     as_of: Any
     columns: list[str]
     rows: list[list[Any]]
+    sources: dict[str, str] = Field(default_factory=dict)
+    """What the keys in a row's source mean."""
+    unchecked: list[str] = Field(default_factory=list)
+    """Sources that nothing was compared with."""
     not_supported: dict[str, str] = Field(default_factory=dict)
     untested: list[str] = Field(default_factory=list)
 
@@ -64,6 +68,10 @@ class Table(BaseModel):
         odd = next((row for row in self.rows if len(row) != len(self.columns)), None)
         if odd is not None or not {"name", "memory_gib"} <= set(self.columns):
             raise ValueError(f"each row has a cell for each of columns (name, memory_gib, …); got {odd}")
+        for row in self.named().values():
+            unknown = [key for key in str(row.get("source") or "").split() if key not in self.sources]
+            if unknown:
+                raise ValueError(f"{row['name']}: sources has no {unknown[0]!r}")
         return self
 
     def named(self) -> dict[str, dict[str, Any]]:
@@ -135,6 +143,11 @@ def _refuse_unsupported(words: str, table: Table, rows: dict[str, dict[str, Any]
 
 def _device(row: dict[str, Any], count: int, table: Table, notes: tuple[str, ...] = ()) -> Device:
     kinds = ("fp32", "tf32", "fp16", "bf16", "fp8")
+    notes += (
+        (f"the figures of {row['name']} were compared with no second source",)
+        if row.get("source") in table.unchecked
+        else ()
+    )
     untested = (f"{row['name']} runs torch's ROCm build; nothing of this engine was tested there",)
     return Device(
         name=str(row["name"]),
@@ -159,7 +172,7 @@ def _of_memory(gigabytes: float, count: int, rows: dict[str, dict[str, Any]], ta
     note = (
         f"a card of {gigabytes:g} GB was not named: speed of the slowest such ({slowest['name']}), {least:g} GiB usable"
     )
-    row = {**slowest, "name": f"{gigabytes:g} GB card", "memory_gib": least}
+    row = {**slowest, "name": f"{gigabytes:g} GB card", "memory_gib": least, "source": None}
     return _device(row, count, table, (note,))
 
 

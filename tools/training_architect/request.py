@@ -16,7 +16,7 @@ import trainwright
 from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.launchers.local import spawn
-from trainwright.tools.training_architect.facts import TASKS
+from trainwright.tools.training_architect.facts import OTHER_NAMES, TASKS
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, DataError, near
 from trainwright.trainer.base.fetched import is_remote
@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
 WORKER = "trainwright.trainer.jobs.inspection"
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow")
-GENERATIVE = ("language_model", "instruction")
 POLL_SECONDS = 0.1
 LONGEST_SECONDS = 300.0
 LOG = "worker.log"
-INSPECTION = 2
+INSPECTION = 3
 """Of what is inspected and how: answers of another number are not taken."""
 LIMITS = ("memory_gib", "hours", "dollars", "dollars_per_hour")
 
@@ -55,13 +54,21 @@ class PlanRequest:
     """What was read from the intent: hardware, and names of limits. The next call reads it again, and says so again."""
 
     def with_answers(self, answers: dict[str, Any]) -> PlanRequest:
-        """Return the request with what a person answered: columns of the data, data, model."""
+        """Return the request with what a person answered: data and its columns, task, target, an hour's price.
+
+        Raises:
+            ConfigurationError: data that a plan cannot look at, or no task of that name.
+        """
         given = {name: value for name, value in answers.items() if value}
         request = self
+        if "dollars_per_hour" in given:
+            request = replace(request, limits={"dollars_per_hour": given["dollars_per_hour"], **request.limits})
+        if "target" in given and self.target is None:
+            request = replace(request, target=given["target"])
+        if "task" in given and self.task is None:
+            request = replace(request, task=known_task(given["task"]))
         if "data" in given and self.data is None:
             request = replace(request, data=entry_of("data", given["data"]))
-        if "model" in given and self.model is None:
-            request = replace(request, model=entry_of("model", given["model"]))
         columns = {
             name.removesuffix("_column"): given[name] for name in ("text_column", "target_column") if name in given
         }
@@ -96,10 +103,7 @@ def read_request(**given: Any) -> PlanRequest:
     for name in ("data", "model"):
         if given.get(name) is not None:
             given[name] = entry_of(name, given[name])
-    if given.get("task") not in (None, *TASKS):
-        raise ConfigurationError(
-            f"task {given['task']!r} is not planned for; known: {', '.join(TASKS)}.", remedy="Leave task out."
-        )
+    given["task"] = known_task(given.get("task"))
     limits = given.get("limits") or {}
     wrong = [name for name, value in limits.items() if name not in LIMITS or not _is_positive(value)]
     if wrong:
@@ -116,6 +120,16 @@ def read_request(**given: Any) -> PlanRequest:
             document="configs/data_elsewhere.md",
         )
     return PlanRequest(**{name: value for name, value in {**given, "limits": limits}.items() if value is not None})
+
+
+def known_task(name: str | None) -> str | None:
+    """Return a task by our name or the library's. Raises ConfigurationError for others."""
+    task = OTHER_NAMES.get(str(name), name)
+    if task not in (None, *TASKS):
+        raise ConfigurationError(
+            f"task {str(task)[:60]!r} is not planned for; known: {', '.join(TASKS)}.", remedy="Leave task out."
+        )
+    return task
 
 
 def _is_positive(value: Any) -> bool:
@@ -192,15 +206,10 @@ def _order(request: PlanRequest, root: Path) -> dict[str, Any]:
         "code_root": str(root),
         "data": data,
         "model": request.model,
-        "causal": _is_generative(request),
+        "task": request.task,
         "stamps": stamps,
         "version": [trainwright.__version__, INSPECTION],
     }
-
-
-def _is_generative(request: PlanRequest) -> bool:
-    use = (request.data or {}).get("use")
-    return request.task in GENERATIVE or (request.task is None and use in {"text", "chat"})
 
 
 def _stamp(root: Path, name: Any) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.estimation import estimate
 from trainwright.tools.training_architect.estimates import Estimate
@@ -30,6 +30,7 @@ class Tracer:
 
     Attributes:
         problem: why nothing is traced any more; None while all goes well.
+        is_out_of_time: whether the call's time was the reason.
     """
 
     def __init__(
@@ -38,12 +39,14 @@ class Tracer:
         self.cache, self.root, self.device = workspace.path / "cache" / "estimates", root, device
         self.deadline, self.should_stop = deadline, should_stop
         self.problem: str | None = None
+        self.is_out_of_time = False
 
     def __call__(self, values: dict[str, Any]) -> Estimate | None:
         """Return the memory of one device; None where it could not be traced, which `problem` then says."""
         left = self.deadline - time.monotonic()
         if self.problem is None and (left < LEAST_SECONDS or self.should_stop()):
             self.problem = "the call's time was up before memory was traced; call again, and it is"
+            self.is_out_of_time = True
         if self.problem is not None:
             return None
         try:
@@ -54,6 +57,7 @@ class Tracer:
             )  # fmt: skip
         except TrainwrightError as error:
             self.problem = f"memory was not traced: {error.message[:160]}"
+            self.is_out_of_time = time.monotonic() >= self.deadline - LEAST_SECONDS
             return None
         memory = found.memory
         seconds = self._seconds(found.work, config.training.precision, config.distributed.processes)
