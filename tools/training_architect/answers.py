@@ -145,16 +145,11 @@ def _estimates(plan: Plan) -> Estimates:
         counted = memory is not None and memory.step_seconds is not None
         estimates.time_source = COUNTED if counted else ROOFLINE
         if price is not None:
-<<<<<<< HEAD
-            low, high = (_short(one / 3600 * price[0] * plan.device.count) for one in seconds)
-            estimates.dollars, estimates.price_source = (low, high), price[1]
-        elif plan.device.kind != "cpu":
-            estimates.price_source = MISSING
-=======
             low, high = (one / 3600 * price[0] * plan.device.count for one in seconds)
             estimates.dollars = (0.0, CENT) if high < CENT else (_short(low), _short(high))
             estimates.price_source = price[1]
->>>>>>> main
+        elif plan.device.kind != "cpu":
+            estimates.price_source = MISSING
     return estimates
 
 
