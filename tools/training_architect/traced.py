@@ -13,7 +13,7 @@ from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import parse_config
 from trainwright.trainer.estimation.duration import estimate_time
 from trainwright.trainer.estimation.hardware import Accelerator
-from trainwright.trainer.estimation.prices import OWNERS, load_prices
+from trainwright.trainer.estimation.prices import OWNERS, cheapest, load_prices
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
@@ -93,12 +93,5 @@ def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple
     if workspace.settings.price_per_gpu_hour > 0:
         return workspace.settings.price_per_gpu_hour, "the owner's settings.yaml"
     own = workspace.path / OWNERS
-    rows = [
-        price
-        for price in (load_prices(own) if own.is_file() else [])
-        if price.accelerator.lower() == device.name.lower() and not price.spot
-    ]
-    if not rows:
-        return None
-    cheapest = min(rows, key=lambda price: price.dollars_per_hour)
-    return cheapest.dollars_per_hour, cheapest.told()
+    found = cheapest(load_prices(own), device.name) if own.is_file() else None
+    return None if found is None else (found.dollars_per_hour, found.told())

@@ -34,6 +34,8 @@ ON_GPU = (
     "context and margin of a GPU are published figures, not measured here"
 )
 
+QUANTISED = "quantised weights by the sizes of bitsandbytes' layers, which were not measured here"
+
 
 def estimate(config: TrainingConfig, code_root: Path, folder: Path, device_kind: str = "cpu") -> Estimate:
     """Return memory and work of the configuration's training, on the strategy and processes that it names.
@@ -66,7 +68,7 @@ def _memory(traced: Traced, device_kind: str) -> MemoryEstimate:
     return MemoryEstimate(
         parts=parts,
         device_kind=device_kind,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        parameters=sum(getattr(one, "stands_for", one.numel()) for one in model.parameters()),
         trained_parameters=sum(parameter.numel() for parameter in trained if parameter.requires_grad),
         trained_bytes=bytes_of([parameter for parameter in trained if parameter.requires_grad]),
         weights_bytes=bytes_of(list(model.parameters())),
@@ -118,6 +120,8 @@ def _strategy(config: TrainingConfig) -> str:
 
 def _notes(config: TrainingConfig, device_kind: str) -> list[str]:
     notes = [ON_GPU] if device_kind == "cuda" else []
+    if config.model is not None and config.model.args.get("quantize") is not None:
+        notes.append(QUANTISED)
     if config.training.compile is not None:
         notes.append("training.compile: compiled code keeps less; this is the plain model's")
     return notes

@@ -1,4 +1,4 @@
-"""Prices of accelerators by the hour, from a dated file of the workspace's owner, and what a run costs.
+"""Prices of accelerators by the hour, from a dated file of the workspace's owner, the cheapest of each.
 
 Light: free of torch. No price is built in and none is looked up: each row says its day and its source. The file
 that lies beside this one is an example of the form; its figures are second-hand, and nothing computes with them.
@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.plain_yaml import PlainLoader
-from trainwright.trainer.estimation.results import CostEstimate, TimeEstimate
 
 EXAMPLE = Path(__file__).with_name("prices.example.yaml")
 OWNERS = "prices.yaml"
@@ -89,32 +88,10 @@ def _price(row: dict[str, Any], number: int) -> Price:
         raise ValueError(f"row {number}, {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
-def costs(
-    time: TimeEstimate, prices: Iterable[Price], accelerator: str | None = None, devices: int = 1
-) -> list[CostEstimate]:
-    """Return what the run costs on each platform that has the accelerator, the cheapest first.
-
-    Args:
-        time: of the run, on the accelerator.
-        accelerator: as accelerators.yaml names it; None: any, as if all were equally fast.
-    """
-    hours = time.seconds_low / 3600, time.seconds_high / 3600
-    found = [
-        CostEstimate(
-            platform=price.platform,
-            accelerator=price.accelerator,
-            devices=devices,
-            dollars_low=hours[0] * price.dollars_per_hour * devices,
-            dollars_high=hours[1] * price.dollars_per_hour * devices,
-            dollars_per_hour=price.dollars_per_hour,
-            price_date=price.date.isoformat(),
-            source=price.source,
-            spot=price.spot,
-        )
-        for price in prices
-        if accelerator is None or _folded(price.accelerator) == _folded(accelerator)
-    ]
-    return sorted(found, key=lambda cost: cost.dollars_per_hour)
+def cheapest(prices: Iterable[Price], accelerator: str) -> Price | None:
+    """Return the cheapest lasting price of an accelerator, as accelerators.yaml names it; None where there is none."""
+    found = [price for price in prices if not price.spot and _folded(price.accelerator) == _folded(accelerator)]
+    return min(found, key=lambda price: price.dollars_per_hour, default=None)
 
 
 def _folded(name: str) -> str:

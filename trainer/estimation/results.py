@@ -115,26 +115,6 @@ class TimeEstimate:
 
 
 @dataclass(frozen=True)
-class CostEstimate:
-    """Money for the run on one platform."""
-
-    platform: str
-    accelerator: str
-    devices: int
-    dollars_low: float
-    dollars_high: float
-    dollars_per_hour: float
-    """Of one device."""
-    price_date: str
-    source: str
-    spot: bool = False
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
 class Estimate:
     """What a worker process finds out of a configuration."""
 
