@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.estimation.results import Work
 
 SOURCE = "traced on your rows without allocating the model"
+ON_GPU = "; its error was measured on a processor, not on a GPU"
 LEAST_SECONDS = 5.0
 """Left of a call, below which nothing more is traced."""
 
@@ -61,7 +62,8 @@ class Tracer:
             return None
         memory = found.memory
         seconds = self._seconds(found.work, config.training.precision, config.distributed.processes)
-        return Estimate(memory.peak_bytes, SOURCE, memory.error_percent, memory.parameters, seconds)
+        source = SOURCE + (ON_GPU if self.device.kind == "cuda" and memory.error_percent is not None else "")
+        return Estimate(memory.peak_bytes, source, memory.error_percent, memory.parameters, seconds)
 
     def _seconds(self, work: Work, precision: str, devices: int) -> tuple[float, float] | None:
         """Return the least and most seconds of an update; None where the device's speed is not known."""

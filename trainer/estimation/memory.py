@@ -1,12 +1,14 @@
 """Memory of a configuration's training on one device, from the trace of its first steps.
 
 What is followed are the tensors; what an operation's kernel takes for itself while it works is not seen. The margins
-cover that: the CPU's is set by benchmarks/memory, whose errors ERROR_PERCENT bounds. A GPU takes memory for its
+cover that: the CPU's is set by benchmarks/memory, whose errors measured.json keeps. A GPU takes memory for its
 context and cuBLAS besides, and its allocator rounds and leaves gaps; those figures are published ones.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,8 @@ from trainwright.trainer.estimation.results import PARTS, Estimate, MemoryEstima
 from trainwright.trainer.estimation.strategies import with_strategy
 from trainwright.trainer.estimation.trace import Traced, bytes_of, divides, trace
 
-ERROR_PERCENT = 3.0
-"""Bound on the distance from the measured peak of the pairs of one device and DDP in benchmarks/memory (1.62 at most).
-
-The three of a convolutional network lay below the peak, by up to 1.6: what oneDNN takes is not seen. FSDP2 has no
-usable measure yet.
-"""
+MEASURED = Path(__file__).with_name("measured.json")
+"""Figures of the last `make bench-memory`, which writes them: the one place that an estimate's error is read from."""
 MARGIN = {"cpu": 0.005, "cuda": 0.05}
 """Allowance for kernels' working space, as a share of the traced peak; on a GPU also for the allocator's gaps."""
 LEAST_MARGIN_BYTES = 2**16
@@ -54,8 +52,10 @@ def estimate(config: TrainingConfig, code_root: Path, folder: Path, device_kind:
         memory = _built_whole(memory.changed(section.strategy, section.processes))
     elif section.processes > 1:
         memory = with_strategy(memory, _strategy(config), section.processes)
-    notes = [*memory.notes, *_notes(config, device_kind)]
-    return Estimate(memory.changed(memory.strategy, memory.devices, *notes[len(memory.notes) :]), traced.work)
+    notes = _notes(config, device_kind)
+    if QUANTISED in notes:
+        memory = replace(memory, error_percent=None)
+    return Estimate(memory.changed(memory.strategy, memory.devices, *notes), traced.work)
 
 
 def _memory(traced: Traced, device_kind: str) -> MemoryEstimate:
@@ -77,7 +77,7 @@ def _memory(traced: Traced, device_kind: str) -> MemoryEstimate:
         batch_size=_own_rows(session.train_loader),
         batch_shapes=_shapes(traced.batch),
         peak_phase=traced.tracker.peak_phase,
-        error_percent=ERROR_PERCENT,
+        error_percent=float(json.loads(MEASURED.read_bytes())["worst_percent"]),
         notes=sorted(traced.tracker.assumed),
     )
 

@@ -38,8 +38,8 @@ class MemoryEstimate:
     batch_shapes: list[list[int]] = field(default_factory=list)
     peak_phase: str = ""
     """Where the peak is: try (the first batch, tried), forward, backward or update."""
-    error_percent: float = 0.0
-    """Largest error of this estimator in benchmarks/memory, and never below."""
+    error_percent: float | None = None
+    """Largest error of this estimator in benchmarks/memory; None: what the figures are of was not measured."""
     notes: list[str] = field(default_factory=list)
     """Assumptions that the figures rest on."""
 
