@@ -54,7 +54,7 @@ class Tracer:
             config = parse_config(values)
             found = estimate(
                 config, self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu",
-                cache=self.cache, timeout_seconds=left,
+                cache=self.cache, timeout_seconds=left, should_stop=self.should_stop,
             )  # fmt: skip
         except TrainwrightError as error:
             self.problem = f"memory was not traced: {error.message[:160]}"
