@@ -11,10 +11,14 @@ from torch import Tensor
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.jobs.export.parity import difference
+from trainwright.trainer.models.adapters.task_types import is_of_library
+from trainwright.trainer.models.weight_types import is_quantised
 from trainwright.trainer.objectives.supervised import plain_output
 
+FOLDER = "transformers"
 TOLERANCE = 1e-4
-"""Largest absolute difference of outputs between the model and the folder's: merging adapters rounds."""
+"""Largest difference of outputs, times the largest output where that is above 1: merging adapters rounds."""
 
 
 def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path) -> dict[str, Any] | None:
@@ -24,13 +28,13 @@ def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path
         rows: real inputs, by name where the model is called so.
 
     Returns:
-        The evidence, or None for a model that is not of the library.
+        The evidence, or None for a model that is not of the library, or whose adapter has quantised weights beside it.
 
     Raises:
         IntegrityError: the folder's model gives other outputs.
     """
     model: Any = session.model
-    if not any(kind.__module__ == "transformers.modeling_utils" for kind in type(model).__mro__):
+    if not is_of_library(model) or is_quantised(model):
         return None
     plain = model
     if session.config.adapter is not None:
@@ -44,14 +48,14 @@ def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path
     with torch.no_grad():
         outputs = [plain_output(each(**inputs) if "input_ids" in inputs else each(*inputs.values()))
                    for each in (model.eval(), again)]  # fmt: skip
-    difference = (outputs[0].double() - outputs[1].double()).abs().max().item()
-    if not difference <= TOLERANCE:
+    found = difference(outputs[1], outputs[0], "real rows")
+    if not found.ratio <= TOLERANCE:
         raise IntegrityError(
-            f"The model read back from {folder.name}/ differs by {difference:g}, more than {TOLERANCE:g}.",
+            f"The model read back from {folder.name}/ differs by {found}, more than {TOLERANCE:g} of it.",
             remedy="Leave the folder alone and use model.safetensors, which holds the trained weights.",
         )
-    return {"max_abs_difference": difference, "tolerance": TOLERANCE, "class": type(model).__name__,
-            "rows_compared": len(outputs[0])}  # fmt: skip
+    return {"max_abs_difference": found.difference, "largest_output": found.scale, "tolerance": TOLERANCE,
+            "class": type(model).__name__, "rows_compared": len(outputs[0])}  # fmt: skip
 
 
 def _write_tokenizer(session: Session, folder: Path) -> None:

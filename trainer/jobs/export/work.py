@@ -29,6 +29,7 @@ from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
 from trainwright.trainer.jobs.export.inputs import Example, Rows, example_rows, rows_loader
+from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import write_library_folder
 from trainwright.trainer.jobs.export.program import (
     best_checkpoint,
@@ -135,7 +136,7 @@ def _write(
     evidence["adapter"] = export_adapter(session, rows, folder)
     if rows:
         served = _served(session, rows, are_real=are_real)
-        evidence["library"] = write_library_folder(session, rows, folder / "transformers")
+        evidence["library"] = write_library_folder(session, rows, folder / LIBRARY)
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
         if ship_transform(session, folder):
             evidence["skew"] = measure_skew(session, folder, served.serving)
