@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trainwright.trainer.estimation.duration import HIGH_ARITHMETIC, LOW_ARITHMETIC
+
 CONTEXT_BYTES = 700 * 2**20
 """Of CUDA's context and its libraries on a device."""
 SLACK = 1.15
@@ -19,8 +21,6 @@ ADAPTED_SHARE = 0.01
 """Of the weights, that adapters of rank 8 to 16 on all linear layers have, rounded up."""
 QUANTISED = {"8bit": 1.05, "4bit": 0.57}
 """Bytes a weight of a quantised linear layer, with its scales (Dettmers et al. 2023: a scale for 64 weights)."""
-USED = (0.15, 0.55)
-"""Least and largest share of a device's peak that a training step reaches in practice."""
 SOURCE = "formula (arXiv:2205.05198 with 15 % more); its error is not measured"
 
 
@@ -100,4 +100,4 @@ def seconds_by_roofline(
     """Return the least and the most seconds in which a device trains on so many tokens."""
     operations = (4.0 if adapters else 6.0) + (2.0 if recomputed else 0.0)
     ideal = operations * parameters * tokens / (teraflops * 1e12 * devices)
-    return ideal / USED[1], ideal / USED[0]
+    return ideal / LOW_ARITHMETIC, ideal / HIGH_ARITHMETIC
