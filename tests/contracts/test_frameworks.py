@@ -167,6 +167,19 @@ def test_5_it_ends_where_it_must(opened: Opened) -> None:
     assert len(watch.ended) == 1
 
 
+def test_5_a_stop_that_comes_while_an_epoch_ends_leaves_the_epoch_whole(opened: Opened) -> None:
+    class Late(Watch):
+        def trained(self, session: Session) -> None:
+            session.stop.ask("requested")
+
+    session, watch = opened(), Late()
+    train(session, Observers([watch], lambda _: None))
+    assert [each.epoch for each in watch.epochs] == [1]
+    assert len(watch.steps) == PER_EPOCH
+    assert (session.progress.epoch, session.progress.batch) == (1, 0)
+    assert watch.ended == ["requested"]
+
+
 @pytest.mark.forks
 def test_5_a_killed_run_ends_with_the_bits_of_one_that_was_not(
     example: str, tmp_path: Path, make_run: Any, work: Any, recorded: Any

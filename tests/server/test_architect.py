@@ -193,7 +193,9 @@ async def test_the_generated_script_runs_alone_and_has_the_losses_of_a_run(in_me
     theirs = [one["loss"] for one in logged if "loss" in one][:STEPS]
     assert len(theirs) == len(ours) == STEPS
     assert max(abs(mine - other) for mine, other in zip(ours, theirs, strict=True)) < 2e-6
-    assert json.loads(done.stdout.splitlines()[-1])["test_f1"] > 0
+    assert json.loads(done.stdout.splitlines()[-1])["validation_f1"] > 0
+    assert set(json.loads(files["splits.json"].read_text())) == {"train", "validation"}
+    assert "test" not in "".join(logged[-1])
     assert "transformers==" in files["requirements.txt"].read_text()
     assert load_config_from_file(str(files["accelerate.yaml"])).num_processes == 1
     assert json.loads(files["deepspeed.json"].read_text())["zero_optimization"]["stage"] == 2

@@ -15,7 +15,6 @@ from trainwright.tools.training_architect.plan import Decision, Plan
 from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
 from trainwright.tools.training_architect.reading import TARGET, Question
 from trainwright.tools.workspace.tables import Project
-from trainwright.trainer.estimation.duration import HIGH_ARITHMETIC, LOW_ARITHMETIC
 from trainwright.trainer.estimation.prices import MISSING
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ TOOL = "plan_training"
 CENT = 0.01
 """Dollars, below which nothing is told apart."""
 MOST_ALTERNATIVES = 3
-ROOFLINE = f"roofline at {HIGH_ARITHMETIC:.0%} to {LOW_ARITHMETIC:.0%} of the peak; a probe run measures it"
+ROOFLINE = "operations and bytes of a step by formula, on a roofline; a probe run measures it"
 COUNTED = "counted operations and bytes of a step on a roofline; a probe run measures it"
 
 

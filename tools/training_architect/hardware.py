@@ -11,12 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from trainwright.tools.training_architect.documents import DOCUMENTS
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.config import load_yaml
+from trainwright.trainer.estimation.hardware import Accelerator
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TABLE = "accelerators.yaml"
 GIB = 2**30
+UNKNOWN = 1.0
+"""TFLOP/s of a device that the table does not have: it has the unit, and nothing says how fast it is."""
 COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*\u00d7]\s*", re.IGNORECASE)
 MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(?:gb|gib|g)\b", re.IGNORECASE)
 MAKERS = re.compile(r"\b(nvidia|amd|geforce|instinct|radeon|tesla|gpus?|cards?|the|an?|one|single)\b", re.IGNORECASE)
@@ -41,6 +44,14 @@ class Device:
     """Dense peak by fp32, tf32, fp16, bf16, fp8; absent where there is no such unit."""
     source: str = ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """The record with which time is estimated; None where its speed is not known."""
+        if self.bandwidth_gb_s is None or max(self.teraflops.values(), default=0.0) <= UNKNOWN:
+            return None
+        rates = {name: speed * 1e12 for name, speed in self.teraflops.items()}
+        return Accelerator(self.name, "cuda", self.memory_bytes, self.bandwidth_gb_s * 1e9, rates)
 
     @property
     def memory_gib(self) -> float:
@@ -188,9 +199,9 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
     if like is None:
         capability = tuple(gpus[0].get("capability") or (0, 0))
         units = (
-            {"fp32": 1.0}
-            | ({"fp16": 1.0} if capability >= (7, 0) else {})
-            | ({"bf16": 1.0} if capability >= (8, 0) else {})
+            {"fp32": UNKNOWN}
+            | ({"fp16": UNKNOWN} if capability >= (7, 0) else {})
+            | ({"bf16": UNKNOWN} if capability >= (8, 0) else {})
         )
         return Device(name, "cuda", len(gpus), least, teraflops=units, source="probed on this machine; speed not known")
     known = _device(like, len(gpus), table)

@@ -8,17 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.estimation import estimate
-from trainwright.tools.training_architect.estimates import Estimate
+from trainwright.tools.training_architect.estimates import Estimate, step_seconds
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import parse_config
-from trainwright.trainer.estimation.duration import estimate_time
-from trainwright.trainer.estimation.hardware import Accelerator
 from trainwright.trainer.estimation.prices import OWNERS, cheapest, load_prices
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.estimation.results import Work
 
 SOURCE = "traced on your rows without allocating the model"
 ON_GPU = "; its error was measured on a processor, not on a GPU"
@@ -61,25 +58,9 @@ class Tracer:
             self.is_out_of_time = time.monotonic() >= self.deadline - LEAST_SECONDS
             return None
         memory = found.memory
-        seconds = self._seconds(found.work, config.training.precision, config.distributed.processes)
+        seconds = step_seconds(found.work, self.device, config.training.precision)
         source = SOURCE + (ON_GPU if self.device.kind == "cuda" and memory.error_percent is not None else "")
         return Estimate(memory.peak_bytes, source, memory.error_percent, memory.parameters, seconds)
-
-    def _seconds(self, work: Work, precision: str, devices: int) -> tuple[float, float] | None:
-        """Return the least and most seconds of an update; None where the device's speed is not known."""
-        device = self.device
-        if device.bandwidth_gb_s is None or not device.teraflops:
-            return None
-        rates = {name: speed * 1e12 for name, speed in device.teraflops.items()}
-        record = Accelerator(
-            device.name,
-            "cpu" if device.kind == "cpu" else "cuda",
-            device.memory_bytes,
-            device.bandwidth_gb_s * 1e9,
-            rates,
-        )
-        found = estimate_time(work, record, precision=precision, devices=devices)
-        return found.step_seconds_low, found.step_seconds_high
 
 
 def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple[float, str] | None:

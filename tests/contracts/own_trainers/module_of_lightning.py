@@ -1,5 +1,7 @@
 """A LightningModule whose samples, dropout and attributes draw or keep something at every step."""
 
+import random
+
 import lightning
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -14,12 +16,13 @@ class Noisy(Dataset):
     def __init__(self, first, last, noise):
         self.x = torch.randn(60, 4, generator=torch.Generator().manual_seed(7))[first:last]
         self.y, self.noise = (self.x[:, 0] > 0).long(), noise
+        self.rng = random.Random(3)  # a generator of its own
 
     def __len__(self):
         return len(self.y)
 
     def __getitem__(self, index):
-        return self.x[index] + self.noise * torch.randn(4), self.y[index]
+        return self.x[index] + self.noise * (torch.randn(4) + self.rng.random()), self.y[index]
 
 
 class Data(lightning.LightningDataModule):
@@ -47,12 +50,13 @@ class Module(lightning.LightningModule):
         super().__init__()
         self.layers = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 2))
         self.moving, self.bad_from, self.closure = 0.0, bad_from, closure
+        self.drawing = torch.Generator().manual_seed(5)
 
     def loss(self, batch):
         return torch.nn.functional.cross_entropy(self.layers(batch[0]), batch[1])
 
     def training_step(self, batch, _):
-        loss = self.loss(batch) * (1 + 0.01 * self.moving)
+        loss = self.loss(batch) * (1 + 0.01 * self.moving + 0.01 * torch.rand((), generator=self.drawing))
         self.moving = 0.9 * self.moving + 0.1 * loss.item()
         is_bad = self.bad_from is not None and self.global_step + 1 >= self.bad_from
         return loss * float("nan") if is_bad else loss

@@ -1,5 +1,6 @@
-"""A Trainer of transformers whose samples, dropout and subclass draw or keep something at every step."""
+"""A Trainer of transformers that draws, from generators of its own too, and keeps something at every step."""
 
+import numpy as np
 import torch
 from transformers import Trainer, TrainingArguments
 
@@ -13,12 +14,13 @@ class Noisy(torch.utils.data.Dataset):
     def __init__(self, first, last, noise):
         self.x = torch.randn(60, 4, generator=torch.Generator().manual_seed(7))[first:last]
         self.y, self.noise = (self.x[:, 0] > 0).long(), noise
+        self.rng = np.random.default_rng(3)  # a generator of its own
 
     def __len__(self):
         return len(self.y)
 
     def __getitem__(self, index):
-        return {"x": self.x[index] + self.noise * torch.randn(4), "labels": self.y[index]}
+        return {"x": self.x[index] + self.noise * (torch.randn(4) + self.rng.random()), "labels": self.y[index]}
 
 
 class Net(torch.nn.Module):
@@ -38,11 +40,15 @@ class Own(Trainer):
 
     moving, bad_from = 0.0, None
 
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.drawing = torch.Generator().manual_seed(5)
+
     def compute_loss(self, *args, **kwargs):
         found = super().compute_loss(*args, **kwargs)
         if not self.model.training:
             return found
-        scaled = found * (1 + 0.01 * self.moving)
+        scaled = found * (1 + 0.01 * self.moving + 0.01 * torch.rand((), generator=self.drawing))
         self.moving = 0.9 * self.moving + 0.1 * scaled.item()
         is_bad = self.bad_from is not None and self.state.global_step + 1 >= self.bad_from
         return scaled * float("nan") if is_bad else scaled

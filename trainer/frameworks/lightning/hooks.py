@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from trainwright.trainer.base import seeding
 from trainwright.trainer.data.tensors import batch_size
+from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.lightning.settings import PREFIXES
 from trainwright.trainer.frameworks.loop import Moments, mean_loss
+from trainwright.trainer.frameworks.names import in_our_words
 from trainwright.trainer.optimization.update import clip_to, total_norm
-from trainwright.trainer.user_code.context import TASK_DATA_SEED
 
 if TYPE_CHECKING:
     from trainwright.trainer.frameworks.framework import Plan
@@ -52,6 +52,7 @@ class Hooked(Protocol):
 
     trainer: Any
     loader: PositionedLoader
+    validation_loader: Any
     plan: Plan
     logged: dict[str, float]
 
@@ -206,8 +207,8 @@ class Hooks:
     def val_loop_run(self, original: Callable[..., Any]) -> Any:
         """Validate without a trace in the generators, and keep the values."""
         self.returned = []
-        with seeding.preserved():
-            seeding.seed_sample(TASK_DATA_SEED, 0)
+        loader = self.framework.validation_loader
+        with evaluating(loader.dataset, loader.collate_fn):
             found = original()
         self.validated = self.trainer.global_step, with_loss(found, self.returned)
         return found
@@ -253,7 +254,7 @@ def named(values: Mapping[str, Any]) -> dict[str, float]:
         short = name.removesuffix("_epoch")
         prefix = next((each for each in PREFIXES if short.startswith(each) and len(short) > len(each)), "")
         found[short.removeprefix(prefix)] = float(value)
-    return found
+    return in_our_words(found)
 
 
 def with_loss(outputs: list[dict[str, Any]], returned: list[tuple[float, int]]) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import rows_loader
 from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
+from trainwright.trainer.jobs.export.library import is_wrapped_by_peft
 from trainwright.trainer.jobs.export.parity import difference
 from trainwright.trainer.jobs.export.program import HALF
 from trainwright.trainer.models.adapters.merging import merged
@@ -37,7 +39,7 @@ def export_adapter(session: Session, rows: dict[str, Tensor], folder: Path) -> A
     """
     section, model = session.config.adapter, session.model
     if section is None:
-        return None
+        return _of_the_trainers(session, folder / FOLDER) if is_wrapped_by_peft(model) else None
     base, revision = _origin(session)
     write_adapter(model, folder / FOLDER, base, revision)
     wanted, again = adapter_state(model), load_file(folder / FOLDER / FILES[1])
@@ -60,6 +62,27 @@ def export_adapter(session: Session, rows: dict[str, Tensor], folder: Path) -> A
         reloaded_identical=same,
         merged_in=_write_merged(model, folder, found, is_compared=bool(rows)),
         merged=found,
+    )
+
+
+def _of_the_trainers(session: Session, folder: Path) -> AdapterExport:
+    """Write the adapter that a user's trainer brought along, as peft itself does."""
+    from peft import get_peft_model_state_dict
+
+    model: Any = session.model
+    model.save_pretrained(str(folder))
+    wanted, again = get_peft_model_state_dict(model), load_file(folder / FILES[1])
+    same = wanted.keys() == again.keys() and all(torch.equal(value, again[name]) for name, value in wanted.items())
+    config = model.peft_config[model.active_adapter]
+    return AdapterExport(
+        kind=str(config.peft_type.value).lower(),
+        folder=FOLDER,
+        tensors=len(wanted),
+        parameters=sum(value.numel() for value in wanted.values()),
+        bytes=sum((folder / name).stat().st_size for name in FILES),
+        base=config.base_model_name_or_path or None,
+        revision=config.revision,
+        reloaded_identical=same,
     )
 
 
