@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -48,10 +48,11 @@ class Device:
     @property
     def accelerator(self) -> Accelerator | None:
         """The record with which time is estimated; None where its speed is not known."""
-        if self.bandwidth_gb_s is None or max(self.teraflops.values(), default=0.0) <= UNKNOWN:
+        if self.bandwidth_gb_s is None or not self.teraflops:
             return None
         rates = {name: speed * 1e12 for name, speed in self.teraflops.items()}
-        return Accelerator(self.name, "cuda", self.memory_bytes, self.bandwidth_gb_s * 1e9, rates)
+        kind: Literal["cpu", "cuda"] = "cpu" if self.kind == "cpu" else "cuda"
+        return Accelerator(self.name, kind, self.memory_bytes, self.bandwidth_gb_s * 1e9, rates)
 
     @property
     def memory_gib(self) -> float:

@@ -108,6 +108,8 @@ def test_a_probed_gpu_is_known_by_its_name_and_an_unknown_one_by_its_capability(
     speeds = {"bandwidth_bytes_per_second": 1.2e10, "flops_per_second": {"fp32": 6e10}}
     measured = probed_device({"gpus": [], "ram_bytes": 2**34, "processor": speeds})
     assert (measured.bandwidth_gb_s, measured.teraflops) == (12.0, {"fp32": 0.06})
+    assert measured.accelerator.kind == "cpu"
+    assert measured.accelerator.peak("fp32") == pytest.approx(6e10)
 
 
 @pytest.mark.requirement("COST-1")
