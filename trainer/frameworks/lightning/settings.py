@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 
-from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.frameworks.framework import refusal
 
 
 class TakenOver(Protocol):
@@ -21,6 +23,8 @@ class TakenOver(Protocol):
 
 
 DOCUMENT = "configs/own_lightning.md"
+refused = partial(refusal, "The LightningModule cannot run as it is", DOCUMENT)
+"""Makes the error for what no run can do, of the reason and the remedy."""
 LEFT_OUT = {
     "ModelCheckpoint": "ModelCheckpoint is left out: the run's own checkpoints, which are verified and complete, take "
     "its place (checkpoints.* of the configuration), and the best one is exported.",
@@ -79,8 +83,7 @@ def require_steps(trainer: Any, module: Any) -> None:
                 "its optimizer LBFGS measures the loss many times in one update, and no one of them could be told",
                 "use another optimizer, or hand over the parts as a `task` with optimizer: {name: lbfgs}",
             )
-    arguments = type(module).training_step.__code__.co_varnames[: type(module).training_step.__code__.co_argcount]
-    if "dataloader_iter" in arguments:
+    if "dataloader_iter" in inspect.signature(module.training_step).parameters:
         raise refused("training_step reads from the loader itself (dataloader_iter)", "let it take (batch, batch_idx)")
 
 
@@ -142,12 +145,3 @@ def _note(framework: TakenOver, text: str) -> None:
 
 def _is_base(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).partition(".")[0] in {"lightning", "pytorch_lightning"}
-
-
-def refused(why: str, remedy: str) -> ConfigurationError:
-    """Return the error for what no run can do."""
-    return ConfigurationError(
-        f"The LightningModule cannot run as it is: {why}.",
-        remedy=f"{remedy[0].upper()}{remedy[1:]}.",
-        document=DOCUMENT,
-    )
