@@ -68,9 +68,9 @@ def warm() -> Iterator[None]:
     from trainwright.tools.data import requests
     from trainwright.tools.hyperparameter_tuner import process
     from trainwright.tools.launchers import LAUNCHERS
-    from trainwright.tools.training_architect import files, request
+    from trainwright.tools.training_architect import inspecting
 
-    places_of_spawn: list[Any] = [LAUNCHERS["own"], process, requests, files, request]
+    places_of_spawn: list[Any] = [LAUNCHERS["own"], process, requests, inspecting]
     before = [place.spawn for place in places_of_spawn]
     for place in places_of_spawn:
         place.spawn = spawn
