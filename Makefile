@@ -46,8 +46,8 @@ demo: install  ## Run the main job: an agent's client takes digits through all f
 test: install companions  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_layers.py)
 	$(PYTEST) -m "not long" $(AREA:%=tests/%)
 
-long-tests: install companions  ## Run the tests of more than half a minute each: DVC and Kubeflow make a project
-	$(BIN)/python -m pytest -m long tests
+long-tests: install companions  ## Run what `make test` leaves out: the longest tests, and every variant of exhaustive ones
+	$(PYTEST) -m long $(AREA:%=tests/%)
 
 quick: install  ## Run the fast heart of the tests in under a minute: all that neither trains nor waits for long
 	$(PYTEST) -m "not slow and not long and not gpu"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from tests.trainer.killing import kill_at_call
+from tests.variants import variants
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
 from trainwright.trainer.data.sections import SplitSection
@@ -183,7 +184,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=CASES)
+@pytest.fixture(params=variants(CASES, quick=["token_classification", "causal_lm"]))
 def case(request: pytest.FixtureRequest) -> Case:
     """Every task in turn."""
     return CASES[request.param]
@@ -215,6 +216,14 @@ def test_each_task_learns_ends_with_the_same_bits_after_a_kill_and_is_read_back(
     session = open_session(values)
     start = evaluate_split(session, session.validation_loader)[case.metric]
     assert scores[-1] < start / 1.5 if case.falls else scores[-1] > start + 0.2
+
+
+@pytest.mark.requirement("ARCH-5", "TRAIN-1", "REPRO-6")
+@pytest.mark.parametrize("task", CASES)
+def test_each_task_goes_on_from_a_checkpoint_with_the_same_bits(
+    task: str, root: Path, assert_resumes_exactly: Any
+) -> None:
+    assert_resumes_exactly(CASES[task].values(root), before=2, after=2)
 
 
 def weights(run: Any) -> str:
