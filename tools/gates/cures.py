@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 ENOUGH_TRIED = 2
 """Fixes without a gain after which a diagnosis recommends to conclude."""
+OF_MEMORY = frozenset({"out_of_memory", "model_too_large"})
+"""Alerts whose fixes may make the work smaller, which takes a reason."""
 RANK = {"critical": 0, "warning": 1, "info": 2}
 
 
@@ -123,7 +125,8 @@ def cure(evidence: Evidence, alert: dict[str, Any]) -> NextCall:
     fixes = untried(alert, tried(evidence, alert["id"]))
     if fixes:
         why = f"{alert['id']}: {fixes[0]['text']} Then train the baseline again."
-        return evidence.call("configure", why, changes=fixes[0]["changes"])
+        stated = {"reason": f"{alert['id']}: {fixes[0]['text']}"} if alert["id"] in OF_MEMORY else {}
+        return evidence.call("configure", why, changes=fixes[0]["changes"], **stated)
     advice = " ".join(fix["text"] for fix in alert["fixes"] if not fix["changes"])
     state = _request(evidence, alert["id"])
     if state is None:

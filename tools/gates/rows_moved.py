@@ -26,6 +26,13 @@ class Grown(NamedTuple):
     """The earlier run."""
     was_planned: bool
     """Whether a planning gate accepted it."""
+    rows: int = 0
+    """Different rows of the earlier run."""
+
+    @property
+    def is_other(self) -> bool:
+        """Whether most of the earlier rows are gone: another data set, and no further version of it."""
+        return self.moved.gone * 2 > self.rows > 0
 
     def __str__(self) -> str:
         """In words."""
@@ -34,7 +41,7 @@ class Grown(NamedTuple):
         if moved.test_in_train or moved.test_in_validation:
             text += f", of its test rows {moved.test_in_train} now in train"
             text += f" and {moved.test_in_validation} in validation" * bool(moved.test_in_validation)
-        return text
+        return f"{text}: another data set, which compares with no earlier result" if self.is_other else text
 
 
 def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:
@@ -51,7 +58,8 @@ def rows_since(evidence: Evidence, run: RunEvidence) -> Grown | None:
         return None
     files = [(str(one.directory.artifacts), one.split_rows.model_dump_json()) for one in (earlier, run)]
     moved = _compared(*files[0], *files[1])
-    return None if moved is None else Grown(moved, earlier.id, was_planned)
+    different = (one.size if one.different is None else one.different for one in earlier.data.splits.values())
+    return None if moved is None else Grown(moved, earlier.id, was_planned, sum(different))
 
 
 def keeps_test(grown: Grown, split: dict[str, object] | None) -> bool:

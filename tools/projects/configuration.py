@@ -12,6 +12,7 @@ from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.gates.scope import require_reason, scope_changes
 from trainwright.tools.ledger import record
 from trainwright.tools.ledger.events import ConfigurationKept
 from trainwright.tools.owner import (
@@ -61,6 +62,8 @@ class ConfigurationAnswer(Answer):
     phase: str
     reopened: list[str]
     """Gates that had passed and are to be passed again, in order; the first with what has changed."""
+    scope_changed: list[str] | None = None
+    """What has been made smaller, or other, since a run ran out of memory, with the reason."""
     release_begun: int | None = None
     """The release that is worked on from now on; the one before it stays finished."""
     requests: list[RequestView] | None = None
@@ -111,11 +114,14 @@ def configure(
             if key not in before or key not in after or before[key] != after[key]
         }
         grants = _grants(workspace, row, ask_owner or {})
-        where = phase_status_of(Evidence(session, workspace, project))
+        present = Evidence(session, workspace, project)
+        where = phase_status_of(present)
         if where.release is not None and changed and not begin_release:
             refuse_to_change(project, where, asked)
         begun = begin(session, project, where, reason) if begin_release else None
         if changed:
+            if not reason.strip():
+                require_reason(present, new)
             keep_version(session, row.name, new, reason)
         requests = [ask(session, workspace, project, grant, reason) for grant in grants]
         evidence = Evidence(session, workspace, project)
@@ -125,6 +131,7 @@ def configure(
             version=evidence.version.number,
             digest=evidence.version.digest,
             changed=changed | moved,
+            scope_changed=[str(change) for change in scope_changes(evidence)] or None,
             phase=where.phase.value,
             release_begun=begun,
             reopened=_reopened(before_it, where),

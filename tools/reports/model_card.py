@@ -14,6 +14,7 @@ from trainwright.tools.gates.exits import reached, verdict
 from trainwright.tools.gates.finals import overlay_of_run
 from trainwright.tools.gates.leak_prices import told_leaks
 from trainwright.tools.gates.phases import Phase
+from trainwright.tools.gates.scope import scope_changes
 from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
@@ -91,6 +92,7 @@ def model_card(
         data_version=version_of(evidence.data_versions, final.data.fingerprint),
         final=final,
         overlay=flatten(overlay_of_run(evidence, final)),
+        scope_changes=scope_changes(evidence),
         gain=evidence.improvement[0],
         replay=_replayed(evidence, report),
         tried=_tried(evidence),

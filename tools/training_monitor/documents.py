@@ -167,6 +167,17 @@ class FixRule(_Strict):
         return self
 
 
+class ScopeRule(_Strict):
+    """Keys that decide what is learned; a change of them is no cure of the alert, and has to be stated."""
+
+    id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    text: str = Field(min_length=1)
+    keys: Annotated[list[str], Field(min_length=1)]
+    """Keys, or sections with all that no earlier rule names."""
+    product: bool = False
+    """The keys' product decides, not each of them."""
+
+
 class Diagnostic(_Strict):
     """One diagnostic document's front matter."""
 
@@ -177,6 +188,7 @@ class Diagnostic(_Strict):
     triggers: Annotated[list[Trigger], Field(min_length=1)]
     """The first of them that holds raises the alert."""
     fixes: Annotated[list[FixRule], Field(min_length=1)]
+    scope: list[ScopeRule] = Field(default_factory=list)
 
     @property
     def path(self) -> str:
@@ -208,7 +220,10 @@ def diagnostics_digests(folder: Path = DOCUMENTS) -> dict[str, str]:
     Raises:
         NotFoundError, ConfigurationError: see `load_diagnostics`.
     """
-    return {diagnostic.id: digest_json(diagnostic.model_dump(mode="json")) for diagnostic in load_diagnostics(folder)}
+    return {
+        diagnostic.id: digest_json(diagnostic.model_dump(mode="json", exclude={"scope"}))
+        for diagnostic in load_diagnostics(folder)
+    }
 
 
 @lru_cache(maxsize=256)

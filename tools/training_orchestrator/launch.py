@@ -13,6 +13,7 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits, owner
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.first_of_kind import require_tried
 from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
@@ -133,6 +134,8 @@ def _decide(evidence: Evidence, request: RunRequest, key: RunKey, written: list[
         complete = existing_run(evidence, kind, plan)
         if complete is not None:
             return _Decision(complete, plan, launcher, is_complete=True)
+    if request.study is None:
+        require_tried(evidence, kind)
     share = limits.reserve(session, evidence.workspace, evidence.project, kind, plan.config)
     started = _started(evidence.name, request, plan)
     written.append(_write(evidence, started, plan=plan, permit=permit | {"reserved": share.model_dump()}))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from trainwright.trainer.acceleration.precision import Scaling, autocast
-from trainwright.trainer.base.errors import IntegrityError
+from trainwright.trainer.base.errors import DataError, IntegrityError
 from trainwright.trainer.checkpoints.frozen_base import FrozenBase
 from trainwright.trainer.checkpoints.packing import pack, unpack
 from trainwright.trainer.checkpoints.store import LoadedCheckpoint
@@ -116,11 +116,21 @@ class EpochTotals:
             self.kept_bytes += self.outputs[-1].nbytes + self.targets[-1].nbytes
 
     def fold(self, work: Work, least_bytes: int | None = None) -> None:
-        """Put sums in the place of at least so many bytes of outputs and targets, where the metrics need no more."""
+        """Put sums in the place of at least so many bytes of outputs and targets, where the metrics need no more.
+
+        Raises:
+            DataError: they have another form than earlier ones, so that no figure could be of all.
+        """
         least_bytes = FOLD_AT_BYTES if least_bytes is None else least_bytes
         if not self.folds or self.kept_bytes < least_bytes or (gathered := self.gathered()) is None:
             return
         if (sums := fold(work.metrics, *gathered, task=work.task, before=self.sums)) is None:
+            if self.sums is not None:
+                forms = " and ".join(str(tuple(each.shape)) for each in gathered)
+                raise DataError(
+                    f"Outputs and targets of shape {forms} cannot be counted with the earlier ones of the epoch.",
+                    remedy="Give every batch targets of one kind: a class number each, or a row of labels each.",
+                )
             self.folds = False
             return
         self.sums, self.outputs, self.targets, self.kept_bytes = sums, [], [], 0

@@ -133,7 +133,8 @@ def weights_bytes(kind: Any, config: Any) -> int:
     from accelerate import init_empty_weights
     from accelerate.utils import calculate_maximum_sizes
 
-    with init_empty_weights():
+    # buffers too: else each layer is allocated on the CPU first, and filled where torch is to be deterministic
+    with init_empty_weights(include_buffers=True):
         model = kind.from_config(config, dtype=torch.float32)
     model.tie_weights()
     return int(calculate_maximum_sizes(model)[0])

@@ -30,6 +30,7 @@ CASES: list[tuple[str, dict[str, Any], str]] = [
     ("class_balanced", {"gamma": 1.5}, "classes tokens"),
     ("class_balanced", {"label_smoothing": 0.1}, "classes tokens shares"),
     ("next_token", {}, "tokens"),
+    ("masked_token", {}, "tokens"),
     ("bce_with_logits", {}, "labels"),
     ("bce_with_logits", {"pos_weight": WEIGHTS}, "labels"),
     ("bce_with_logits", {"pos_weight": 3.0}, "labels"),

@@ -20,7 +20,7 @@ BASE: dict[str, Any] = {"model": {"use": "mlp"}, "data": {"use": "digits"}}
 
 BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": ({"optimizer.learning_rat": 1.0}, "unknown key `optimizer.learning_rat`; did you mean `optimizer.learning_rate`?"),
-    "unknown section": ({"trainng": {}}, "did you mean `training`?"),
+    "unknown section": ({"trainng": {}}, "did you mean `training`"),
     "unknown key in a union": ({"loss": {"us": "x"}}, "did you mean `loss.use`?"),
     "unknown key of a range": ({"search.space": {"a": {"type": "float", "low": 0.0, "hig": 1.0}}}, "did you mean `search.space.a.high`?"),
     "text for a number": ({"training.epochs": "ten"}, "`training.epochs` = 'ten'"),

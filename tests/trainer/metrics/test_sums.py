@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from functools import reduce
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.engine.session import EpochTotals
 from trainwright.trainer.metrics import built_in_metric, evaluate
 from trainwright.trainer.metrics.evaluate import evaluate_sums, fold
 from trainwright.trainer.metrics.sums import OF_CLASSES, OF_NUMBERS
@@ -67,3 +70,12 @@ def test_metrics_of_numbers_far_from_zero_agree_to_twelve_digits() -> None:
 def test_ranks_and_several_labels_need_all_outputs(name: str) -> None:
     shape = (50,) if name == "auc" else (50, 3)
     assert fold([built_in_metric(name)], torch.randn(shape), torch.ones(shape), task="binary") is None
+
+
+def test_a_later_part_of_another_form_is_refused_and_not_measured_alone() -> None:
+    work = SimpleNamespace(metrics=[built_in_metric("accuracy")], task=None)
+    totals = EpochTotals(outputs=[torch.randn(6, 3)], targets=[torch.tensor([0, 1, 2, 0, 1, 2])])
+    totals.fold(work, least_bytes=0)
+    totals.outputs, totals.targets = [torch.randn(6, 3)], [torch.ones(6, 3)]
+    with pytest.raises(DataError, match=r"shape \(6, 3\) and \(6, 3\) cannot be counted"):
+        totals.fold(work, least_bytes=0)

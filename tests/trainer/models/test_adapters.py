@@ -86,7 +86,8 @@ def test_peft_reads_what_was_saved_alone_and_merged_weights_give_the_same(form: 
         write_adapter(model, tmp_path, None)
         assert {path.name for path in tmp_path.iterdir()} == {"adapter_config.json", "adapter_model.safetensors"}
         again = output(PeftModel.from_pretrained(base_of(kind), str(tmp_path)).eval(), kind)
-        assert torch.equal(again[:, -wanted.shape[1] :], wanted)
+        near = {"rtol": 1e-5, "atol": 1e-6} if form == "projected prefix" else {"rtol": 0, "atol": 0}  # a product apart
+        torch.testing.assert_close(again[:, -wanted.shape[1] :], wanted, **near)
         if ADAPTERS[FORMS[form]["name"]].merges:
             alone = merged(model)
             assert alone.state_dict().keys() == base_of(kind).state_dict().keys()

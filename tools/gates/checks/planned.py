@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.gates.outcomes import Outcome, check, failed, not_applicable, passed, passed_if
+from trainwright.tools.gates.scope import scope_changes
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
@@ -25,9 +26,10 @@ def memory_fits(evidence: Evidence, line: CheckLine) -> Outcome:
         return _needs_smoke(evidence, line)
     share, peak, memory = line.threshold or 1.0, run.summary.peak_memory_bytes, _memory_of(run)
     required = f"at most {share:.0%} of the device's memory"
+    changed = "".join(f"; {change}" for change in scope_changes(evidence))
     if not peak or not memory:
-        return not_applicable("no peak was measured, or the device's memory is not known", required)
-    measured = f"{peak / GIB:.2f} of {memory / GIB:.1f} GiB ({peak / memory:.0%})"
+        return not_applicable(f"no peak was measured, or the device's memory is not known{changed}", required)
+    measured = f"{peak / GIB:.2f} of {memory / GIB:.1f} GiB ({peak / memory:.0%}){changed}"
     loader, training = evidence.config.loader, evidence.config.training
     changes = {
         "loader.batch_size": loader.batch_size // 2,

@@ -121,7 +121,7 @@ class Hooks:
     # a step
 
     def strategy_backward(self, original: Callable[..., Any], loss: Tensor, *args: Any, **kwargs: Any) -> Any:
-        """Keep the loss of the micro-batch."""
+        """Keep the loss of the micro-batch, a scalar."""
         self.losses.append(loss.detach())
         return original(loss, *args, **kwargs)
 
