@@ -72,7 +72,7 @@ def _variants(name: str, *, alone: bool) -> dict[str, dict[str, Any]]:
 def _trained(name: str, seed: int, changes: dict[str, Any]) -> Trained:
     with tempfile.TemporaryDirectory() as folder:
         generate(name, Path(folder), seed=seed)
-        return train(template(name, changes, seed), Path(folder))
+        return train(template(name, changes, seed), Path(folder), with_memory=seed == SEEDS[0])
 
 
 def _figures(runs: list[Trained]) -> dict[str, Any]:

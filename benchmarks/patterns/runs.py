@@ -34,7 +34,7 @@ class Trained:
     """Of training and validation, without the start of the process."""
     checkpoint_mib: float
     memory_mib: float | None
-    """Estimated peak of the training's tensors; None where the configuration cannot be traced."""
+    """Estimated peak of the training's tensors; None where it was not asked for, or cannot be traced."""
 
 
 def missing(name: str, changes: dict[str, Any]) -> str | None:
@@ -57,8 +57,8 @@ def template(name: str, changes: dict[str, Any], seed: int) -> TrainingConfig:
     return parse_config(values)
 
 
-def train(config: TrainingConfig, folder: Path) -> Trained:
-    """Train in a folder that holds the data. Raises RuntimeError when the run fails."""
+def train(config: TrainingConfig, folder: Path, *, with_memory: bool) -> Trained:
+    """Train in a folder that holds the data, and estimate the memory. Raises RuntimeError when the run fails."""
     specification = RunSpecification(
         run_id="run", project="patterns", kind=RunKind.BASELINE, config=config, config_digest=config_digest(config),
         code_root=str(folder),
@@ -81,14 +81,14 @@ def train(config: TrainingConfig, folder: Path) -> Trained:
         steps=summary["steps"],
         seconds=summary["train_seconds"],
         checkpoint_mib=sum(path.stat().st_size for path in kept.rglob("*") if path.is_file()) / MIB,
-        memory_mib=memory_mib(config, folder),
+        memory_mib=memory_mib(config, folder) if with_memory else None,
     )
 
 
-def memory_mib(config: TrainingConfig, folder: Path, device_kind: str = "cpu") -> float | None:
+def memory_mib(config: TrainingConfig, folder: Path) -> float | None:
     """Return the estimated peak of training, in MiB; None where it cannot be traced."""
     try:
-        found = estimate(config, folder, device_kind="cuda" if device_kind == "cuda" else "cpu")
+        found = estimate(config, folder)
     except TrainwrightError as error:
         print(f"no estimate: {error}", file=sys.stderr)
         return None

@@ -179,7 +179,7 @@ def pictures(draw: random.Random, folder: Path, rows: int) -> None:
                 pen.line((left, line, right, line), fill=ink)
         noise = Image.frombytes("L", (16, 16), draw.randbytes(256))
         (folder / shape).mkdir(parents=True, exist_ok=True)
-        Image.blend(picture, noise, 0.15).save(folder / shape / f"{place:04}.png")
+        Image.blend(picture, noise, 0.35).save(folder / shape / f"{place:04}.png")
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
