@@ -59,10 +59,16 @@ def main() -> None:
     """Measure, print the tables, and the figures as one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, under a minute")
-    quick = parser.parse_args().quick
+    parser.add_argument("--only", choices=list(UNDER_US), help="what this framework costs more under our worker")
+    asked = parser.parse_args()
+    quick = asked.quick
     torch.set_num_threads(1)
     keep_freed_memory()
     began = os.getloadavg()[0]
+    if asked.only:
+        SMALL.load()
+        print(json.dumps({"extra_ms": round(extra_ms(asked.only, rounds=3 if quick else 12), 3)}))
+        return
     small = compare(SMALL.load(), CONTENDERS, rounds=3 if quick else 12)
     pair = {name: CONTENDERS[name] for name in ("bare loop", "trainwright")}
     large = compare(LARGE.load(), pair, rounds=2 if quick else 9)

@@ -50,7 +50,7 @@ def own_trainers(names: list[str], kills: int, seed: int) -> dict[str, dict[str,
         importlib.import_module(module)
     for module, name in (("transformers", "Trainer"), ("transformers", "LlamaForCausalLM")):
         getattr(importlib.import_module(module), name)
-    for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer"):
+    for name in ("SFTTrainer", "DPOTrainer", "GRPOTrainer", "RewardTrainer", "KTOTrainer", "RLOOTrainer"):
         getattr(importlib.import_module("trl"), name)
     draw, moments, found = random.Random(seed), collections.Counter[str](), {}
     with tempfile.TemporaryDirectory() as place:

@@ -108,14 +108,79 @@ def make_grpo(epochs=EPOCHS, num_iterations=2):
     )  # fmt: skip
 
 
+def make_reward():
+    """Return TRL's trainer of a reward model."""
+    from transformers import LlamaForSequenceClassification
+    from trl import RewardConfig, RewardTrainer
+
+    texts = texts_of(60)
+    columns = {"chosen": [t[:6] for t in texts], "rejected": [t[6:] for t in texts]}
+    train, test = ({name: part[cut] for name, part in columns.items()} for cut in (slice(40), slice(40, None)))
+    model = LlamaForSequenceClassification(small_config(num_labels=1))
+    return RewardTrainer(
+        model, args=RewardConfig(**common(num_train_epochs=2, max_length=16)), train_dataset=rows(**train),
+        eval_dataset=rows(**test), processing_class=tokenizer(),
+    )  # fmt: skip
+
+
+def make_kto():
+    """Return TRL's trainer for single answers that were liked or not."""
+    from trl import KTOConfig, KTOTrainer
+
+    texts = texts_of(60)
+    columns = {
+        "prompt": [t[:4] for t in texts], "completion": [t[4:8] for t in texts],
+        "label": [number % 2 == 0 for number in range(len(texts))],
+    }  # fmt: skip
+    train, test = ({name: part[cut] for name, part in columns.items()} for cut in (slice(40), slice(40, None)))
+    model = causal_model()
+    return KTOTrainer(
+        model, ref_model=copy.deepcopy(model), args=KTOConfig(**common(num_train_epochs=2, max_length=16)),
+        train_dataset=rows(**train), eval_dataset=rows(**test), processing_class=tokenizer(),
+    )  # fmt: skip
+
+
+def make_rloo():
+    """Return TRL's trainer that takes the other answers' mean reward as its baseline."""
+    from trl import RLOOConfig, RLOOTrainer
+
+    def vowels(completions, **_):
+        return [sum(letter in "aeiou" for letter in text) / 4 for text in completions]
+
+    texts = texts_of(36)
+    arguments = RLOOConfig(**common(num_train_epochs=1, num_generations=4, max_completion_length=4, beta=0.0))
+    return RLOOTrainer(
+        causal_model(), reward_funcs=vowels, args=arguments, train_dataset=rows(prompt=[t[:4] for t in texts[:20]]),
+        eval_dataset=rows(prompt=[t[:4] for t in texts[20:]]), processing_class=tokenizer(),
+    )  # fmt: skip
+
+
+def make_lora():
+    """Return TRL's trainer for supervised fine-tuning of an adapter on a frozen model."""
+    from peft import LoraConfig
+    from trl import SFTConfig, SFTTrainer
+
+    texts = texts_of(60)
+    arguments = SFTConfig(**common(num_train_epochs=2, max_length=16))
+    return SFTTrainer(
+        causal_model(), arguments, train_dataset=rows(text=texts[:40]), eval_dataset=rows(text=texts[40:]),
+        processing_class=tokenizer(),
+        peft_config=LoraConfig(r=2, lora_dropout=0.1, target_modules=["q_proj", "v_proj"]),
+    )  # fmt: skip
+
+
 def causal_model():
     """Return a language model that is small, and has dropout."""
-    config = LlamaConfig(
+    return LlamaForCausalLM(small_config())
+
+
+def small_config(**others):
+    """Return the configuration of all models here."""
+    return LlamaConfig(
         vocab_size=len(WORDS), hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2,
         num_key_value_heads=2, max_position_embeddings=32, pad_token_id=0, eos_token_id=2, bos_token_id=None,
-        attention_dropout=0.1,
+        attention_dropout=0.1, **others,
     )  # fmt: skip
-    return LlamaForCausalLM(config)
 
 
 def tokenizer():

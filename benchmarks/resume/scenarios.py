@@ -53,6 +53,10 @@ OWN_TRAINERS: dict[str, dict[str, Any]] = {
     "sft": {"trainer": {"use": "own_trainers.py:make_sft"}},
     "dpo": {"trainer": {"use": "own_trainers.py:make_dpo"}},
     "grpo": {"trainer": {"use": "own_trainers.py:make_grpo"}},
+    "reward": {"trainer": {"use": "own_trainers.py:make_reward"}},
+    "kto": {"trainer": {"use": "own_trainers.py:make_kto"}},
+    "rloo": {"trainer": {"use": "own_trainers.py:make_rloo"}},
+    "lora": {"trainer": {"use": "own_trainers.py:make_lora"}},
     "lightning": {"trainer": {"use": "lightning_project.py:make_trainer"}},
 }
 """Trainers of other libraries, as they are, under our worker."""

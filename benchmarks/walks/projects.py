@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import churn
@@ -10,6 +12,8 @@ import own_code as code
 from agent import Call
 from walk import Walk, Wish
 
+ROOT = Path(__file__).parents[2]
+RESUME = ROOT / "benchmarks" / "resume"
 ANY_END = ("released", "accepted", "concluded")
 FAST: dict[str, Any] = {"logging": {"tensorboard": False}}
 SEARCH: dict[str, Any] = {
@@ -131,6 +135,31 @@ def own() -> list[Walk]:
     ]  # fmt: skip
 
 
+def of_libraries() -> list[Walk]:
+    """Return walks of trainers of other libraries: the examples of the pages on them, and TRL's with an adapter."""
+    own = RESUME / "own_trainers.py", RESUME / "project.py"
+    return [
+        Walk("own-trainer", goal("accuracy", 0.6), handed_over("train.py", learning_rate=0.01, epochs=6, workers=0),
+             {"train.py": example("own_trainer.md")}),
+        Walk("own-lightning", goal("accuracy", 0.6), handed_over("lit.py", learning_rate=0.02, epochs=6, workers=0),
+             {"lit.py": example("own_lightning.md")}),
+        Walk("own-trl", goal("loss", 4.0), handed_over("own_trainers.py", function="make_lora"),
+             {path.name: path.read_text(encoding="utf-8") for path in own}),
+    ]  # fmt: skip
+
+
+def handed_over(script: str, function: str = "make_trainer", **args: Any) -> dict[str, Any]:
+    """Return a configuration of a trainer that a function of the user's returns."""
+    return {"trainer": {"use": f"{script}:{function}", "args": args}, **FAST}
+
+
+def example(page: str) -> str:
+    """Return the script of a page of the skill."""
+    text = (ROOT / "skills" / "ml-trainer" / "configs" / page).read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    return str(code)
+
+
 def happening() -> list[Walk]:
     """Return walks to which something happens."""
     slow = config("own.py:build", epochs=6)
@@ -162,6 +191,6 @@ def happening() -> list[Walk]:
 
 def walks() -> list[Walk]:
     """Return all walks, each by its own name."""
-    found = [*built_in(), *goals(), *own(), *happening()]
+    found = [*built_in(), *goals(), *own(), *of_libraries(), *happening()]
     assert len({walk.name for walk in found}) == len(found), "a name twice"
     return found

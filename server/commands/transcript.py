@@ -40,16 +40,16 @@ class Transcript:
             sys.stdout.write(f"\r   {bar(progress, total)} {message or '':60.60}")
             sys.stdout.flush()
 
-    def answer(self, result: CallToolResult) -> None:
-        """Write what came back: refusals in red."""
+    def answer(self, result: CallToolResult, most_lines: int = MOST_LINES) -> None:
+        """Write what came back: refusals in red; lines beyond the most are counted."""
         if self._terminal.is_terminal:
             sys.stdout.write("\r\033[K")
         text = "\n".join(block.text for block in result.content if block.type == "text")
         lines = [line for line in text.splitlines() if line]
-        for line in lines[:MOST_LINES]:
+        for line in lines[:most_lines]:
             self._wrapped(line, "<- REFUSED " if result.is_error and line is lines[0] else "<- ", _style(result, line))
-        if len(lines) > MOST_LINES:
-            self._wrapped(f"(and {len(lines) - MOST_LINES} more lines)", "<- ", "dim")
+        if len(lines) > most_lines:
+            self._wrapped(f"(and {len(lines) - most_lines} more lines)", "<- ", "dim")
 
     def fact(self, text: str, style: str = "green") -> None:
         """Write a line as it is."""

@@ -30,6 +30,9 @@ class PlanAnswers(BaseModel):
     data: str = ""
     target_column: str = ""
     text_column: str = ""
+    task: str = ""
+    target: float | None = None
+    dollars_per_hour: float | None = None
 
 
 def _request(**given: Any) -> PlanRequest:
@@ -44,6 +47,9 @@ def open_points(  # noqa: PLR0917 - filled by name with the tool's arguments
     data: str | dict[str, Any] | None,
     model: str | dict[str, Any] | None,
     task: str | None,
+    hardware: str | None,
+    limits: dict[str, float] | None,
+    target: float | None,
     code_root: str,
 ) -> Elicit[PlanAnswers] | PlanAnswers:
     """Return the questions that stand before a plan, for a person; none where the client cannot show them."""
@@ -53,7 +59,10 @@ def open_points(  # noqa: PLR0917 - filled by name with the tool's arguments
     from trainwright.tools.training_architect import open_questions
 
     try:
-        request = _request(intent=intent, data=data, model=model, task=task, code_root=code_root)
+        request = _request(
+            intent=intent, data=data, model=model, task=task, hardware=hardware, limits=limits, target=target,
+            code_root=code_root,
+        )  # fmt: skip
         questions = open_questions(workspace_of(context), request)
     except TrainwrightError:  # the tool itself words it
         return PlanAnswers()

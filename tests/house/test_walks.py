@@ -50,6 +50,20 @@ def test_a_short_set_of_honest_projects_ends_one_from_text_alone_and_one_from_da
     assert done.returncode == 0
 
 
+@pytest.mark.long
+@pytest.mark.timeout(900)
+@pytest.mark.requirement("TRAIN-7", "PHASE-10")
+@pytest.mark.parametrize("name", ["own-trainer", "own-lightning", "own-trl"])
+def test_trainers_of_other_libraries_are_released_by_the_real_tools(name: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "benchmarks/walks", "--only", name, "--form", "structured"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert json.loads(done.stdout.splitlines()[-1])["stuck"] == [], done.stdout[-6000:]
+    assert f"{name} (structured): released" in done.stdout
+    assert done.returncode == 0
+
+
 @pytest.mark.requirement("PHASE-10")
 def test_an_agent_that_reads_text_alone_finds_the_same_call_as_one_that_reads_data_alone(agent: ModuleType) -> None:
     call = {"tool": "configure", "arguments": {"project": "p", "changes": {"a.b": True, "c": None, "d": [1, 2.5]}}}

@@ -11,8 +11,9 @@ from pydantic import BaseModel, Field
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.training_architect.facts import PLAN_KEYS
 from trainwright.tools.training_architect.hardware import GIB
-from trainwright.tools.training_architect.planning import Decision, Plan, alternatives_of, proposed_goal
-from trainwright.tools.training_architect.reading import Question
+from trainwright.tools.training_architect.plan import Decision, Plan
+from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
+from trainwright.tools.training_architect.reading import TARGET, Question
 from trainwright.tools.workspace.tables import Project
 
 if TYPE_CHECKING:
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 TOOL = "plan_training"
+CENT = 0.01
+"""Dollars, below which nothing is told apart."""
 MOST_ALTERNATIVES = 3
-ROOFLINE = "roofline at 15 to 55 % of the peak; a probe run measures it"
+ROOFLINE = "operations and bytes of a step by formula, on a roofline; a probe run measures it"
 COUNTED = "counted operations and bytes of a step on a roofline; a probe run measures it"
-TARGET = Question("Which value of the metric would be good enough?", "target")
 
 
 class PlannedValue(BaseModel):
@@ -105,7 +107,7 @@ def plan_answer(workspace: Workspace, plan: Plan, files: list[str], name: str) -
     """Return the plan as an answer."""
     goal = proposed_goal(plan)
     if goal["target"] is None:
-        return questions_answer(plan.request, [TARGET], plan.assumed)
+        return questions_answer(plan.request, [Question(TARGET, "target")], plan.assumed)
     values = [PlannedValue(key=one.key, value=_seen(one), why=one.why, source=one.source) for one in plan.decisions]
     shown = [value for value in values if value.key not in PLAN_KEYS or value.key == "plan.effective_batch"]
     alternatives = [AlternativeView.model_validate(one) for one in alternatives_of(plan)[:MOST_ALTERNATIVES]]
@@ -141,8 +143,9 @@ def _estimates(plan: Plan) -> Estimates:
         counted = memory is not None and memory.step_seconds is not None
         estimates.time_source = COUNTED if counted else ROOFLINE
         if price is not None:
-            low, high = (_short(one / 3600 * price[0] * plan.device.count) for one in seconds)
-            estimates.dollars, estimates.price_source = (low, high), price[1]
+            low, high = (one / 3600 * price[0] * plan.device.count for one in seconds)
+            estimates.dollars = (0.0, CENT) if high < CENT else (_short(low), _short(high))
+            estimates.price_source = price[1]
     return estimates
 
 

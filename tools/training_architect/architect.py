@@ -14,10 +14,12 @@ from trainwright.tools.training_architect.answers import TOOL, PlanAnswer, free_
 from trainwright.tools.training_architect.documents import load_rulebook
 from trainwright.tools.training_architect.files import write_files
 from trainwright.tools.training_architect.hardware import TABLE, Device, named_device, probed_device
+from trainwright.tools.training_architect.inspecting import inspected
 from trainwright.tools.training_architect.intent import with_intent
-from trainwright.tools.training_architect.planning import Plan, make_plan
-from trainwright.tools.training_architect.reading import Reading, read_task
-from trainwright.tools.training_architect.request import PlanRequest, inspected
+from trainwright.tools.training_architect.plan import Plan
+from trainwright.tools.training_architect.planning import make_plan
+from trainwright.tools.training_architect.reading import Question, Reading, read_task
+from trainwright.tools.training_architect.request import PlanRequest
 from trainwright.tools.training_architect.traced import Tracer, price_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import merge_changes
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from trainwright.tools.workspace import Workspace
+
+CACHED_SECONDS = 2.0
+"""Up to which what was inspected before is read again."""
 
 
 def plan_training(
@@ -46,21 +51,23 @@ def plan_training(
         DataError: the data cannot be read.
     """
     root = _root(workspace, request)
-    deadline, owners = time.monotonic() + wait_seconds, workspace.path / TABLE
+    began, owners = time.monotonic(), workspace.path / TABLE
     request, noted = with_intent(request.located(root), owners)
     named = named_device(request.hardware, owners) if request.hardware else None
     found = {} if request.data is None else inspected(workspace, request, root, wait_seconds, should_stop)
     if found is None:
-        again = NextCall(tool=TOOL, arguments=request.as_arguments(), why="the data are still being read")
-        return PlanAnswer(state="running", next=again)
+        return _again(request, "the data are still being read")
+    has_read = time.monotonic() - began > CACHED_SECONDS
     reading = read_task(request, found)
     reading.assumed[:0] = noted
     if reading.questions:
         return questions_answer(request, reading.questions, reading.assumed)
     device = named or probed_device(found["machine"], owners)
-    tracer = Tracer(workspace, root, device, deadline, should_stop)
+    tracer = Tracer(workspace, root, device, began + wait_seconds, should_stop)
     price = price_of(workspace, device, request.limits.get("dollars_per_hour"))
     plan = _planned(request, reading, found, device=device, tracer=tracer, price=price)
+    if tracer.is_out_of_time and has_read:  # the next call has all its time for this
+        return _again(request, "memory is still being traced")
     if not plan.first:  # the files that a command brings are not here yet
         merged = merge_changes(plan.config, {}, argument="config", nested=True)
         require_files(merged.changes, merged.config, root)
@@ -69,14 +76,22 @@ def plan_training(
     return plan_answer(workspace, plan, files, name)
 
 
+def _again(request: PlanRequest, why: str) -> PlanAnswer:
+    return PlanAnswer(state="running", next=NextCall(tool=TOOL, arguments=request.as_arguments(), why=why))
+
+
 def open_questions(workspace: Workspace, request: PlanRequest, wait_seconds: float = 50.0) -> list[str]:
-    """Return the open questions about columns and data, as a person would be asked; none while files are being read."""
-    root = _root(workspace, request)
-    request = request.located(root)
+    """Return the open questions about data, goal and money, as a person would be asked; none while files are read."""
+    root, owners = _root(workspace, request), workspace.path / TABLE
+    request, _ = with_intent(request.located(root), owners)
     found = {} if request.data is None else inspected(workspace, request, root, wait_seconds)
     if found is None:
         return []
     questions = read_task(request, found).questions
+    if "dollars" in request.limits and request.hardware:
+        device = named_device(request.hardware, owners)
+        if price_of(workspace, device, request.limits.get("dollars_per_hour")) is None:
+            questions.append(Question(f"What does an hour of one {device.name} cost, in dollars?", "dollars_per_hour"))
     return [one.asks + (f" ({', '.join(one.choices)})" if one.choices else "") for one in questions]
 
 

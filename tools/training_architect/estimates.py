@@ -8,8 +8,14 @@ arXiv:2205.05198). Operations: 6 a parameter and token (Kaplan et al. 2020, arXi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.estimation.duration import estimate_time
+from trainwright.trainer.estimation.results import Work
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.hardware import Device
 
 CONTEXT_BYTES = 700 * 2**20
 """Of CUDA's context and its libraries on a device."""
@@ -17,8 +23,9 @@ SLACK = 1.15
 """For what the formula leaves out: buffers, temporary tensors, gaps."""
 ADAPTED_SHARE = 0.01
 """Of the weights, that adapters of rank 8 to 16 on all linear layers have, rounded up."""
-USED = (0.15, 0.55)
-"""Least and largest share of a device's peak that a training step reaches in practice."""
+RECOMPUTED = "training.gradient_checkpointing"
+QUANTISED = {"8bit": 1.05, "4bit": 0.57}
+"""Bytes a weight of a quantised linear layer, with its scales (Dettmers et al. 2023: a scale for 64 weights)."""
 SOURCE = "formula (arXiv:2205.05198 with 15 % more); its error is not measured"
 
 
@@ -59,19 +66,65 @@ def memory_by_formula(
     """
     parameters = float(model["parameters"])
     trained = parameters * ADAPTED_SHARE if "adapter" in changes else parameters
-    states = (4 * parameters + 12 * trained + (2 * parameters if half else 0)) / parts
+    states = (held_bytes(model, changes, half=half) + 12 * trained) / parts
     layers, width = model.get("layers") or 12, model.get("width") or 768
     value = rows * tokens * width * (1.0 if half else 2.0)
-    is_recomputed = "training.gradient_checkpointing" in changes
+    is_recomputed = RECOMPUTED in changes
     activations = value * (2 * layers + 34) if is_recomputed else value * 34 * layers
     logits = 10.0 * rows * tokens * (model.get("vocabulary") or 0) if causal else 0.0
     return Estimate(int((states + activations + logits) * SLACK) + CONTEXT_BYTES, SOURCE)
 
 
-def seconds_by_roofline(
-    parameters: float, tokens: float, teraflops: float, *, recomputed: bool, adapters: bool, devices: int
-) -> tuple[float, float]:
-    """Return the least and the most seconds in which a device trains on so many tokens."""
-    operations = (4.0 if adapters else 6.0) + (2.0 if recomputed else 0.0)
-    ideal = operations * parameters * tokens / (teraflops * 1e12 * devices)
-    return ideal / USED[1], ideal / USED[0]
+def held_bytes(model: Mapping[str, Any], changes: Mapping[str, Any], *, half: bool) -> float:
+    """Return the bytes of the weights as they are held, and of their copies in 16 bits where those are made."""
+    parameters = float(model["parameters"])
+    if (bits := changes.get("model.args.quantize")) is not None:
+        return parameters * 2 - saved_bytes(model, bits)
+    if changes.get("model.args.dtype") == "bfloat16":
+        return parameters * 2
+    return parameters * (6 if half else 4)
+
+
+def saved_bytes(model: Mapping[str, Any], bits: str) -> float:
+    """Return by how many bytes quantised weights are smaller than in bf16: embedding and output stay as they are."""
+    whole = 2.0 * (model.get("vocabulary") or 0) * (model.get("width") or 0)
+    return max(float(model["parameters"]) - whole, 0.0) * (2 - QUANTISED[bits])
+
+
+def less_by_quantising(traced: Estimate, model: Mapping[str, Any], bits: str) -> Estimate:
+    """Return the memory with quantised weights, from what was traced with a base in bf16."""
+    known = {**model, "parameters": model.get("parameters") or traced.parameters or 0}
+    peak = max(traced.peak_bytes - saved_bytes(known, bits), 0)
+    source = f"{traced.source} with a base in bf16, less what {bits} saves by arithmetic; its error is not measured"
+    return replace(traced, peak_bytes=int(peak), source=source, error_percent=None)
+
+
+def work_by_formula(model: Mapping[str, Any], changes: Mapping[str, Any], *, rows: int, tokens: int) -> Work:
+    """Return the work of an update of one device, for a model that is not here.
+
+    Args:
+        model: parameters, layers, width.
+        changes: the way's.
+        rows: of an update, on this device.
+        tokens: of a row.
+    """
+    parameters, layers, width = float(model["parameters"]), model.get("layers") or 12, model.get("width") or 768
+    trained = parameters * ADAPTED_SHARE if "adapter" in changes else parameters
+    passes = (4.0 if "adapter" in changes else 6.0) + (2.0 if RECOMPUTED in changes else 0.0)
+    update = 28.0 * trained  # weight, gradient and two moments are read, three of them written, in fp32
+    moved = passes * parameters + 3 * 34.0 * rows * tokens * width * layers + update
+    flops = passes * parameters * rows * tokens
+    return Work(
+        flops_per_step=flops, bytes_per_step=moved, forward_flops=flops / 3, forward_bytes=moved / 3,
+        operations_per_step=120 * layers, update_bytes=update, exchanged_bytes=4.0 * trained, steps=1, epochs=1,
+        validation_batches=0, validations=0, samples_per_step=rows,
+    )  # fmt: skip
+
+
+def step_seconds(work: Work, device: Device, precision: str) -> tuple[float, float] | None:
+    """Return the least and most seconds of an update; None where the device's speed is not known."""
+    record = device.accelerator
+    if record is None:
+        return None
+    found = estimate_time(work, record, precision=precision, devices=device.count)
+    return found.step_seconds_low, found.step_seconds_high

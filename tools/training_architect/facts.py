@@ -15,12 +15,19 @@ FACTS: dict[str, str] = {
     "parameters": "weights of the model",
     "rows": "rows of the data, or blocks of documents, all splits together",
     "classes": "number of classes",
+    "choices": "choices of a question",
+    "entities": "whether tags are those of entities (B-PER, I-PER, O)",
     "imbalance": "rows of the largest class over those of the smallest",
     "tokens_p95": "tokens that 95 % of the texts do not exceed",
     "tokens_p99": "tokens that 99 % of the texts do not exceed",
     "most_tokens": "tokens that the model takes at most",
     "length_that_fits_99_percent": "the power of two, or multiple of 64, that tokens_p99 fits into",
     "block_that_fits_95_percent": "the same of tokens_p95, within 64 and 1024",
+    "target_length_that_fits_99_percent": "the same of 99 % of the texts that are to be written",
+    "window_of_contexts": "tokens of a question with a part of its context: at most 384",
+    "shared_tokens": "tokens that neighbouring parts of a context have in common: a third of window_of_contexts",
+    "decoder_start": "token that the model's decoder begins with, where it is not the padding",
+    "picture_size": "height and width of the pictures that the model was made for",
     "device": "cpu or cuda",
     "hardware": "name of the device",
     "gpus": "devices",
@@ -40,9 +47,22 @@ FACTS: dict[str, str] = {
     "loader_workers": "half of the cores of each device, eight at most",
 }
 TASKS = (
-    "text_classification", "text_regression", "language_model", "instruction", "table_classification",
-    "table_regression", "image_classification",
+    "text_classification", "text_regression", "token_classification", "question_answering", "multiple_choice",
+    "seq2seq", "language_model", "masked_language_model", "instruction", "table_classification", "table_regression",
+    "image_classification",
 )  # fmt: skip
+OTHER_NAMES = {
+    "sequence_classification": "text_classification", "causal_lm": "language_model",
+    "masked_lm": "masked_language_model", "seq2seq_lm": "seq2seq", "chat": "instruction",
+}  # fmt: skip
+"""The library's names of tasks, and ours."""
+GENERATIVE = ("language_model", "instruction")
+IN_BLOCKS = (*GENERATIVE, "masked_language_model")
+"""Tasks whose texts are cut into blocks."""
+OF_VOCABULARY = (*IN_BLOCKS, "seq2seq")
+"""Tasks whose outputs are as many as the vocabulary's tokens, for every token."""
+WITHOUT_SCALE = (*OF_VOCABULARY, "text_regression", "table_regression")
+"""Tasks whose metric has no end that could be called perfect, so that nobody but the user can set its goal."""
 PLAN_KEYS = ("plan.effective_batch", "plan.max_length", "plan.metric")
 """Decisions of a plan that stand in no single key of a configuration."""
 

@@ -5,24 +5,18 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.documents.rendering import render, render_plain
-from trainwright.tools.launchers import LAUNCH, Launch
-from trainwright.tools.launchers.environment import inherited_environment
-from trainwright.tools.launchers.local import spawn
-from trainwright.tools.training_architect.request import answer_of
-from trainwright.trainer.base.canonical import digest_json
+from trainwright.tools.training_architect.inspecting import answer_of, begun, forgotten, stamps_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.secrets import secret_in
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
-    from trainwright.tools.training_architect.planning import Plan
+    from trainwright.tools.training_architect.plan import Plan
     from trainwright.tools.workspace import Workspace
 
 WORKER = "trainwright.trainer.jobs.generation"
@@ -52,6 +46,7 @@ def write_files(workspace: Workspace, plan: Plan, root: Path, name: str) -> list
         )
     arguments = training_arguments(plan)
     found = _asked(workspace, plan, root, arguments)
+    found["splits"].pop("test", None)  # evaluated once, at the project's export
     steps = _steps(plan, len(found["splits"]["train"]))
     arguments["warmup_steps"] = math.ceil(plan.config["schedule"]["warmup_fraction"] * steps)
     folder = workspace.path / FOLDER / name
@@ -109,17 +104,17 @@ def _steps(plan: Plan, rows: int) -> int:
 
 def _asked(workspace: Workspace, plan: Plan, root: Path, arguments: dict[str, Any]) -> dict[str, Any]:
     """Let a process divide the rows and construct the arguments."""
-    order = {"config": plan.config, "code_root": str(root), "arguments": arguments, "at": time.time_ns()}
-    folder = workspace.path / "cache" / FOLDER / digest_json(order).partition(":")[2][:32]
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "order.json", json.dumps(order).encode())
-    environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-P", "-m", WORKER, str(folder)]
-    spawn(folder, Launch(attempt=1), command, cwd=root, env=environment, log="worker.log")
+    order = {
+        "config": plan.config, "code_root": str(root), "arguments": arguments,
+        "stamps": stamps_of(root, plan.config["data"]["args"].get("path")),
+    }  # fmt: skip
+    folder = begun(workspace, WORKER, order, root)
     found = answer_of(folder, SECONDS, lambda: False)
     if found is None:
-        raise ConfigurationError("Dividing the rows takes longer than a call may.", remedy="Call again in a minute.")
-    (folder / LAUNCH).unlink(missing_ok=True)
+        raise ConfigurationError(
+            "Dividing the rows takes longer than a call may; it goes on.", remedy="Make the same call again."
+        )
+    forgotten(folder)  # other versions may be installed by the next time
     return found
 
 
@@ -134,6 +129,8 @@ def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], argument
         "schedule": {"name": plan.config["schedule"]["name"], "warmup_steps": arguments["warmup_steps"]},
         "class_weights": found["class_weights"],
         "lora": _lora(plan.config.get("adapter")),
+        "dtype": plan.config["model"]["args"].get("dtype", "float32"),
+        "quantize": plan.config["model"]["args"].get("quantize"),
         "data": {
             "files": found["files"], "text": args["text"], "target": args["target"], "tokenizer": args["tokenizer"],
             "max_length": args["max_length"], "classes": found["classes"] or [],
@@ -144,6 +141,8 @@ def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], argument
     needed = {name: found["versions"][name] for name in NEEDED if name in found["versions"]}
     if settings["lora"]:
         needed["peft"] = found["versions"]["peft"]
+    if settings["quantize"]:
+        needed["bitsandbytes"] = found["versions"].get("bitsandbytes", "")
     if any(path.endswith(".parquet") for path in found["files"]):
         needed["pyarrow"] = found["versions"]["pyarrow"]
     files = {
@@ -153,7 +152,9 @@ def _texts(plan: Plan, root: Path, folder: Path, found: dict[str, Any], argument
         "splits.json": json.dumps(found["splits"]) + "\n",
         "accelerate.yaml": dump_yaml(accelerate_config(plan)),
         "deepspeed.json": _json(deepspeed_config(plan)),
-        "requirements.txt": "".join(f"{name}=={number}\n" for name, number in needed.items()),
+        "requirements.txt": "".join(
+            f"{name}=={number}\n" if number else f"{name}\n" for name, number in needed.items()
+        ),
     }
     decided = [(one.key, one.value, one.why, one.source) for one in plan.decisions]
     files["README.md"] = render(
@@ -217,7 +218,7 @@ def deepspeed_config(plan: Plan) -> dict[str, Any]:
 
 
 def _sameness(plan: Plan) -> str:
-    if plan.way is not None and plan.way.id.startswith("lora"):
+    if "adapter" in plan.config:
         return "Adapters begin at random values that the two draw in another order, so losses agree only roughly."
     return (
         "Rows, order, schedule and loss are the same. Without dropout and with a saved head, losses agree to the last "

@@ -11,12 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from trainwright.tools.training_architect.documents import DOCUMENTS
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.config import load_yaml
+from trainwright.trainer.estimation.hardware import Accelerator
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TABLE = "accelerators.yaml"
 GIB = 2**30
+UNKNOWN = 1.0
+"""TFLOP/s of a device that the table does not have: it has the unit, and nothing says how fast it is."""
 COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*\u00d7]\s*", re.IGNORECASE)
 MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(?:gb|gib|g)\b", re.IGNORECASE)
 MAKERS = re.compile(r"\b(nvidia|amd|geforce|instinct|radeon|tesla|gpus?|cards?|the|an?|one|single)\b", re.IGNORECASE)
@@ -43,6 +46,14 @@ class Device:
     notes: tuple[str, ...] = ()
 
     @property
+    def accelerator(self) -> Accelerator | None:
+        """The record with which time is estimated; None where its speed is not known."""
+        if self.bandwidth_gb_s is None or max(self.teraflops.values(), default=0.0) <= UNKNOWN:
+            return None
+        rates = {name: speed * 1e12 for name, speed in self.teraflops.items()}
+        return Accelerator(self.name, "cuda", self.memory_bytes, self.bandwidth_gb_s * 1e9, rates)
+
+    @property
     def memory_gib(self) -> float:
         """Memory of one device."""
         return round(self.memory_bytes / GIB, 1)
@@ -56,6 +67,10 @@ class Table(BaseModel):
     as_of: Any
     columns: list[str]
     rows: list[list[Any]]
+    sources: dict[str, str] = Field(default_factory=dict)
+    """What the keys in a row's source mean."""
+    unchecked: list[str] = Field(default_factory=list)
+    """Sources that nothing was compared with."""
     not_supported: dict[str, str] = Field(default_factory=dict)
     untested: list[str] = Field(default_factory=list)
 
@@ -64,6 +79,10 @@ class Table(BaseModel):
         odd = next((row for row in self.rows if len(row) != len(self.columns)), None)
         if odd is not None or not {"name", "memory_gib"} <= set(self.columns):
             raise ValueError(f"each row has a cell for each of columns (name, memory_gib, …); got {odd}")
+        for row in self.named().values():
+            unknown = [key for key in str(row.get("source") or "").split() if key not in self.sources]
+            if unknown:
+                raise ValueError(f"{row['name']}: sources has no {unknown[0]!r}")
         return self
 
     def named(self) -> dict[str, dict[str, Any]]:
@@ -135,6 +154,11 @@ def _refuse_unsupported(words: str, table: Table, rows: dict[str, dict[str, Any]
 
 def _device(row: dict[str, Any], count: int, table: Table, notes: tuple[str, ...] = ()) -> Device:
     kinds = ("fp32", "tf32", "fp16", "bf16", "fp8")
+    notes += (
+        (f"the figures of {row['name']} were compared with no second source",)
+        if row.get("source") in table.unchecked
+        else ()
+    )
     untested = (f"{row['name']} runs torch's ROCm build; nothing of this engine was tested there",)
     return Device(
         name=str(row["name"]),
@@ -159,7 +183,7 @@ def _of_memory(gigabytes: float, count: int, rows: dict[str, dict[str, Any]], ta
     note = (
         f"a card of {gigabytes:g} GB was not named: speed of the slowest such ({slowest['name']}), {least:g} GiB usable"
     )
-    row = {**slowest, "name": f"{gigabytes:g} GB card", "memory_gib": least}
+    row = {**slowest, "name": f"{gigabytes:g} GB card", "memory_gib": least, "source": None}
     return _device(row, count, table, (note,))
 
 
@@ -175,9 +199,9 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
     if like is None:
         capability = tuple(gpus[0].get("capability") or (0, 0))
         units = (
-            {"fp32": 1.0}
-            | ({"fp16": 1.0} if capability >= (7, 0) else {})
-            | ({"bf16": 1.0} if capability >= (8, 0) else {})
+            {"fp32": UNKNOWN}
+            | ({"fp16": UNKNOWN} if capability >= (7, 0) else {})
+            | ({"bf16": UNKNOWN} if capability >= (8, 0) else {})
         )
         return Device(name, "cuda", len(gpus), least, teraflops=units, source="probed on this machine; speed not known")
     known = _device(like, len(gpus), table)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.training_architect.facts import IN_BLOCKS, WITHOUT_SCALE
 from trainwright.tools.training_architect.request import TABLES
 
 if TYPE_CHECKING:
@@ -21,6 +22,14 @@ MOST_CLASSES = 50
 MOST_OTHER_COLUMNS = 2
 """Columns besides text and target up to which a table is taken for one of texts."""
 IMAGE_SOURCES = ("images", "digits")
+FORMS = {
+    "token_classification": "words with tags", "question_answering": "questions with answers in their contexts",
+    "multiple_choice": "questions with choices", "seq2seq": "texts with texts to be written", "chat": "conversations",
+}  # fmt: skip
+"""Sources whose rows are of a form of their own, in words."""
+MOST_WINDOW = 384
+"""Tokens of a question with a part of its context (Devlin et al. 2019, arXiv:1810.04805)."""
+TARGET = "Which value of the metric would be good enough?"
 SHARE_OF_TRAIN = 0.7
 
 
@@ -41,6 +50,8 @@ class Reading:
     task: str | None = None
     text: str | None = None
     target: str | None = None
+    form: dict[str, Any] | None = None
+    """The source and columns of rows that are of a form of their own."""
     questions: list[Question] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
 
@@ -56,18 +67,43 @@ def read_task(request: PlanRequest, found: dict[str, Any]) -> Reading:
         )
         return reading
     use, data = request.data["use"], found.get("data") or {}
-    if use in TABLES:
+    if data.get("form"):
+        _read_form(use, data["form"], reading)
+    elif reading.task in FORMS and use in TABLES:
+        reading.questions.append(
+            Question(f"Which columns hold {FORMS[str(reading.task)]}? See configs/transformers.md", "data")
+        )
+    elif use in TABLES:
         _read_table(request, data, reading)
     elif reading.task is None:
         reading.task = _task_of(use, data)
+    if reading.task == "language_model" and request.task is None and (found.get("model") or {}).get("masked"):
+        reading.task = "masked_language_model"
+        reading.assumed.append("the model was made to tell hidden tokens, so that is what it goes on learning")
     if reading.task is None and not reading.questions:
         reading.questions.append(Question("What is to be learned from these data?", "task"))
+    if reading.task in WITHOUT_SCALE and request.target is None and not reading.questions:
+        reading.questions.append(Question(f"{TARGET} ({METRICS[reading.task]}, which is to fall)", "target"))
     return reading
+
+
+def _read_form(use: str, form: dict[str, Any], reading: Reading) -> None:
+    """Take the task and the columns of rows that are of a form of their own."""
+    reading.form = {"use": form["use"], "args": form["args"]}
+    reading.task = reading.task or _task_of(form["use"], {})
+    if use in TABLES:
+        named = ", ".join(f"{name} {column!r}" for name, column in form["args"].items() if name != "path")
+        reading.assumed.append(f"the rows are {FORMS[form['use']]}{f': {named}' if named else ''}")
+
+
+METRICS = dict.fromkeys(WITHOUT_SCALE, "perplexity") | dict.fromkeys(("text_regression", "table_regression"), "mae")
 
 
 def _task_of(use: str, data: dict[str, Any]) -> str | None:
     if use in {"text", "chat"}:
         return "language_model" if use == "text" else "instruction"
+    if use in FORMS:
+        return use
     if use in IMAGE_SOURCES:
         return None if data.get("is_number") else "image_classification"
     if data.get("is_number"):
@@ -80,8 +116,13 @@ def _read_table(request: PlanRequest, data: dict[str, Any], reading: Reading) ->
     columns = {one["name"]: one for one in data.get("columns", [])}
     reading.target = args.get("target")
     reading.text = args.get("text")
-    if request.task == "language_model":
+    if request.task in IN_BLOCKS:
         reading.text = reading.text or data.get("text")
+        return
+    rest = [name for name in columns if name != data.get("text") and not IDENTIFIER.search(name)]
+    if request.task is None and reading.target is None and data.get("text") and not rest:
+        reading.text, reading.task = data["text"], "language_model"
+        reading.assumed.append(f"the texts in column {reading.text!r} are what is learned: there is nothing to predict")
         return
     if reading.target is None:
         reading.target = _guessed_target(columns, args.get("text") or data.get("text"), reading)
@@ -150,6 +191,9 @@ def facts_of_data(data: dict[str, Any], target: str | None) -> dict[str, Any]:
         facts["majority_share"] = max(classes.values()) / max(data["rows"], 1)
         if smallest:
             facts["imbalance"] = round(max(classes.values()) / smallest, 1)
+    facts |= (data.get("form") or {}).get("facts") or {}
+    if data.get("target_tokens"):
+        facts["target_length_that_fits_99_percent"] = _rounded(data["target_tokens"]["p99"])
     tokens = data.get("tokens")
     if tokens:
         facts |= {"tokens_p50": tokens["p50"], "tokens_p95": tokens["p95"], "tokens_p99": tokens["p99"]}
@@ -163,7 +207,11 @@ def lengths(facts: dict[str, Any]) -> dict[str, Any]:
     most = facts.get("most_tokens") or 1024
     whole = min(_rounded(facts["tokens_p99"]), most)
     block = min(max(_rounded(facts["tokens_p95"]), 64), 1024, most)
-    return {"length_that_fits_99_percent": whole, "block_that_fits_95_percent": block}
+    window = min(whole, MOST_WINDOW)
+    return {
+        "length_that_fits_99_percent": whole, "block_that_fits_95_percent": block, "window_of_contexts": window,
+        "shared_tokens": window // 3,
+    }  # fmt: skip
 
 
 def _rounded(tokens: int) -> int:

@@ -8,18 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.estimation import estimate
-from trainwright.tools.training_architect.estimates import Estimate
+from trainwright.tools.training_architect.estimates import Estimate, step_seconds
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.config import apply_changes, parse_config
-from trainwright.trainer.estimation.duration import estimate_time
-from trainwright.trainer.estimation.hardware import Accelerator
 from trainwright.trainer.estimation.prices import load_prices
 from trainwright.trainer.estimation.strategies import with_strategy
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.estimation.results import Work
 
 SOURCE = "traced on your rows without allocating the model"
 LEAST_SECONDS = 5.0
@@ -32,6 +29,7 @@ class Tracer:
 
     Attributes:
         problem: why nothing is traced any more; None while all goes well.
+        is_out_of_time: whether the call's time was the reason.
     """
 
     def __init__(
@@ -40,12 +38,14 @@ class Tracer:
         self.cache, self.root, self.device = workspace.path / "cache" / "estimates", root, device
         self.deadline, self.should_stop = deadline, should_stop
         self.problem: str | None = None
+        self.is_out_of_time = False
 
     def __call__(self, values: dict[str, Any]) -> Estimate | None:
         """Return the memory of one device; None where it could not be traced, which `problem` then says."""
         left = self.deadline - time.monotonic()
         if self.problem is None and (left < LEAST_SECONDS or self.should_stop()):
             self.problem = "the call's time was up before memory was traced; call again, and it is"
+            self.is_out_of_time = True
         if self.problem is not None:
             return None
         section = values.get("distributed") or {}
@@ -59,20 +59,11 @@ class Tracer:
             )  # fmt: skip
         except TrainwrightError as error:
             self.problem = f"memory was not traced: {error.message[:160]}"
+            self.is_out_of_time = time.monotonic() >= self.deadline - LEAST_SECONDS
             return None
         memory = with_strategy(found.memory, str(section.get("strategy", "ddp")), devices)
-        seconds = self._seconds(found.work, str(values.get("training", {}).get("precision", "fp32")), devices)
+        seconds = step_seconds(found.work, self.device, str(values.get("training", {}).get("precision", "fp32")))
         return Estimate(memory.peak_bytes, SOURCE, memory.error_percent, memory.parameters, seconds)
-
-    def _seconds(self, work: Work, precision: str, devices: int) -> tuple[float, float] | None:
-        """Return the least and most seconds of an update; None where the device's speed is not known."""
-        device = self.device
-        if device.bandwidth_gb_s is None or max(device.teraflops.values(), default=0.0) <= 1.0:
-            return None
-        rates = {name: speed * 1e12 for name, speed in device.teraflops.items()}
-        record = Accelerator(device.name, "cuda", device.memory_bytes, device.bandwidth_gb_s * 1e9, rates)
-        found = estimate_time(work, record, precision=precision, devices=devices)
-        return found.step_seconds_low, found.step_seconds_high
 
 
 def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple[float, str] | None:

@@ -15,7 +15,8 @@ from trainwright.trainer.base.failures import known_failure
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.memory import free_bytes
-from trainwright.trainer.engine.session import EpochTotals, Session
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.losses.fit import check_fit, check_labels
 from trainwright.trainer.metrics import evaluate, evaluate_loss
 from trainwright.trainer.objectives.objective import Objective, Outcome, Work

@@ -14,7 +14,8 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.data.tensors import to_device
 from trainwright.trainer.engine.components import untouched
-from trainwright.trainer.engine.session import EpochTotals, Session
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.metrics import evaluate, evaluate_loss, evaluate_sums
 from trainwright.trainer.objectives.objective import Objective
 

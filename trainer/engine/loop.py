@@ -15,7 +15,8 @@ from trainwright.trainer.base.errors import ConfigurationError, DivergenceError
 from trainwright.trainer.data.tensors import batch_size, to_device
 from trainwright.trainer.engine.evaluation import LeftError, average_epoch, evaluate_split, values_of
 from trainwright.trainer.engine.observers.observer import EpochResult, Observers, StepResult
-from trainwright.trainer.engine.session import EpochTotals, Session
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.metrics import require_unmeasured
 from trainwright.trainer.optimization.update import total_norm
 

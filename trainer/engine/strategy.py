@@ -18,7 +18,7 @@ from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.optimization.update import clip_to, total_norm
 
 if TYPE_CHECKING:
-    from trainwright.trainer.engine.session import EpochTotals
+    from trainwright.trainer.engine.totals import EpochTotals
 
 
 class Strategy:

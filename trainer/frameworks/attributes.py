@@ -19,10 +19,19 @@ from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import UserCodeError
 from trainwright.trainer.checkpoints.packing import is_storable, pack
 from trainwright.trainer.data.fingerprint import sample_digest, weights_digest
+from trainwright.trainer.frameworks.generators import KINDS, LIBRARIES, is_generator, put_state, state_of
 
-OF_THE_CLOCK = re.compile(r"(^|_)(run)?time(_|$)|per_second")
-"""Names of values that are measured by a clock: no two runs have the same, and no step depends on them."""
+OF_THE_CLOCK = re.compile(
+    r"(\w+_)?(runtime|(samples|steps|tokens)_per_second|jit_compilation_time|model_preparation_time)"
+    r"|(train_|eval_)?step_time|_current_train_step_time|_train_start_time|_last_val_time|_last_time_checked"
+)
+"""The libraries' names of what a clock measures, whole: no two runs have the same, and no step depends on them."""
 PLAIN = (bool, int, float, str)
+OF_A_MODULE = frozenset({
+    *(vars(nn.Module()).keys() - {"training"}), "_metric_attributes", "_current_fx_name", "_dtype", "_device",
+    "_should_prevent_trainer_and_dataloaders_deepcopy", "_defaults", "_persistent", "_reductions",
+})  # fmt: skip
+"""Attributes of a module that are kept elsewhere, or made anew."""
 
 
 class _NotPlainError(Exception):
@@ -67,11 +76,23 @@ class Attributes:
             for name, value in values.items() if owner in objects else ():
                 setattr(objects[owner], name, refilled(getattr(objects[owner], name, None), value))
 
+    def left_out(self) -> list[str]:
+        """Return a sentence that names the attributes of the user's own types, where there are such."""
+        found = [
+            f"{owner}.{name} ({type(value).__name__})"
+            for owner, each in self.objects().items()
+            for name, value in vars(each).items()
+            if name not in self.without and _is_of_the_user(value)
+        ]
+        if not found:
+            return []
+        return [f"Not in the checkpoint, and in a resumed run as the function makes them: {', '.join(found)}."]
+
     def _plain(self) -> list[tuple[tuple[str, str], Any]]:
         found = []
         for owner, each in self.objects().items():
             for name, value in vars(each).items():
-                if name in self.without or OF_THE_CLOCK.search(name):
+                if name in self.without or OF_THE_CLOCK.fullmatch(name):
                     continue
                 try:
                     found.append(((owner, name), plain(value)))
@@ -127,7 +148,7 @@ def named(values: Mapping[str, Any]) -> dict[str, float]:
     return {
         name: float(value)
         for name, value in found.items()
-        if name != "epoch" and not OF_THE_CLOCK.search(name) and isinstance(value, int | float)
+        if name != "epoch" and not OF_THE_CLOCK.fullmatch(name) and isinstance(value, int | float)
     }
 
 
@@ -135,6 +156,8 @@ def plain(value: Any) -> Any:
     """Return a value in types that a checkpoint holds. Raises _NotPlainError for anything else."""
     if value is None or isinstance(value, PLAIN) or _is_array(value):
         return value
+    if is_generator(value):
+        return state_of(value)
     if isinstance(value, dict):
         return {plain(key): plain(item) for key, item in value.items() if not _is_of_the_clock(key)}
     if isinstance(value, tuple):
@@ -157,14 +180,38 @@ def refilled(present: Any, saved: Any) -> Any:
         return present
     if isinstance(present, deque):
         present.clear()
-        present.extend(saved)
+        present += saved
         return present
     if isinstance(present, set | frozenset) and isinstance(saved, list):
         return type(present)(saved)
     if isinstance(present, list) and isinstance(saved, list):
         present[:] = saved
         return present
-    return saved.clone() if isinstance(saved, Tensor) else saved
+    if isinstance(present, KINDS):
+        put_state(present, saved)
+        return present
+    return _tensor(present, saved) if isinstance(saved, Tensor) else saved
+
+
+def _tensor(present: Any, saved: Tensor) -> Tensor:
+    """Return the present tensor with the saved values: an optimizer, or another attribute, may hold the same one."""
+    if isinstance(present, Tensor) and (present.shape, present.dtype) == (saved.shape, saved.dtype):
+        with torch.no_grad():
+            return present.copy_(saved)
+    return saved.clone()
+
+
+def _is_of_the_user(value: Any) -> bool:
+    known = type(value).__module__.partition(".")[0] in LIBRARIES or callable(value)
+    return not known and not isinstance(value, (nn.Module, Tensor, *KINDS)) and not _is_plain(value)
+
+
+def _is_plain(value: Any) -> bool:
+    try:
+        plain(value)
+    except _NotPlainError:
+        return False
+    return True
 
 
 def _is_array(value: Any) -> bool:
@@ -174,7 +221,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _is_of_the_clock(key: Any) -> bool:
-    return isinstance(key, str) and OF_THE_CLOCK.search(key) is not None
+    return isinstance(key, str) and OF_THE_CLOCK.fullmatch(key) is not None
 
 
 def _digest(value: Any) -> str:

@@ -68,6 +68,8 @@ class Framework(ABC):
 
     name: ClassVar[str]
     model: nn.Module
+    processing: Any = None
+    """Tokenizer or processor that the user's trainer has, with save_pretrained: exported beside the model."""
     optimizers: Mapping[str, Optimizer]
     loader: PositionedLoader
     plan: Plan
@@ -119,6 +121,9 @@ class Framework(ABC):
     def measure(self, batch: Any) -> dict[str, Any]:
         """Return `loss`, and `output` and `target` where there are such, of one batch by the model as it is."""
 
+    def unwrap(self) -> None:  # noqa: B027 - most wrap nothing
+        """Leave the model as it is outside of the library, without wrappers around its forward: nothing trains now."""
+
     @property
     def collate(self) -> Callable[[list[Any]], Any] | None:
         """What makes a batch of samples."""
@@ -167,3 +172,19 @@ class Deferred:
         found = self.live()
         if state and found is not None:
             found.load_state_dict(state)
+
+
+class ByName:
+    """Optimizers by name, as one component."""
+
+    def __init__(self, optimizers: Mapping[str, Any]) -> None:
+        self.optimizers = optimizers
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return each optimizer's state."""
+        return {name: each.state_dict() for name, each in self.optimizers.items()}
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Load each optimizer's state."""
+        for name, each in self.optimizers.items():
+            each.load_state_dict(state[name])

@@ -52,6 +52,8 @@ class Moments:
         """As the first step of this attempt must find them."""
         self.resumed = session.progress.step > 0
         self._ended = False
+        self._is_asked = False
+        """Whether the end was asked for when the newest step or epoch was done: what follows agrees on it."""
         self._at = self._epoch_at = time.perf_counter()
 
     @property
@@ -62,12 +64,12 @@ class Moments:
     @property
     def must_stop(self) -> bool:
         """Whether no further step may be made."""
-        return self.session.at_bound or self.session.stop.asked or self.progress.stop_reason is not None
+        return self.session.at_bound or self._is_asked or self.progress.stop_reason is not None
 
     @property
     def leaves(self) -> bool:
         """Whether training is left in the middle of an epoch, on request: the epoch is not over then."""
-        return self.session.stop.asked and not self.session.at_bound and self.progress.batch < self._batches
+        return self._is_asked and not self.session.at_bound and self.progress.batch < self._batches
 
     @property
     def _batches(self) -> int:
@@ -112,6 +114,7 @@ class Moments:
         session.context.step = progress.step
         session.totals.add_loss(loss, samples)
         self.observers.step(session, result)
+        self._is_asked = session.stop.asked
         if self.leaves:  # here, where the library's state is that of the step's end
             self.close(session.stop.reason)
         self._at = time.perf_counter()
@@ -143,6 +146,7 @@ class Moments:
             done = progress.epoch >= session.config.training.epochs
             progress.stop_reason = over or ("completed" if done else "max_steps")
         self.observers.epoch(session, result)
+        self._is_asked = session.stop.asked
         self._at = self._epoch_at = time.perf_counter()
 
     def close(self, reason: str) -> None:

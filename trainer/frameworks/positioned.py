@@ -21,6 +21,7 @@ from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.data.loader import BatchLoader, KeyedCollate, KeyedSamples, Placed, announce_epoch
 from trainwright.trainer.frameworks import DOCUMENT
+from trainwright.trainer.frameworks.generators import OwnDraws, generators_in
 
 
 class _Samples(KeyedSamples):
@@ -151,12 +152,15 @@ class PositionedLoader:
         raw, working = self.raw, dict[str, Any]()
         if raw.num_workers:
             context = raw.multiprocessing_context or multiprocessing.get_context("fork")
-            working = {"multiprocessing_context": context, "prefetch_factor": raw.prefetch_factor}
-        collate = raw.collate_fn
+            working = {
+                "multiprocessing_context": context,
+                "prefetch_factor": raw.prefetch_factor,
+                "worker_init_fn": raw.worker_init_fn,
+            }
         return DataLoader(
-            _samples_of(raw.dataset)(raw.dataset, self.seed, 0),
+            _keyed_samples(raw.dataset, self.seed),
             batch_sampler=places,
-            collate_fn=collate if draws_nothing(collate) else _Collate(collate, self.seed, 0),
+            collate_fn=_keyed_collate(raw.collate_fn, self.seed),
             num_workers=raw.num_workers,
             pin_memory=raw.pin_memory and torch.cuda.is_available(),
             timeout=raw.timeout,
@@ -190,6 +194,19 @@ class FrameworkLoader(BatchLoader):
         return self.positioned
 
 
+def has_rows_of(read: Any, given: Any) -> bool:
+    """Return whether a loader's data set is the one that was given, or it with columns left out."""
+    if read is given:
+        return True
+    if any(type(each).__module__.partition(".")[0] != "datasets" for each in (read, given)):
+        return False
+    if len(read) != len(given) or not set(read.column_names) <= set(given.column_names):
+        return False
+    kept = given.select_columns(read.column_names)
+    indices = [each._indices and each._indices.column(0).to_pylist() for each in (read, kept)]
+    return bool(read.data.table.equals(kept.data.table)) and indices[0] == indices[1]
+
+
 def draws_nothing(collate: Any) -> bool:
     """Return whether a collator is known to draw no random number: of the libraries' own, all but the masking ones."""
     inner = getattr(collate, "data_collator", collate)
@@ -201,6 +218,19 @@ def draws_nothing(collate: Any) -> bool:
         masks = getattr(inner, "mlm", False) or "Mask" in name or "Permutation" in name
         return not masks
     return package == "trl"
+
+
+def _keyed_samples(samples: Any, seed: int) -> KeyedSamples:
+    """Return samples whose draws, those of generators of their own included, are keyed to (seed, epoch, sample)."""
+    if own := generators_in(samples):
+        return _Samples(OwnDraws(samples, own), seed, 0)
+    return _samples_of(samples)(samples, seed, 0)
+
+
+def _keyed_collate(collate: Any, seed: int) -> Any:
+    if own := generators_in(collate):
+        return _Collate(OwnDraws(collate, own), seed, 0)
+    return collate if draws_nothing(collate) else _Collate(collate, seed, 0)
 
 
 def _samples_of(samples: Any) -> type[KeyedSamples]:

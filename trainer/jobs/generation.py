@@ -18,7 +18,7 @@ from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
 from trainwright.trainer.config import TrainingConfig, parse_config
 from trainwright.trainer.run import write_atomically
 
-PACKAGES = ("torch", "transformers", "accelerate", "peft", "numpy", "pyarrow", "safetensors")
+PACKAGES = ("torch", "transformers", "accelerate", "peft", "numpy", "pyarrow", "safetensors", "bitsandbytes")
 OF_A_GPU = ("bf16", "fp16", "tf32")
 """Arguments that TrainingArguments refuses on a machine without a GPU: the script leaves them out there too."""
 

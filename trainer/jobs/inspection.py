@@ -1,19 +1,25 @@
 """Inspection of data, model and machine before a plan: `python -P -m trainwright.trainer.jobs.inspection FOLDER`.
 
-Reads `order.json` (data and model as a configuration names them, code root), leaves `report.json`. No user code runs,
-no weights are read and nothing is fetched: a model is counted from its configuration alone. It is no evidence.
+Reads `order.json` (data and model as a configuration names them, code root; or the machine alone), leaves
+`report.json`. No user code runs, no weights are read and nothing is fetched: a model is counted from its configuration
+alone. It is no evidence.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.paths import confine_folder
+from trainwright.trainer.data.sources import SOURCES
+from trainwright.trainer.jobs.inspected_model import inspected_model, tokenizer_of
+from trainwright.trainer.jobs.row_forms import facts_of, form_of, text_of
 from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
@@ -31,8 +37,6 @@ FEW_INTEGERS = 20
 CHARACTERS_A_TOKEN = 4.0
 """English text under the common sub-word tokenizers; where the model's own is not here."""
 WORDS_OF_TEXT = 3.0
-OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
-"""Models whose positions begin behind the padding's number, so that two fewer tokens fit."""
 
 
 def main(folder: Path) -> int:
@@ -51,14 +55,21 @@ def main(folder: Path) -> int:
 
 
 def _inspected(order: dict[str, Any]) -> dict[str, Any]:
-    root = Path(order["code_root"])
-    found: dict[str, Any] = {"machine": _machine()}
-    if order.get("model") is not None:
-        found["model"] = _model(order["model"], root, causal=bool(order.get("causal")))
-    if order.get("data") is not None:
-        ours = "bytes" if (order.get("model") or {}).get("use", "transformers") != "transformers" else None
-        found["data"] = _data(order["data"], root, (found.get("model") or {}).get("tokenizer") or ours)
-    return found
+    if "machine" in order:
+        return {"machine": _machine(), "at": time.time()}
+    root, model, data, task = Path(order["code_root"]), order.get("model"), order.get("data"), order.get("task")
+    found: dict[str, Any] = {}
+    if data is not None:
+        ours = "bytes" if (model or {}).get("use", "transformers") != "transformers" else None
+        found["data"] = _data(data, root, tokenizer_of(model, root) or ours, task)
+        task = task or _form_task(found["data"], data["use"])
+    if model is not None:
+        found["model"] = inspected_model(model, root, task)
+    return found | {"machine": _machine(), "at": time.time()}
+
+
+def _form_task(found: dict[str, Any], use: str) -> str | None:
+    return str((found.get("form") or {"use": use})["use"])
 
 
 def _machine() -> dict[str, Any]:
@@ -71,61 +82,23 @@ def _machine() -> dict[str, Any]:
     for number in range(torch.cuda.device_count()):
         seen = torch.cuda.get_device_properties(number)
         gpus.append({"name": seen.name, "memory_bytes": seen.total_memory, "capability": [seen.major, seen.minor]})
-    return {"cores": os.cpu_count(), "ram_bytes": psutil.virtual_memory().total, "gpus": gpus}
-
-
-def _model(model: dict[str, Any], root: Path, *, causal: bool) -> dict[str, Any] | None:
-    """Return sizes of a model of the Transformers library; None for others, which are counted with their data."""
-    args = model.get("args") or {}
-    if model["use"] != "transformers":
-        return None
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification
-
-    folder = confine_folder(args["path"], root, key="model.args.path") if args.get("path") else None
-    try:
-        if args.get("config"):
-            values = dict(args["config"])
-            config = AutoConfig.for_model(values.pop("model_type"), **values)
-        else:
-            config = AutoConfig.from_pretrained(
-                str(folder) if folder is not None else args["hub"], local_files_only=True, trust_remote_code=False
-            )
-    except (OSError, ValueError, KeyError) as error:
-        if folder is None and args.get("hub"):
-            return {"unknown": str(error)[:200]}  # the plan goes by the table of known models
-        raise
-    kind = AutoModelForCausalLM if causal else AutoModelForSequenceClassification
-    most = getattr(config, "max_position_embeddings", None)
     return {
-        "parameters": _parameters(kind, config),
-        "model_type": config.model_type,
-        "layers": getattr(config, "num_hidden_layers", None),
-        "width": getattr(config, "hidden_size", None),
-        "vocabulary": getattr(config, "vocab_size", None),
-        "most_tokens": most - 2 if most and config.model_type in OFFSET_POSITIONS else most,
-        "tokenizer": args["path"] if folder is not None and _has_tokenizer(folder) else None,
-    }
+        "cores": os.cpu_count(), "ram_bytes": psutil.virtual_memory().total, "gpus": gpus,
+        "bitsandbytes": importlib.util.find_spec("bitsandbytes") is not None,
+    }  # fmt: skip
 
 
-def _parameters(kind: Any, config: Any) -> int:
-    """Return the entries of all weights, shared ones once, without allocating any."""
-    from accelerate import init_empty_weights
-
-    with init_empty_weights():
-        model = kind.from_config(config)
-    model.tie_weights()
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
-def _has_tokenizer(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "vocab.txt"))
-
-
-def _data(data: dict[str, Any], root: Path, tokenizer: str | None) -> dict[str, Any]:
+def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | None) -> dict[str, Any]:
     from trainwright.trainer.data.sections import SplitSection
-    from trainwright.trainer.data.sources import load_source, scan_source
+    from trainwright.trainer.data.sources import load_source, open_source, scan_source
+    from trainwright.trainer.data.sources.row_files import RowFiles
 
     use, args = data["use"], dict(data.get("args") or {})
+    if use != "chat" and issubclass(SOURCES[use], RowFiles):
+        source = open_source(use, args)
+        assert isinstance(source, RowFiles), "by its class"  # noqa: S101
+        rows = [row for _, row in source.rows(root)[1]]
+        return {"rows": len(rows), "columns": []} | _formed({"use": use, "args": args}, rows, root, tokenizer)
     if data.get("columns_wanted"):  # text and target are not both known: the table as it is
         args = {"path": args["path"], "text": args.get("text") or "?"} if use in TABLES else args
     frame = scan_source(use, args, root)
@@ -133,15 +106,44 @@ def _data(data: dict[str, Any], root: Path, tokenizer: str | None) -> dict[str, 
         return _of_samples(load_source(use, args, root, SplitSection()))
     named = data.get("args") or {}
     found = _of_frame(frame, named.get("text"), named.get("target"), is_table=use in TABLES)
+    if use in WITH_FORMS and set(named) <= {"path", "tokenizer"} and (task is None or task in OF_FORMS):
+        rows = frame.gather_every(max(found["rows"] // MOST_TOKENIZED, 1)).head(MOST_TOKENIZED).collect().to_dicts()
+        form = form_of(rows, OF_FORMS.get(str(task)))
+        if form is not None and (form["use"] != "chat" or use != "csv"):
+            return found | _formed(form, rows, root, named.get("tokenizer") or tokenizer)
     if use == "images" and not named.get("target"):
         found |= _classes(frame, "label")
     column = "text" if use in {"text", "chat"} else found["text"]
     if column is not None:
-        found["tokens"] = _tokens(frame, column, root, named.get("tokenizer") or tokenizer)
+        found["tokens"] = _tokens(_texts(frame, column, found["rows"]), root, named.get("tokenizer") or tokenizer)
     return found
 
 
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow")
+WITH_FORMS = ("csv", "jsonl", "parquet", "arrow")
+"""Tables that the sources of forms read too."""
+OF_FORMS = {
+    "token_classification": "token_classification", "question_answering": "question_answering",
+    "multiple_choice": "multiple_choice", "seq2seq": "seq2seq", "instruction": "chat",
+}  # fmt: skip
+"""Tasks of a plan, and the source of each."""
+
+
+def _formed(form: dict[str, Any], rows: list[dict[str, Any]], root: Path, tokenizer: str | None) -> dict[str, Any]:
+    """Return a form with the lengths of its texts, and of those that are to be written."""
+    use, args = form["use"], form["args"]
+    tokenizer = args.get("tokenizer") or tokenizer
+    some = rows[:: max(len(rows) // MOST_TOKENIZED, 1)][:MOST_TOKENIZED]
+    found: dict[str, Any] = {"form": {**form, "facts": facts_of(form, some)}}
+    if use == "chat":
+        texts = [json.dumps(row, ensure_ascii=False, default=str) for row in some]
+    else:
+        texts = [text_of(use, args, row) for row in some]
+    found["tokens"] = _tokens(texts, root, tokenizer)
+    if use == "seq2seq":
+        written = [str(row.get(args.get("target", "target"))) for row in some]
+        found["target_tokens"] = _tokens(written, root, tokenizer)
+    return found
 
 
 def _of_samples(loaded: Any) -> dict[str, Any]:
@@ -217,14 +219,18 @@ def _classes(frame: pl.LazyFrame, column: str) -> dict[str, Any]:
     return {"classes": dict(pairs[:MOST_CLASSES]), "class_count": len(pairs), "smallest": pairs[-1][1] if pairs else 0}
 
 
-def _tokens(frame: pl.LazyFrame, column: str, root: Path, tokenizer: str | None) -> dict[str, Any]:
-    """Return how many tokens the texts have: counted by the tokenizer where there is one, else from characters."""
-    import numpy as np
+def _texts(frame: pl.LazyFrame, column: str, rows: int) -> list[str]:
+    """Return texts of a column, evenly spread."""
     import polars as pl
 
-    rows = int(frame.select(pl.len()).collect(engine="streaming").item())
     texts = frame.select(pl.col(column).cast(pl.String)).gather_every(max(rows // MOST_TOKENIZED, 1))
-    cells = [text or "" for text in texts.head(MOST_TOKENIZED).collect(engine="streaming").to_series().to_list()]
+    return [text or "" for text in texts.head(MOST_TOKENIZED).collect(engine="streaming").to_series().to_list()]
+
+
+def _tokens(cells: list[str], root: Path, tokenizer: str | None) -> dict[str, Any]:
+    """Return how many tokens the texts have: counted by the tokenizer where there is one, else from characters."""
+    import numpy as np
+
     if tokenizer in {None, "bytes", "characters"}:
         a_token = CHARACTERS_A_TOKEN if tokenizer is None else 1.0
         lengths = np.array([len(text) / a_token + 2 for text in cells])

@@ -15,7 +15,7 @@ from trainwright.trainer.base.paths import confine_folder, files_among
 from trainwright.trainer.models.arguments import ModelSection, Surroundings
 from trainwright.trainer.models.packing import require_apart
 from trainwright.trainer.models.tasks import require_tokens, task_of
-from trainwright.trainer.models.weight_types import Dtype, Quantisation, held_in, quantised
+from trainwright.trainer.models.weight_types import Dtype, Quantisation, quantised, type_of
 
 if TYPE_CHECKING:
     from torch import nn
@@ -88,7 +88,7 @@ class TransformersArgs(ModelSection):
             task = task_of(self.task, around)
             kind = getattr(transformers, task.auto)
             config = _configuration(self, folder, around.splits)
-            loading = {} if around.imagined else quantised(self.quantize)
+            loading = quantised(None if around.imagined else self.quantize) or {"dtype": type_of(self.dtype)}
             task.fit(config, around, self.config)
             require_tokens(config, around.splits)
             packed = hasattr(around.splits.samples["train"], "groups")
@@ -96,7 +96,7 @@ class TransformersArgs(ModelSection):
                 config.use_cache = False  # with a kept past, the library lets packed documents see each other
             around.require_room(lambda _: weights_bytes(kind, config) // (1 if self.dtype == "float32" else 2))
             if self.config is not None or around.imagined:
-                model = held_in(kind.from_config(config), self.dtype)
+                model = kind.from_config(config, dtype=type_of(self.dtype))
             else:
                 model = kind.from_pretrained(
                     self.hub if folder is None else str(folder),
@@ -108,7 +108,6 @@ class TransformersArgs(ModelSection):
                     ignore_mismatched_sizes=task.by_classes,  # a head for other classes is made anew
                     **loading,
                 )
-                model = model if loading else held_in(model, self.dtype)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, ImportError) as error:
             raise ConfigurationError(
                 f"The model {origin} cannot be built: {str(error)[:300]}", remedy=_REMEDY

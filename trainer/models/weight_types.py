@@ -12,17 +12,26 @@ from typing import TYPE_CHECKING, Any, Literal
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    import torch
     from torch import nn
 
 Dtype = Literal["float32", "bfloat16"]
 Quantisation = Literal["8bit", "4bit"]
 
 
-def held_in(model: nn.Module, dtype: Dtype) -> nn.Module:
-    """Return the model with its floating-point weights and buffers in the type."""
+def type_of(dtype: Dtype) -> torch.dtype:
+    """Return torch's type, for the library to load in: it keeps what it computes in float32 so, such as RoPE's tables.
+
+    A model cast afterwards has them rounded, and answers otherwise at long positions.
+    """
     import torch
 
-    return model.to(getattr(torch, dtype))
+    return torch.float32 if dtype == "float32" else torch.bfloat16
+
+
+def is_quantised(model: nn.Module) -> bool:
+    """Return whether weights are held in whole numbers, which no cast makes exact and nothing can be merged into."""
+    return any(not (each.is_floating_point() or each.is_complex()) for each in model.parameters())
 
 
 def quantised(quantisation: Quantisation | None) -> dict[str, Any]:

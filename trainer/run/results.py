@@ -92,7 +92,7 @@ class AdapterExport(Recorded):
     """Of the frozen tensors, as checkpoints have it."""
     reloaded_identical: bool | None = None
     merged_in: str | None = None
-    """File or folder with the merged weights; None: this kind of adapter cannot be merged."""
+    """File or folder with the merged weights; None: it cannot be merged, or nothing was compared or agreed."""
     merged: Merged | None = None
 
     @property

@@ -23,8 +23,9 @@ from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.engine.components import Stateful
-from trainwright.trainer.engine.session import EpochTotals, Session
+from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.strategy import Strategy
+from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.metrics.sums import added
 from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.strategies.batch_norm import synchronize

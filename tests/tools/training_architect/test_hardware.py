@@ -25,6 +25,28 @@ def test_forty_accelerators_with_memory_bandwidth_and_speed():
 
 
 @pytest.mark.requirement("ARCH-1")
+def test_each_row_says_where_its_figures_were_compared_and_a_plan_says_where_they_were_not(tmp_path):
+    rows, table = accelerators()
+    assert all(row["source"] and set(row["source"].split()) <= set(table.sources) for row in rows.values())
+    compared = [name for name, row in rows.items() if row["source"] not in table.unchecked]
+    assert len(compared) >= 40
+    assert "no second source" in named_device("A30").notes[0]
+    assert not named_device("H100").notes
+    own = tmp_path / "accelerators.yaml"
+    own.write_text("as_of: 2027-01-01\ncolumns: [name, memory_gib, source]\nrows:\n- [X900, 400, hearsay]\n")
+    with pytest.raises(ConfigurationError, match="sources has no 'hearsay'"):
+        named_device("X900", own)
+
+
+@pytest.mark.requirement("ARCH-1")
+@pytest.mark.parametrize("words", ["TPU v5e", "tpu v4-8", "v5p", "Trainium 2", "Gaudi 3", "Apple M3 Max"])
+def test_what_no_run_starts_on_is_named_as_not_supported(words):
+    with pytest.raises(ConfigurationError, match="is not supported") as refused:
+        named_device(words)
+    assert "NVIDIA GPU" in refused.value.remedy
+
+
+@pytest.mark.requirement("ARCH-1")
 def test_words_that_mean_a_device():
     assert (named_device("2x NVIDIA GeForce RTX 4090").name, named_device("2x RTX 4090").count) == ("RTX 4090", 2)
     card = named_device("one 24 GB card")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.tools.training_architect.answers import alternatives_of
+from trainwright.tools.training_architect.answers import alternatives_of, plan_answer
 from trainwright.tools.training_architect.documents import load_rulebook
-from trainwright.tools.training_architect.hardware import named_device
+from trainwright.tools.training_architect.estimates import Estimate, less_by_quantising, step_seconds, work_by_formula
+from trainwright.tools.training_architect.hardware import named_device, probed_device
 from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import read_task
 from trainwright.tools.training_architect.request import read_request
+from trainwright.tools.workspace import Workspace
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import flatten, parse_config
 
@@ -26,8 +28,11 @@ FOUND = {
 }
 CSV = {"use": "csv", "args": {"path": "tickets.csv"}}
 
+HERE = {**FOUND, "model": {"parameters": 10**7, "layers": 4, "width": 64, "vocabulary": 1000, "most_tokens": 512}}
+"""With a model that is on this machine."""
 
-def planned(hardware, found=FOUND, **given):
+
+def planned(hardware, found=FOUND, memory_of=lambda _: None, **given):
     request = read_request(intent="sort tickets", hardware=hardware, **{"data": CSV, **given})
     reading = read_task(request, found)
     assert not reading.questions
@@ -38,7 +43,7 @@ def planned(hardware, found=FOUND, **given):
         found,
         device=named_device(hardware),
         book=load_rulebook(),
-        memory_of=lambda config: None,
+        memory_of=memory_of,
         price=price,
     )
 
@@ -72,7 +77,7 @@ def test_the_batch_of_an_update_stays_where_less_of_it_fits():
 @pytest.mark.requirement("ARCH-2")
 def test_large_models_take_adapters_then_several_devices_and_else_are_refused():
     model = {"use": "transformers", "args": {"hub": "Qwen/Qwen2.5-7B-Instruct"}}
-    generation = {"data": {"use": "csv", "args": {"path": "t.csv", "text": "body"}}, "task": "language_model"}
+    generation = {"data": {"use": "csv", "args": {"path": "t.csv", "text": "body"}}, "task": "causal_lm", "target": 9.0}
     adapters = planned("A100 80GB", model=model, **generation)
     assert adapters.way.id == "lora"
     assert adapters.config["optimizer"]["learning_rate"] == 1e-4
@@ -80,8 +85,43 @@ def test_large_models_take_adapters_then_several_devices_and_else_are_refused():
     assert (divided.way.id, divided.config["distributed"]) == ("full", {"processes": 8, "strategy": "fsdp2"})
     assert "lora" in [one["id"] for one in alternatives_of(divided)]
     with pytest.raises(ConfigurationError, match="No way to train fits") as refused:
-        planned("24 GB", model=model, **generation)
+        planned("24 GB", model=model, limits={"memory_gib": 4.0}, **generation)
     assert "hardware='" in refused.value.remedy
+
+
+@pytest.mark.requirement("ARCH-2")
+@pytest.mark.parametrize(
+    ("hardware", "way", "changes"),
+    [
+        ("RTX 4090", "lora_bf16", {"dtype": "bfloat16"}),
+        ("T4", "qlora_8bit", {"quantize": "8bit"}),
+        ("RTX 3060", "qlora_4bit", {"quantize": "4bit"}),
+    ],
+)
+def test_a_base_of_seven_billion_is_held_in_as_few_bits_as_memory_asks_for(hardware, way, changes):
+    model = {"use": "transformers", "args": {"hub": "Qwen/Qwen2.5-7B-Instruct"}}
+    data = {"use": "csv", "args": {"path": "t.csv", "text": "body"}}
+    plan = planned(hardware, model=model, data=data, task="causal_lm", target=9.0)
+    args = plan.config["model"]["args"]
+    assert plan.way.id == way
+    assert {name: value for name, value in args.items() if name != "path"} == changes
+    assert plan.config["adapter"]["rank"] >= 8
+    assert plan.config["optimizer"]["learning_rate"] == 1e-4, "as adapters are trained"
+    assert plan.memory.peak_bytes <= plan.facts["memory_gib"] * 2**30 * 0.9
+    assert parse_config(plan.config).adapter is not None
+    told = [one for one in plan.assumed if "not tried" in one]
+    assert bool(told) == ("quantize" in changes), "a machine without CUDA cannot try it, and the plan says so"
+    assert not told or "CUDA" in told[0]
+    assert all(one.error_percent is None for one in [plan.memory])
+
+
+@pytest.mark.requirement("ARCH-2", "ARCH-4")
+def test_memory_of_quantised_weights_is_the_traced_one_less_what_the_bits_save():
+    sizes = {"parameters": 7.6e9, "vocabulary": 152064, "width": 3584}
+    traced = Estimate(20 * 2**30, "traced", 2.0)
+    found = [less_by_quantising(traced, sizes, bits) for bits in ("8bit", "4bit")]
+    assert traced.peak_bytes > found[0].peak_bytes > found[1].peak_bytes > 20 * 2**30 - 7.6e9 * 2
+    assert all(one.error_percent is None and "arithmetic" in one.source for one in found)
 
 
 @pytest.mark.requirement("ARCH-1", "COST-1")
@@ -106,3 +146,56 @@ def test_what_is_decisive_and_open_is_asked():
     for wrong in ({"limits": {"dolars": 3}}, {"task": "magic"}, {"data": "s3://b/x.csv"}, {"data": "code.py:build"}):
         with pytest.raises(ConfigurationError):
             read_request(intent="x", **wrong)
+
+
+@pytest.mark.requirement("MCP-5", "ARCH-1")
+@pytest.mark.parametrize("hardware", ["RTX 3060", "8x A100 80GB"])
+def test_the_longest_answers_stay_under_two_thousand_tokens(hardware, tmp_path):
+    model = {"use": "transformers", "args": {"hub": "Qwen/Qwen2.5-7B-Instruct"}}
+    limits = {"dollars": 100.0, "dollars_per_hour": 0.5, "hours": 40.0}
+    data = {"use": "csv", "args": {"path": "t.csv", "text": "body"}}
+    plan = planned(hardware, model=model, data=data, task="causal_lm", target=9.0, limits=limits)
+    workspace = Workspace.open(tmp_path)
+    answer = plan_answer(workspace, plan, [f"/a/folder/of/plans/file-{number}.json" for number in range(9)], "tickets")
+    workspace.close()
+    assert answer.alternatives
+    assert len(answer.model_dump_json(exclude_none=True)) / 4 < 2000
+
+
+@pytest.mark.requirement("ARCH-4", "ARCH-2")
+def test_what_is_traced_of_a_smaller_batch_accumulates_to_the_same_update_and_its_time_is_the_updates():
+    """As a tracer sees it: 2 GiB a row, and a second for each micro-batch of an update."""
+    tried = []
+
+    def memory_of(config):
+        batch, parts = config["loader"]["batch_size"], config["training"]["accumulation_steps"]
+        tried.append(batch * parts)
+        return Estimate(batch * 2 * 2**30, "traced", 1.0, 10**7, (1.0 * parts, 2.0 * parts))
+
+    plan = planned("24 GB card", memory_of=memory_of, model={"use": "transformers", "args": {"path": "m"}}, found=HERE)
+    assert (plan.facts["micro_batch"], plan.facts["accumulation"]) == (8, 4)
+    assert set(tried) == {32}, "every trial is of the update that is planned"
+    updates = -(-int(5000 * 0.7) // 32) * plan.config["training"]["epochs"]
+    assert plan.seconds == (4.0 * updates, 8.0 * updates)
+
+
+@pytest.mark.requirement("ARCH-2")
+def test_memory_that_was_traced_in_part_alone_is_an_error_that_says_so():
+    answers = [Estimate(2**60, "traced"), None]
+    table = {"data": {"use": "csv", "args": {"path": "t.csv", "target": "queue"}}, "task": "table_classification"}
+    with pytest.raises(ConfigurationError, match="full was not traced to its end") as refused:
+        planned("24 GB card", memory_of=lambda _: answers.pop(0) if answers else None, **table)
+    assert "kind='probe'" in refused.value.remedy
+
+
+@pytest.mark.requirement("ARCH-4")
+def test_time_by_formula_and_traced_time_go_through_one_roofline():
+    plan = planned("24 GB card")
+    work = work_by_formula(plan.facts, plan.way.changes, rows=32, tokens=250)
+    low, high = step_seconds(work, plan.device, "bf16")
+    assert 0 < low < high
+    steps = -(-int(5000 * 0.7) // 32) * plan.config["training"]["epochs"]
+    assert plan.seconds == pytest.approx((low * steps, high * steps))
+    recomputed = work_by_formula(plan.facts, {"training.gradient_checkpointing": {}}, rows=32, tokens=250)
+    assert recomputed.flops_per_step == pytest.approx(work.flops_per_step * 8 / 6)
+    assert step_seconds(work, probed_device({"gpus": [], "ram_bytes": 2**34}), "fp32") is None

@@ -17,7 +17,7 @@ from tests.trainer.killing import kill_at_call
 from trainwright.trainer.checkpoints import store
 from trainwright.trainer.checkpoints.index import list_checkpoints, manifest_digest, verify_checkpoint, write_index
 from trainwright.trainer.checkpoints.store import DirectoryStore, _fsync, newest_whole
-from trainwright.trainer.engine import session
+from trainwright.trainer.engine import totals
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.recorder import Recorder
@@ -147,7 +147,7 @@ def test_checkpoints_within_epochs_are_taken_up_and_change_nothing(
 def test_outputs_folded_within_epochs_give_the_same_metrics_after_a_kill_too(  # noqa: PLR0917 - fixtures
     tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(session, "FOLD_AT_BYTES", 200)
+    monkeypatch.setattr(totals, "FOLD_AT_BYTES", 200)
     values = {**NOISY, "checkpoints": {**NOISY["checkpoints"], "checkpoint_every_n_steps": 3}}
     run = make_run(tmp_path / "folded", values, code_root=str(PROJECTS))
     assert work(run, before=kill_at_call(Recorder.step, 8)) == -signal.SIGKILL

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from tests.trainer.killing import kill_at_call
 
 from trainwright.tools.documents import SKILL
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.checkpoints.index import list_checkpoints, verify_checkpoint
 from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.frameworks.lightning import settings
 from trainwright.trainer.run import RunDirectory, RunState
 
 pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow, pytest.mark.forks]
@@ -106,3 +111,14 @@ def test_what_no_run_can_give_ends_it_with_its_reason(  # noqa: PLR0917 - fixtur
     assert (run.status().state, failure.category) == (RunState.FAILED, category)
     assert told in failure.message
     assert failure.remedy
+
+
+def test_a_training_step_may_be_a_partial_function() -> None:
+    trainer = SimpleNamespace(optimizers=[torch.optim.SGD([torch.ones(1)])])
+    settings.require_steps(trainer, SimpleNamespace(training_step=partial(_step, 2.0)))
+    with pytest.raises(ConfigurationError, match="dataloader_iter"):
+        settings.require_steps(trainer, SimpleNamespace(training_step=lambda dataloader_iter: dataloader_iter))
+
+
+def _step(scale: float, batch: Any, _index: int) -> Any:
+    return scale * batch

@@ -190,3 +190,21 @@ def test_what_has_no_position_is_refused() -> None:
 def test_a_key_that_the_trainer_decides_is_refused_with_its_name(key: str, value: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"is decided by the trainer that `train.py:make_trainer` returns"):
         parse_config({**VALUES, key: value})
+
+
+@pytest.mark.parametrize(
+    ("method", "told"),
+    [
+        ("get_train_dataloader(self)", "its get_train_dataloader reads other rows than train_dataset has"),
+        ("get_eval_dataloader(self, samples=None)", "its get_eval_dataloader reads other rows than eval_dataset has"),
+    ],
+)
+def test_a_loader_of_other_rows_than_the_trainer_shows_is_refused(
+    method: str, told: str, script: str, tmp_path: Path, open_session: Any
+) -> None:
+    other = f"    def {method}:\n        return torch.utils.data.DataLoader(Tickets(0, 32, mask=False), 16)\n"
+    code = script.replace("def make_trainer", f"class Other(Trainer):\n{other}\n\ndef make_trainer")
+    (tmp_path / "other_rows.py").write_text(code.replace("return Trainer(", "return Other("))
+    values = {**VALUES, "trainer": {"use": "other_rows.py:make_trainer", "args": {"learning_rate": 0.003}}}
+    with pytest.raises(ConfigurationError, match=told):
+        open_session(values)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from trainwright.trainer.base.errors import DataError
-from trainwright.trainer.engine.session import EpochTotals
+from trainwright.trainer.engine.totals import EpochTotals
 from trainwright.trainer.metrics import built_in_metric, evaluate
 from trainwright.trainer.metrics.evaluate import evaluate_sums, fold
 from trainwright.trainer.metrics.sums import OF_CLASSES, OF_NUMBERS

@@ -14,11 +14,10 @@ from torch import Tensor
 from transformers import TrainerCallback
 from transformers import trainer as library
 
-from trainwright.trainer.base import seeding
 from trainwright.trainer.frameworks.attributes import OF_THE_CLOCK, named
+from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.loop import Moments, mean_loss
 from trainwright.trainer.frameworks.positioned import PositionedLoader
-from trainwright.trainer.user_code.context import TASK_DATA_SEED
 
 if TYPE_CHECKING:
     from trainwright.trainer.frameworks.attributes import Attributes, Modules
@@ -108,6 +107,7 @@ class Hooks(TrainerCallback):  # type: ignore[misc]
 
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
         """Put the generators back where the attempt begins with an epoch: the user's callbacks may draw after us."""
+        self.losses = []  # an accumulation that the epoch's end cut off made no update
         if self.start[1] == 0:
             self.moments.restore_generators()
 
@@ -138,7 +138,7 @@ class Hooks(TrainerCallback):  # type: ignore[misc]
     def on_log(self, _args: Any, _state: Any, _control: Any, logs: Any = None, **__: Any) -> None:
         """Keep the values that the trainer measures itself."""
         for name, value in (logs or {}).items():
-            ours = name in MEASURED_BY_US or name.startswith("eval_") or OF_THE_CLOCK.search(name)
+            ours = name in MEASURED_BY_US or name.startswith("eval_") or OF_THE_CLOCK.fullmatch(name)
             if not ours and isinstance(value, int | float):
                 self.logged[name] = float(value)
 
@@ -194,8 +194,7 @@ class Hooks(TrainerCallback):  # type: ignore[misc]
 
     def around_evaluate(self, original: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Evaluate without a trace in the generators, and keep the values."""
-        with seeding.preserved():
-            seeding.seed_sample(TASK_DATA_SEED, 0)
+        with evaluating(self.trainer.eval_dataset, self.trainer.data_collator):
             found = original(*args, **kwargs)
         is_whole = not args and kwargs.get("eval_dataset") is None
         if is_whole and kwargs.get("metric_key_prefix", "eval") == "eval":

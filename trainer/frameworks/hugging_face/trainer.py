@@ -17,11 +17,11 @@ from torch.utils.data import ConcatDataset, IterableDataset
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.frameworks import DOCUMENT
-from trainwright.trainer.frameworks.attributes import Attributes, Modules, named
-from trainwright.trainer.frameworks.framework import Deferred, Framework, Plan
+from trainwright.trainer.frameworks.attributes import OF_A_MODULE, Attributes, Modules, named
+from trainwright.trainer.frameworks.framework import ByName, Deferred, Framework, Plan
+from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.hugging_face.hooks import Hooks
-from trainwright.trainer.frameworks.positioned import PositionedLoader
-from trainwright.trainer.user_code.context import TASK_DATA_SEED
+from trainwright.trainer.frameworks.positioned import PositionedLoader, has_rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,7 +65,7 @@ class TransformersTrainer(Framework):
         super().__init__(trainer)
         self.trainer = trainer
         self._require_possible()
-        self.model = trainer.model
+        self.model, self.processing = trainer.model, getattr(trainer, "processing_class", None)
         self.hooks: Hooks | None = None
 
     def samples(self) -> dict[str, Any]:
@@ -95,11 +95,22 @@ class TransformersTrainer(Framework):
             trainer.callback_handler.model, trainer.model_init = trainer.model, None
         with _unprepared(trainer.accelerator):
             self.loader = PositionedLoader(trainer.get_train_dataloader(), seed)
+            evaluated = trainer.get_eval_dataloader(trainer.eval_dataset).dataset
+        for name, read in (("train", self.loader.dataset), ("eval", evaluated)):
+            if not has_rows_of(read, getattr(trainer, f"{name}_dataset")):
+                raise _refused(
+                    f"its get_{name}_dataloader reads other rows than {name}_dataset has, on which fingerprint, splits "
+                    "and leaks would be measured",
+                    f"give {name}_dataset the rows that it reads",
+                )
         trainer.get_train_dataloader = lambda: self.loader
         trainer.create_optimizer()
         self.optimizers = {type(trainer.optimizer).__name__.lower(): trainer.optimizer}
         self._require_plain_steps()
         self.plan = self._plan()
+        if args.dataloader_drop_last:
+            args.dataloader_drop_last = False  # the train loader has it already
+            self.changed.append("dataloader_drop_last is off in evaluation: values are of the whole split.")
 
     def components(self) -> dict[str, Stateful]:
         """Return the optimizer, the schedule and everything that trainer and callbacks keep."""
@@ -116,12 +127,15 @@ class TransformersTrainer(Framework):
             return {name: each for name, each in held.items() if id(each) not in modules and name != "model_wrapped"}
 
         self.deferred = {
-            "optimizers": Deferred(lambda: _ByName(self.optimizers)),
+            "optimizers": Deferred(lambda: ByName(self.optimizers)),
             "trainer_schedule": Deferred(lambda: trainer.lr_scheduler),
             "trainer_scaler": Deferred(lambda: trainer.accelerator.scaler),
         }
         self.state = Attributes(lambda: {"state": trainer.state}, OF_STATE)
-        self.attributes = Attributes(lambda: {"trainer": trainer, **callbacks()}, ELSEWHERE)
+        self.attributes = Attributes(
+            lambda: {"trainer": trainer, **callbacks(), **_modules(self.model)}, ELSEWHERE | OF_A_MODULE
+        )
+        self.lost += self.attributes.left_out()
         self.modules = Modules(others)
         return {
             **self.deferred,
@@ -139,8 +153,7 @@ class TransformersTrainer(Framework):
 
     def evaluate(self, samples: Any) -> dict[str, float]:
         """Return what the trainer's evaluate() measures, its names without `eval_`."""
-        with seeding.preserved():
-            seeding.seed_sample(TASK_DATA_SEED, 0)
+        with evaluating(samples, self.trainer.data_collator):
             found = self.trainer.evaluate(eval_dataset=samples, metric_key_prefix="eval")
         return named(found)
 
@@ -153,6 +166,10 @@ class TransformersTrainer(Framework):
         labels = inputs.get("labels") if isinstance(inputs, Mapping) else None
         found = {"loss": loss}
         return found if logits is None or labels is None else found | {"output": logits, "target": labels}
+
+    def unwrap(self) -> None:
+        """Take accelerate's autocast away from the model's forward, which would round what an export compares."""
+        self.trainer.accelerator.unwrap_model(self.model, keep_fp32_wrapper=False)
 
     def _settle(self, seed: int) -> None:
         """Set the arguments that a run decides, and note which were other."""
@@ -179,6 +196,12 @@ class TransformersTrainer(Framework):
         if args.push_to_hub:
             self.changed.append("push_to_hub is off: export_model writes the folder to upload.")
         args.save_strategy, args.load_best_model_at_end, args.push_to_hub = SaveStrategy.NO, False, False
+        collator = trainer.data_collator
+        if getattr(collator, "seed", None) is not None and callable(getattr(collator, "create_rng", None)):
+            collator.seed = collator.generator = None
+            self.changed.append(
+                f"seed of {type(collator).__name__} is off: what it draws is keyed to the run's seed, epoch and sample."
+            )
         for callback in list(trainer.callback_handler.callbacks):
             module = type(callback).__module__
             if module.startswith("transformers.integrations") or "jit_checkpoint" in module:
@@ -234,18 +257,8 @@ class TransformersTrainer(Framework):
             )
 
 
-class _ByName:
-    """Optimizers by name, as one component."""
-
-    def __init__(self, optimizers: Mapping[str, Any]) -> None:
-        self.optimizers = optimizers
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: optimizer.state_dict() for name, optimizer in self.optimizers.items()}
-
-    def load_state_dict(self, state: dict[str, Any], /) -> None:
-        for name, optimizer in self.optimizers.items():
-            optimizer.load_state_dict(state[name])
+def _modules(model: nn.Module) -> dict[str, Any]:
+    return {f"module {name}": each for name, each in model.named_modules()}
 
 
 @contextmanager

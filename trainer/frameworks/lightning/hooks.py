@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor
 
-from trainwright.trainer.base import seeding
 from trainwright.trainer.data.tensors import batch_size
+from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.lightning.settings import PREFIXES
 from trainwright.trainer.frameworks.loop import Moments, mean_loss
-from trainwright.trainer.optimization.update import total_norm
-from trainwright.trainer.user_code.context import TASK_DATA_SEED
+from trainwright.trainer.optimization.update import clip_to, total_norm
 
 if TYPE_CHECKING:
     from trainwright.trainer.frameworks.framework import Plan
@@ -30,7 +29,7 @@ TAKEN = {
     "epoch_loop": ("reset", "on_advance_end"),
     "val_loop": ("run",),
     "strategy": ("backward", "validation_step"),
-    "precision_plugin": ("_after_closure",),
+    "precision_plugin": ("_after_closure", "clip_grad_by_norm"),
 }
 """Methods that are wrapped while it trains, by what has them."""
 
@@ -52,6 +51,7 @@ class Hooked(Protocol):
 
     trainer: Any
     loader: PositionedLoader
+    validation_loader: Any
     plan: Plan
     logged: dict[str, float]
 
@@ -78,6 +78,8 @@ class Hooks:
         self.losses: list[Tensor] = []
         """Of the update's micro-batches."""
         self.norm: Tensor | None = None
+        self.judged: list[tuple[int, int]] = []
+        """Identity and version of each gradient that the norm was measured of."""
         self.rate = 0.0
         self.validated: tuple[int, dict[str, float]] | None = None
         """Step of the newest validation by the trainer itself, and its values."""
@@ -127,12 +129,20 @@ class Hooks:
 
     def precision_plugin_after_closure(self, original: Callable[..., Any], model: Any, optimizer: Any) -> None:
         """Judge the update before it is clipped and made. Raises DivergenceError."""
-        groups = optimizer.param_groups
-        self.norm = total_norm([p.grad for group in groups for p in group["params"] if p.grad is not None])
-        self.rate = max(float(group["lr"]) for group in groups)
+        _, gradients = _trained_by(optimizer)
+        self.norm, self.judged = total_norm(gradients), _versions(gradients)
+        self.rate = max(float(group["lr"]) for group in optimizer.param_groups)
         scaled = getattr(self.trainer.precision_plugin, "scaler", None) is not None
         self.moments.require_finite(self.losses, self.norm, scaled=scaled)
         original(model, optimizer)
+
+    def precision_plugin_clip_grad_by_norm(self, original: Callable[..., Any], optimizer: Any, clip_val: Any) -> None:
+        """Clip by the norm that was measured, to the same bits, unless a hook has changed gradients since."""
+        parameters, gradients = _trained_by(optimizer)
+        if self.norm is None or self.judged != _versions(gradients):
+            original(optimizer, clip_val)
+        else:
+            clip_to(parameters, gradients, float(clip_val), self.norm)
 
     def epoch_loop_on_advance_end(self, original: Callable[..., Any], *args: Any) -> None:
         """Tell the run of a step that is done with everything that the trainer does after it.
@@ -196,8 +206,8 @@ class Hooks:
     def val_loop_run(self, original: Callable[..., Any]) -> Any:
         """Validate without a trace in the generators, and keep the values."""
         self.returned = []
-        with seeding.preserved():
-            seeding.seed_sample(TASK_DATA_SEED, 0)
+        loader = self.framework.validation_loader
+        with evaluating(loader.dataset, loader.collate_fn):
             found = original()
         self.validated = self.trainer.global_step, with_loss(found, self.returned)
         return found
@@ -207,6 +217,16 @@ class Hooks:
         found = original(*args, **kwargs)
         note_loss(self.returned, found, args or tuple(kwargs.values()))
         return found
+
+
+def _trained_by(optimizer: Any) -> tuple[list[torch.nn.Parameter], list[Tensor]]:
+    """Return an optimizer's parameters that have a gradient, and their gradients."""
+    parameters = [each for group in optimizer.param_groups for each in group["params"] if each.grad is not None]
+    return parameters, [each.grad for each in parameters]
+
+
+def _versions(gradients: list[Tensor]) -> list[tuple[int, int]]:
+    return [(id(each), each._version) for each in gradients]
 
 
 @contextmanager

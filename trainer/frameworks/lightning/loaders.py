@@ -52,9 +52,7 @@ def one_loader(given: Any, name: str) -> Any:
 
 
 def like(raw: Any, samples: Any) -> Any:
-    """Return a loader of these samples, in their order, that is otherwise like this one."""
-    if samples is raw.dataset:
-        return raw
+    """Return a loader of all these samples, in their order and to the last, that is otherwise like this one."""
     size = raw.batch_size or max((len(batch) for batch in raw.batch_sampler), default=1)
     return DataLoader(
         samples,

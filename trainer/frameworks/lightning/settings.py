@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any, Protocol
 
 import torch
@@ -79,8 +80,7 @@ def require_steps(trainer: Any, module: Any) -> None:
                 "its optimizer LBFGS measures the loss many times in one update, and no one of them could be told",
                 "use another optimizer, or hand over the parts as a `task` with optimizer: {name: lbfgs}",
             )
-    arguments = type(module).training_step.__code__.co_varnames[: type(module).training_step.__code__.co_argcount]
-    if "dataloader_iter" in arguments:
+    if "dataloader_iter" in inspect.signature(module.training_step).parameters:
         raise refused("training_step reads from the loader itself (dataloader_iter)", "let it take (batch, batch_idx)")
 
 

@@ -13,11 +13,6 @@ from torch import nn
 
 OF_A_RESULT = ("value", "cumulated_batch_size", "_forward_cache", "_computed", "has_reset", "_update_count")
 """Attributes of a logged value that change as values come in."""
-OF_A_MODULE = frozenset({
-    *(vars(nn.Module()).keys() - {"training"}), "_metric_attributes", "_current_fx_name", "_dtype", "_device",
-    "_should_prevent_trainer_and_dataloaders_deepcopy", "_defaults", "_persistent", "_reductions",
-})  # fmt: skip
-"""Attributes of a module that are kept elsewhere, or made anew."""
 NO_CHECKPOINT = ("state_dict", "epoch", "global_step", "loops", "callbacks", "optimizer_states", "lr_schedulers")
 """Entries of Lightning's checkpoint that its hooks may look at, and that are other components here."""
 

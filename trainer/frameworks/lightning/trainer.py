@@ -17,12 +17,13 @@ from torch import Tensor
 
 from trainwright.trainer.base import seeding
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.frameworks.attributes import Attributes
-from trainwright.trainer.frameworks.framework import Framework, Plan
+from trainwright.trainer.frameworks.attributes import OF_A_MODULE, Attributes
+from trainwright.trainer.frameworks.framework import ByName, Framework, Plan
+from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.lightning import settings
 from trainwright.trainer.frameworks.lightning.hooks import TAKEN, Hooks, named, note_loss, parts_of, with_loss, wrapped
 from trainwright.trainer.frameworks.lightning.loaders import forget, like, limited, one_loader
-from trainwright.trainer.frameworks.lightning.state import OF_A_MODULE, Declared, Each, Loops, Results, objects_of
+from trainwright.trainer.frameworks.lightning.state import Declared, Each, Loops, Results, objects_of
 from trainwright.trainer.user_code.context import TASK_DATA_SEED
 
 if TYPE_CHECKING:
@@ -132,6 +133,8 @@ class LightningTrainer(Framework):
 
     def hold_back(self, validation: Any) -> None:
         """Let the trainer validate on these samples alone, and forget its test data."""
+        if self.validation_loader.drop_last or self.validation_loader.batch_sampler is None:
+            self.changed.append("drop_last of val_dataloader is off: every measured value is of the whole split.")
         self.validation_loader = like(self.validation_loader, validation)
         if self.held_back is not None:
             forget((self.data, self.model), self.held_back)
@@ -200,6 +203,7 @@ class LightningTrainer(Framework):
         self.loops, self.results = Loops(trainer), Results(trainer, self.package, self.logged)
         self.declared = Declared(trainer)
         self.attributes = Attributes(lambda: objects_of(trainer), OF_A_MODULE)
+        self.lost += self.attributes.left_out()
         return {
             "optimizers": ByName(self.optimizers),
             "trainer_schedules": Each(lambda: [each.scheduler for each in trainer.lr_scheduler_configs]),
@@ -267,8 +271,7 @@ class LightningTrainer(Framework):
         states = importlib.import_module(f"{self.package}.trainer.states")
         state, callbacks = (trainer.state.fn, trainer.state.stage), trainer.callbacks
         modes = {module: module.training for module in self.model.modules()}
-        with self._unchanged(), seeding.preserved():
-            seeding.seed_sample(TASK_DATA_SEED, 0)
+        with self._unchanged(), evaluating(self.validation_loader.dataset, self.validation_loader.collate_fn):
             trainer.callbacks = []
             trainer.state.fn, trainer.state.stage = states.TrainerFn.VALIDATING, states.RunningStage.VALIDATING
             try:
@@ -309,22 +312,6 @@ class LightningTrainer(Framework):
         if isinstance(batch, Sequence) and len(batch) == 2 and all(isinstance(each, Tensor) for each in batch):
             measured |= {"output": self.model(batch[0]), "target": batch[1]}
         return measured
-
-
-class ByName:
-    """Optimizers by name, as one component."""
-
-    def __init__(self, optimizers: Mapping[str, Any]) -> None:
-        self.optimizers = optimizers
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return each optimizer's state."""
-        return {name: each.state_dict() for name, each in self.optimizers.items()}
-
-    def load_state_dict(self, state: dict[str, Any], /) -> None:
-        """Load each optimizer's state."""
-        for name, each in self.optimizers.items():
-            each.load_state_dict(state[name])
 
 
 class _PreparedError(Exception):

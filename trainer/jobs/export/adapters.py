@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -11,10 +12,14 @@ from torch import Tensor, nn
 
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.jobs.export.inputs import rows_loader
+from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
+from trainwright.trainer.jobs.export.library import is_wrapped_by_peft
 from trainwright.trainer.jobs.export.parity import difference
+from trainwright.trainer.jobs.export.program import HALF
 from trainwright.trainer.models.adapters.merging import merged
 from trainwright.trainer.models.adapters.saved import FILES, adapter_state, write_adapter
 from trainwright.trainer.models.adapters.task_types import is_of_library
+from trainwright.trainer.models.weight_types import is_quantised
 from trainwright.trainer.objectives.supervised import plain_output
 from trainwright.trainer.run.results import AdapterExport, Merged
 
@@ -28,22 +33,25 @@ STEPS_OF_TYPE = 4.0
 def export_adapter(session: Session, rows: dict[str, Tensor], folder: Path) -> AdapterExport | None:
     """Write `adapter/`, and where a model is not the library's `merged.safetensors`; None without an adapter.
 
-    Weights that would give other outputs than base plus adapter are not written, and the record says so.
+    Weights that would give other outputs than base plus adapter are not written, and the record says so. They are
+    merged and compared in float32, in which the model is afterwards: in a shorter type merging rounds by more.
 
     Args:
         rows: real inputs, by name where the model is called so; none: outputs cannot be compared.
     """
     section, model = session.config.adapter, session.model
     if section is None:
-        return None
+        return _of_the_trainers(session, folder / FOLDER) if is_wrapped_by_peft(model) else None
     base, revision = _origin(session)
     write_adapter(model, folder / FOLDER, base, revision)
     wanted, again = adapter_state(model), load_file(folder / FOLDER / FILES[1])
     same = wanted.keys() == again.keys() and all(torch.equal(value, again[name]) for name, value in wanted.items())
-    found = _merged(session, rows) if section.merges else None
-    if found is not None and not is_of_library(model) and found.passed is not False:
-        state = {name: value.detach().clone() for name, value in merged(model).state_dict().items()}
-        save_file(state, folder / MERGED, metadata={"format": "pt"})
+    base_digest = session.base.record()["digest"] if session.base.is_needed else None  # of the weights as trained on
+    found = None
+    if section.merges and not is_quantised(model):
+        if any(parameter.dtype in HALF for parameter in model.parameters()):
+            model.float()
+        found = _merged(session, rows)
     return AdapterExport(
         kind=section.name,
         folder=FOLDER,
@@ -52,10 +60,31 @@ def export_adapter(session: Session, rows: dict[str, Tensor], folder: Path) -> A
         bytes=sum((folder / FOLDER / name).stat().st_size for name in FILES),
         base=base,
         revision=revision,
-        base_digest=session.base.record()["digest"] if session.base.is_needed else None,
+        base_digest=base_digest,
         reloaded_identical=same,
-        merged_in=None if found is None else "transformers" if is_of_library(model) else MERGED,
+        merged_in=_write_merged(model, folder, found, is_compared=bool(rows)),
         merged=found,
+    )
+
+
+def _of_the_trainers(session: Session, folder: Path) -> AdapterExport:
+    """Write the adapter that a user's trainer brought along, as peft itself does."""
+    from peft import get_peft_model_state_dict
+
+    model: Any = session.model
+    model.save_pretrained(str(folder))
+    wanted, again = get_peft_model_state_dict(model), load_file(folder / FILES[1])
+    same = wanted.keys() == again.keys() and all(torch.equal(value, again[name]) for name, value in wanted.items())
+    config = model.peft_config[model.active_adapter]
+    return AdapterExport(
+        kind=str(config.peft_type.value).lower(),
+        folder=FOLDER,
+        tensors=len(wanted),
+        parameters=sum(value.numel() for value in wanted.values()),
+        bytes=sum((folder / name).stat().st_size for name in FILES),
+        base=config.base_model_name_or_path or None,
+        revision=config.revision,
+        reloaded_identical=same,
     )
 
 
@@ -63,6 +92,20 @@ def _origin(session: Session) -> tuple[str | None, str | None]:
     """Return where the frozen weights come from, and the revision of a hub's; None: from the run's seed or code."""
     args = session.config.model.args if session.config.model is not None else {}
     return args.get("path") or args.get("hub"), args.get("revision")
+
+
+def _write_merged(model: nn.Module, folder: Path, found: Merged | None, *, is_compared: bool) -> str | None:
+    """Write the merged weights where they may be; return where they are, None for nowhere.
+
+    A library's model is written as its folder, and only where rows can be compared (`write_library_folder`).
+    """
+    if found is None or found.passed is False:
+        return None
+    if is_of_library(model):
+        return LIBRARY if is_compared else None
+    state = {name: value.detach().clone() for name, value in merged(model).state_dict().items()}
+    save_file(state, folder / MERGED, metadata={"format": "pt"})
+    return MERGED
 
 
 def _merged(session: Session, rows: dict[str, Tensor]) -> Merged:

@@ -26,9 +26,11 @@ from trainwright.trainer.data.images.shipped import ship_decoding
 from trainwright.trainer.data.tensors import KnownSamples
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.frameworks.framework import framework_in
 from trainwright.trainer.jobs.export.adapters import export_adapter
 from trainwright.trainer.jobs.export.exporters import DYNAMO, FAST, PROGRAM, onnx_evidence
 from trainwright.trainer.jobs.export.inputs import Example, Rows, example_rows, rows_loader
+from trainwright.trainer.jobs.export.library import FOLDER as LIBRARY
 from trainwright.trainer.jobs.export.library import write_library_folder
 from trainwright.trainer.jobs.export.program import (
     best_checkpoint,
@@ -81,6 +83,8 @@ def export_run(run: RunDirectory, specification: RunSpecification, heartbeat: He
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     measured = {split: _evaluated(session, split) for split in ("validation", "test")}
+    if (framework := framework_in(session.work)) is not None:
+        framework.unwrap()
     session.model.eval()
     written = _write(session, checkpoint, folder, measured)
     files = {
@@ -135,7 +139,7 @@ def _write(
     evidence["adapter"] = export_adapter(session, rows, folder)
     if rows:
         served = _served(session, rows, are_real=are_real)
-        evidence["library"] = write_library_folder(session, rows, folder / "transformers")
+        evidence["library"] = write_library_folder(session, rows, folder / LIBRARY)
         evidence["onnx"] = _write_program(session, served, checkpoint, folder)
         if ship_transform(session, folder):
             evidence["skew"] = measure_skew(session, folder, served.serving)
