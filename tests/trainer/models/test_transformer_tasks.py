@@ -17,6 +17,7 @@ from tests.trainer.models.tasks import (
     T5,
     WORDS,
     Case,
+    root,
 )
 from tests.variants import variants
 
@@ -30,6 +31,7 @@ from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow
+assert root, "a fixture of the other file"
 
 
 @pytest.fixture(params=variants(CASES, quick=["token_classification", "causal_lm"]))
