@@ -14,6 +14,10 @@ import torch
 from tests.trainer.killing import kill_at_call
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources import load_source
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.text.choices import read_choices
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.run import RunKind
@@ -341,6 +345,7 @@ def test_a_row_that_does_not_fit_its_task_is_named(kind: str, root: Path, open_s
         ("seq2seq", {"model.args": {"config": {**T5, "decoder_start_token_id": 2}}}, "set data.args.decoder_start 2"),
         ("multiple_choice", {"metrics": ["entity_f1"]}, "entity_f1 is of entities"),
         ("masked_lm", {"metrics": ["rouge_l"]}, "rouge_l compares texts that a model writes"),
+        ("seq2seq", {"adapter": {"name": "prompt", "tokens": 2}}, "behind the learned vectors of `adapter`"),
         ("image_classification", {"model.args": {"config": {**BERT, "model_type": "vit"}}}, "patch_size 16 is larger"),
     ],
 )
@@ -351,3 +356,58 @@ def test_what_does_not_go_together_is_refused_with_what_to_set(
     model = {"use": "transformers", "args": changes.pop("model.args", values["model"]["args"])}
     with pytest.raises(ConfigurationError, match=told):
         open_session({**values, "model": model, **changes})
+
+
+@pytest.mark.requirement("ARCH-5")
+def test_the_words_that_a_model_writes_do_not_depend_on_the_batch(root: Path, open_session: Any) -> None:
+    """A model that does not know yet when to end wrote as many tokens as the longest text of the batch had."""
+    values = CASES["seq2seq"].values(root)
+    found = []
+    for size in (1, 64):
+        session = open_session({**values, "loader": {"batch_size": size}}, f"run-{size}")
+        found.append(evaluate_split(session, session.validation_loader)["rouge_l"])
+    assert found[0] == found[1]
+
+
+@pytest.mark.requirement("PIPE-2", "ARCH-5")
+def test_all_questions_on_a_context_are_in_one_split(root: Path) -> None:
+    """SQuAD has five questions on each text: with the text in train, its other questions would test what was read."""
+    texts = [f"{name} sees the {word} house" for name in NAMES for word in WORDS[:5]]
+    rows = [
+        {"question": f"who {word}?", "context": text, "answers": text.split()[0]} for text in texts for word in "ab"
+    ]
+    (root / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    args = {"path": "rows.jsonl", "tokenizer": "tokenizer"}
+    splits = load_source("question_answering", args, root, SplitSection())
+    assert isinstance(splits, Splits)
+    seen: dict[tuple[int, ...], set[str]] = {}
+    for split, samples in splits.samples.items():
+        for index in range(len(samples)):
+            tokens = samples[index]["input_ids"].tolist()
+            seen.setdefault(tuple(tokens[tokens.index(3) :]), set()).add(split)  # behind the question
+    assert len(seen) == len(texts)
+    assert {len(each) for each in seen.values()} == {1}
+    assert set().union(*seen.values()) == {"train", "validation", "test"}
+
+
+def answered(rows: list[tuple[Any, Any]]) -> list[str]:
+    """Return the right choices of rows of (choices, answer)."""
+    made = [
+        (f"line {number}", {"question": "which?", "choices": choices, "answer": answer})
+        for number, (choices, answer) in enumerate(rows, 1)
+    ]
+    return [each.choices[each.right] for each in read_choices(made, "question", "choices", "answer")]
+
+
+@pytest.mark.requirement("PIPE-2", "ARCH-5")
+def test_answers_of_a_file_are_read_in_one_way() -> None:
+    assert answered([(["x", "y"], "B"), (["x", "z"], "A")]) == ["y", "x"]
+    assert answered([(["0", "2", "1"], "1"), (["4", "5", "7"], "7")]) == ["1", "7"], "the second row: texts"
+    assert answered([(["0", "2", "1"], 1)]) == ["2"], "a number is no text"
+    labelled = {"text": ["0", "2", "1"], "label": ["1", "2", "3"]}
+    assert answered([(labelled, "1"), (labelled, "3")]) == ["0", "1"]
+    with pytest.raises(DataError, match="as a number from 0 it is '2', as a text '1', and no row tells") as caught:
+        answered([(["9", "1"], "0"), (["0", "2", "1"], "1")][1:])
+    assert "as letters" in caught.value.remedy
+    with pytest.raises(DataError, match="line 1 names the right choice by its letter, and line 2 in another way: 'z'"):
+        answered([(["x", "y"], "B"), (["x", "z"], "z")])
