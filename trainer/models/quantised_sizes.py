@@ -54,7 +54,7 @@ class Packed(nn.Linear):
             self.bias.requires_grad_(False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return what takes the place of outputs, (B, …, O), in the type of the inputs (B, …, I)."""
+        """Return what takes the place of outputs, (batch, ..., outputs), in the type of x, (batch, ..., inputs)."""
         product: Tensor = _Product.apply(x, self.weight, self.bias, (self.out_features, self.in_features))  # type: ignore[no-untyped-call]
         return product
 
