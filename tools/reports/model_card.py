@@ -41,6 +41,15 @@ FOLDERS = ("evaluation/", "rows/")
 """Below the model's folder, named without their files."""
 UNCERTIFIED = " (reported by the training process)"
 INPUTS = {"csv": "tabular", "jsonl": "tabular", "parquet": "tabular", "arrow": "tabular", "images": "image"}
+OF_SOURCES = {
+    "text": "text-generation",
+    "chat": "text-generation",
+    "token_classification": "token-classification",
+    "question_answering": "question-answering",
+    "multiple_choice": "multiple-choice",
+    "seq2seq": "text2text-generation",
+}
+"""The Hub's name of the task that rows of a source are for."""
 TASKS = {"tabular-classification", "tabular-regression", "text-classification", "image-classification"}
 """The Hub's names of tasks, made of the kind of input and of target."""
 
@@ -127,7 +136,7 @@ def _head(export: RunEvidence, data: Data, label: Callable[[str], str], name: st
     fingerprints = {"test": found.test.fingerprint, "validation": found.validation.fingerprint}
     kind = "text" if data.text else INPUTS.get(str(data.source))
     task = f"{kind}-{'classification' if data.class_names else 'regression'}"
-    task = "text-generation" if data.source == "text" else task if task in TASKS else "other"
+    task = OF_SOURCES.get(str(data.source)) or (task if task in TASKS else "other")
     results = [
         EvalResult(
             task_type=task,

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.estimation.duration import estimate_time
+from trainwright.trainer.estimation.results import Work
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.hardware import Device
+
 
 CONTEXT_BYTES = 700 * 2**20
 """Of CUDA's context and its libraries on a device."""
@@ -17,10 +24,9 @@ SLACK = 1.15
 """For what the formula leaves out: buffers, temporary tensors, gaps."""
 ADAPTED_SHARE = 0.01
 """Of the weights, that adapters of rank 8 to 16 on all linear layers have, rounded up."""
+RECOMPUTED = "training.gradient_checkpointing"
 QUANTISED = {"8bit": 1.05, "4bit": 0.57}
 """Bytes a weight of a quantised linear layer, with its scales (Dettmers et al. 2023: a scale for 64 weights)."""
-USED = (0.15, 0.55)
-"""Least and largest share of a device's peak that a training step reaches in practice."""
 SOURCE = "formula (arXiv:2205.05198 with 15 % more); its error is not measured"
 
 
@@ -64,7 +70,7 @@ def memory_by_formula(
     states = (held_bytes(model, changes, half=half) + 12 * trained) / parts
     layers, width = model.get("layers") or 12, model.get("width") or 768
     value = rows * tokens * width * (1.0 if half else 2.0)
-    is_recomputed = "training.gradient_checkpointing" in changes
+    is_recomputed = RECOMPUTED in changes
     activations = value * (2 * layers + 34) if is_recomputed else value * 34 * layers
     logits = 10.0 * rows * tokens * (model.get("vocabulary") or 0) if causal else 0.0
     return Estimate(int((states + activations + logits) * SLACK) + CONTEXT_BYTES, SOURCE)
@@ -94,10 +100,32 @@ def less_by_quantising(traced: Estimate, model: Mapping[str, Any], bits: str) ->
     return replace(traced, peak_bytes=int(peak), source=source, error_percent=None)
 
 
-def seconds_by_roofline(
-    parameters: float, tokens: float, teraflops: float, *, recomputed: bool, adapters: bool, devices: int
-) -> tuple[float, float]:
-    """Return the least and the most seconds in which a device trains on so many tokens."""
-    operations = (4.0 if adapters else 6.0) + (2.0 if recomputed else 0.0)
-    ideal = operations * parameters * tokens / (teraflops * 1e12 * devices)
-    return ideal / USED[1], ideal / USED[0]
+def work_by_formula(model: Mapping[str, Any], changes: Mapping[str, Any], *, rows: int, tokens: int) -> Work:
+    """Return the work of an update of one device, for a model that is not here.
+
+    Args:
+        model: parameters, layers, width.
+        changes: the way's.
+        rows: of an update, on this device.
+        tokens: of a row.
+    """
+    parameters, layers, width = float(model["parameters"]), model.get("layers") or 12, model.get("width") or 768
+    trained = parameters * ADAPTED_SHARE if "adapter" in changes else parameters
+    passes = (4.0 if "adapter" in changes else 6.0) + (2.0 if RECOMPUTED in changes else 0.0)
+    update = 28.0 * trained  # weight, gradient and two moments are read, three of them written, in fp32
+    moved = passes * parameters + 3 * 34.0 * rows * tokens * width * layers + update
+    flops = passes * parameters * rows * tokens
+    return Work(
+        flops_per_step=flops, bytes_per_step=moved, forward_flops=flops / 3, forward_bytes=moved / 3,
+        operations_per_step=120 * layers, update_bytes=update, exchanged_bytes=4.0 * trained, steps=1, epochs=1,
+        validation_batches=0, validations=0, samples_per_step=rows,
+    )  # fmt: skip
+
+
+def step_seconds(work: Work, device: Device, precision: str) -> tuple[float, float] | None:
+    """Return the least and most seconds of an update; None where the device's speed is not known."""
+    record = device.accelerator
+    if record is None:
+        return None
+    found = estimate_time(work, record, precision=precision, devices=device.count)
+    return found.step_seconds_low, found.step_seconds_high

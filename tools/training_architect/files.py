@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.documents.rendering import render, render_plain
-from trainwright.tools.launchers import LAUNCH, Launch
-from trainwright.tools.launchers.environment import inherited_environment
-from trainwright.tools.launchers.local import spawn
-from trainwright.tools.training_architect.request import answer_of
-from trainwright.trainer.base.canonical import digest_json
+from trainwright.tools.training_architect.inspecting import answer_of, begun, forgotten, stamps_of
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.secrets import secret_in
 from trainwright.trainer.config import dump_yaml
@@ -52,6 +46,7 @@ def write_files(workspace: Workspace, plan: Plan, root: Path, name: str) -> list
         )
     arguments = training_arguments(plan)
     found = _asked(workspace, plan, root, arguments)
+    found["splits"].pop("test", None)  # evaluated once, at the project's export
     steps = _steps(plan, len(found["splits"]["train"]))
     arguments["warmup_steps"] = math.ceil(plan.config["schedule"]["warmup_fraction"] * steps)
     folder = workspace.path / FOLDER / name
@@ -109,17 +104,17 @@ def _steps(plan: Plan, rows: int) -> int:
 
 def _asked(workspace: Workspace, plan: Plan, root: Path, arguments: dict[str, Any]) -> dict[str, Any]:
     """Let a process divide the rows and construct the arguments."""
-    order = {"config": plan.config, "code_root": str(root), "arguments": arguments, "at": time.time_ns()}
-    folder = workspace.path / "cache" / FOLDER / digest_json(order).partition(":")[2][:32]
-    folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / "order.json", json.dumps(order).encode())
-    environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, "-P", "-m", WORKER, str(folder)]
-    spawn(folder, Launch(attempt=1), command, cwd=root, env=environment, log="worker.log")
+    order = {
+        "config": plan.config, "code_root": str(root), "arguments": arguments,
+        "stamps": stamps_of(root, plan.config["data"]["args"].get("path")),
+    }  # fmt: skip
+    folder = begun(workspace, WORKER, order, root)
     found = answer_of(folder, SECONDS, lambda: False)
     if found is None:
-        raise ConfigurationError("Dividing the rows takes longer than a call may.", remedy="Call again in a minute.")
-    (folder / LAUNCH).unlink(missing_ok=True)
+        raise ConfigurationError(
+            "Dividing the rows takes longer than a call may; it goes on.", remedy="Make the same call again."
+        )
+    forgotten(folder)  # other versions may be installed by the next time
     return found
 
 

@@ -24,32 +24,55 @@ QUANTISED = "model.args.quantize"
 
 
 def fit(plan: Plan, memory_of: MemoryOf) -> None:
-    """Choose the first way to train that fits, and the largest part of the batch with which it does."""
-    facts, needs = plan.facts, []
+    """Choose the first way to train that fits, and the largest part of the batch with which it does.
+
+    Raises:
+        ConfigurationError: none fits, or what the last ones take is not known.
+    """
+    facts = plan.facts
+    needs: list[tuple[int, Way]] = []
     room = facts["memory_gib"] * GIB * (1 - plan.book.margin)
     seen: set[str] = set()
     for way in plan.book.ways:
         if not way.holds(facts) or way.id in seen:
             continue
         seen.add(way.id)
+        its_own = []
         for parts in (1, facts["gpus"]) if facts["gpus"] > 1 else (1,):
             micro, memory = _largest_batch(plan, way, parts, room, memory_of)
             if micro:
                 _settle(plan, way, micro, memory, fits_one=parts == 1)
                 return
-            if memory is not None:
-                needs.append((memory.peak_bytes, way))
-        plan.passed_over.append(f"{way.id} needs {needs[-1][0] / GIB:.1f} GiB for one row" if needs else way.id)
+            its_own += [memory.peak_bytes] if memory is not None else []
+        needs += [(need, way) for need in its_own]
+        told = f"needs {min(its_own) / GIB:.1f} GiB for one row" if its_own else "was not traced to its end"
+        plan.passed_over.append(f"{way.id} {told}")
+    raise _nothing_fits(plan, needs)
+
+
+def _nothing_fits(plan: Plan, needs: list[tuple[int, Way]]) -> ConfigurationError:
+    facts, margin = plan.facts, plan.book.margin
+    if not needs:
+        return ConfigurationError(
+            f"Memory could not be traced to its end: {'; '.join(plan.passed_over) or 'no way to train holds'}.",
+            remedy="Call again; or create_project with a smaller loader.batch_size, and start_training(kind='probe').",
+            document="planning/memory.md",
+        )
     least, way = min(needs, key=lambda need: need[0])
-    enough = math.ceil(least / GIB / (1 - plan.book.margin))
-    raise ConfigurationError(
+    enough = math.ceil(least / GIB / (1 - margin))
+    return ConfigurationError(
         f"No way to train fits: {way.id}, the smallest, takes {least / GIB:.1f} GiB for one row of "
         f"{facts.get('max_length') or 'full'} length, and {facts['hardware']} has {facts['memory_gib']} GiB, of which "
-        f"{plan.book.margin:.0%} stay free.",
+        f"{margin:.0%} stay free.",
         remedy=f"Plan for hardware='{enough} GB' or more, more of them ('2x …'), or a smaller model. The length is not "
         "cut: that would change the task.",
         document="planning/memory.md",
     )
+
+
+def accumulation_of(plan: Plan, micro: int) -> int:
+    """Return how many micro-batches make an update."""
+    return max(round(int(plan.facts["effective_batch"]) / micro), 1)
 
 
 def _largest_batch(plan: Plan, way: Way, parts: int, room: float, memory_of: MemoryOf) -> tuple[int, Estimate | None]:
@@ -81,7 +104,8 @@ def _memory(plan: Plan, way: Way, micro: int, parts: int, memory_of: MemoryOf) -
     if bits is not None:  # what is traced has no quantised layers
         del changes[QUANTISED]
         changes["model.args.dtype"] = "bfloat16"
-    trial = apply_changes(plan.config, {**changes, "loader.batch_size": micro})
+    batch = {"loader.batch_size": micro, "training.accumulation_steps": accumulation_of(plan, micro)}
+    trial = apply_changes(plan.config, {**changes, **batch})
     if gpus > 1:
         strategy = "ddp" if parts == 1 else "fsdp2"
         trial = apply_changes(trial, {"distributed.processes": gpus, "distributed.strategy": strategy})
@@ -101,7 +125,7 @@ def _settle(plan: Plan, way: Way, micro: int, memory: Estimate | None, *, fits_o
     plan.way, plan.memory = way, memory
     if memory is not None and memory.parameters is not None:
         facts.setdefault("parameters", memory.parameters)
-    accumulation = max(round(facts["effective_batch"] / micro), 1)
+    accumulation = accumulation_of(plan, micro)
     facts |= {
         "way": way.id, "micro_batch": micro, "accumulation": accumulation, "effective_batch": micro * accumulation,
         "fits_one": fits_one,

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from trainwright.tools.training_architect.documents import DOCUMENTS
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.config import load_yaml
+from trainwright.trainer.estimation.hardware import Accelerator
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 TABLE = "accelerators.yaml"
 GIB = 2**30
+UNKNOWN = 1.0
+"""TFLOP/s of a device that the table does not have: it has the unit, and nothing says how fast it is."""
 COUNT = re.compile(r"^\s*(\d{1,4})\s*[x*\u00d7]\s*", re.IGNORECASE)
 MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*(?:gb|gib|g)\b", re.IGNORECASE)
 MAKERS = re.compile(r"\b(nvidia|amd|geforce|instinct|radeon|tesla|gpus?|cards?|the|an?|one|single)\b", re.IGNORECASE)
@@ -41,6 +44,15 @@ class Device:
     """Dense peak by fp32, tf32, fp16, bf16, fp8; absent where there is no such unit."""
     source: str = ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """The record with which time is estimated; None where its speed is not known."""
+        if self.bandwidth_gb_s is None or not self.teraflops:
+            return None
+        rates = {name: speed * 1e12 for name, speed in self.teraflops.items()}
+        kind: Literal["cpu", "cuda"] = "cpu" if self.kind == "cpu" else "cuda"
+        return Accelerator(self.name, kind, self.memory_bytes, self.bandwidth_gb_s * 1e9, rates)
 
     @property
     def memory_gib(self) -> float:
@@ -180,7 +192,7 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
     """Return the device that the probe of this machine found: its GPUs, else its processor."""
     gpus = found.get("gpus") or []
     if not gpus:
-        return Device("CPU", "cpu", 1, int(found["ram_bytes"]), source="probed on this machine")
+        return _processor(found)
     rows, table = accelerators(owners)
     name, least = str(gpus[0]["name"]), min(int(gpu["memory_bytes"]) for gpu in gpus)
     folded = _folded(MAKERS.sub(" ", name))
@@ -188,13 +200,28 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
     if like is None:
         capability = tuple(gpus[0].get("capability") or (0, 0))
         units = (
-            {"fp32": 1.0}
-            | ({"fp16": 1.0} if capability >= (7, 0) else {})
-            | ({"bf16": 1.0} if capability >= (8, 0) else {})
+            {"fp32": UNKNOWN}
+            | ({"fp16": UNKNOWN} if capability >= (7, 0) else {})
+            | ({"bf16": UNKNOWN} if capability >= (8, 0) else {})
         )
         return Device(name, "cuda", len(gpus), least, teraflops=units, source="probed on this machine; speed not known")
     known = _device(like, len(gpus), table)
     return Device(name, "cuda", len(gpus), least, known.bandwidth_gb_s, known.teraflops, "probed on this machine")
+
+
+def _processor(found: dict[str, Any]) -> Device:
+    """Return the processor with its measured speeds: of fp32 alone, which is what a plan uses there."""
+    measured = found.get("processor") or {}
+    bandwidth = measured.get("bandwidth_bytes_per_second")
+    return Device(
+        "CPU",
+        "cpu",
+        1,
+        int(found["ram_bytes"]),
+        bandwidth_gb_s=bandwidth and bandwidth / 1e9,
+        teraflops={kind: speed / 1e12 for kind, speed in measured.get("flops_per_second", {}).items()},
+        source="probed on this machine",
+    )
 
 
 def _folded(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_architect.documents import Rulebook, filled
-from trainwright.tools.training_architect.estimates import seconds_by_roofline
+from trainwright.tools.training_architect.estimates import step_seconds, work_by_formula
 from trainwright.tools.training_architect.facts import IN_BLOCKS, Facts
 from trainwright.tools.training_architect.fitting import FITTED, fit
 from trainwright.tools.training_architect.hardware import Device
@@ -178,19 +178,15 @@ def _blocks(facts: Facts) -> Facts:
 
 
 def _epoch_seconds(plan: Plan, steps: int) -> tuple[float, float] | None:
-    """Return the least and the most seconds of an epoch; None where the device's speed is not known."""
-    facts, speeds = plan.facts, plan.device.teraflops
-    if plan.memory is not None and plan.memory.step_seconds is not None:
-        low, high = plan.memory.step_seconds
-        return low * steps, high * steps
-    peak = speeds.get(str(facts["precision"]), speeds.get("fp32", 0.0))
-    if "parameters" not in facts or peak <= 1.0 or not facts.get("max_length"):
-        return None
-    tokens = facts.get("rows", 1) * SHARE_OF_TRAIN * min(facts["max_length"], facts.get("tokens_p99", 10**9))
-    return seconds_by_roofline(
-        float(facts["parameters"]), tokens, peak, recomputed="gradient_checkpointing" in plan.config["training"],
-        adapters="adapter" in plan.config, devices=facts["gpus"],
-    )  # fmt: skip
+    """Return the least and the most seconds of an epoch; None where work, or the device's speed, is not known."""
+    facts = plan.facts
+    seconds = plan.memory.step_seconds if plan.memory is not None else None
+    if seconds is None and "parameters" in facts and facts.get("max_length") and plan.way is not None:
+        tokens = min(facts["max_length"], facts.get("tokens_p99", 10**9))
+        rows = max(facts["effective_batch"] // facts["gpus"], 1) * facts.get("choices", 1)
+        work = work_by_formula(facts, plan.way.changes, rows=rows, tokens=tokens)
+        seconds = step_seconds(work, plan.device, str(facts["precision"]))
+    return None if seconds is None else (seconds[0] * steps, seconds[1] * steps)
 
 
 def _hours_allowed(plan: Plan, limits: dict[str, float]) -> float | None:

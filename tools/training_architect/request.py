@@ -1,38 +1,17 @@
-"""Request of a plan in one form, and the inspection it needs: a process that reads data, model and machine."""
+"""Request of a plan in one form: data, model, task, hardware, goal and limits, and what a person answered."""
 
 from __future__ import annotations
 
-import json
-import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from filelock import FileLock
-
-import trainwright
-from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch
-from trainwright.tools.launchers.environment import inherited_environment
-from trainwright.tools.launchers.local import spawn
 from trainwright.tools.training_architect.facts import OTHER_NAMES, TASKS
-from trainwright.trainer.base.canonical import digest_json
-from trainwright.trainer.base.errors import ConfigurationError, DataError, near
+from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.base.fetched import is_remote
 from trainwright.trainer.catalog.names import BUILT_IN, from_library
-from trainwright.trainer.run import write_atomically
 
-if TYPE_CHECKING:
-    from trainwright.tools.workspace import Workspace
-
-WORKER = "trainwright.trainer.jobs.inspection"
 TABLES = ("csv", "jsonl", "parquet", "orc", "arrow")
-POLL_SECONDS = 0.1
-LONGEST_SECONDS = 300.0
-LOG = "worker.log"
-INSPECTION = 3
-"""Of what is inspected and how: answers of another number are not taken."""
 LIMITS = ("memory_gib", "hours", "dollars", "dollars_per_hour")
 
 
@@ -167,90 +146,3 @@ def _named(key: str, name: str, known: Any) -> dict[str, Any]:
         is_folder = ":" not in name and "." not in PurePosixPath(name).name
         return {"use": "images" if is_folder or name.endswith((".zip", ".tar")) else name, "args": {"path": name}}
     return {"use": "transformers", "args": {"path": name}} if "/" in name else {"use": name}
-
-
-def inspected(
-    workspace: Workspace,
-    request: PlanRequest,
-    root: Path,
-    wait_seconds: float,
-    should_stop: Callable[[], bool] = lambda: False,
-) -> dict[str, Any] | None:
-    """Return what the inspection found; None while it is at work. The same files are not inspected twice.
-
-    Raises:
-        DataError: it failed, with what it said.
-    """
-    order = _order(request, root)
-    folder = workspace.path / "cache" / "plans" / digest_json(order).partition(":")[2][:32]
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / "request.lock"):
-        if not (folder / LAUNCH).exists():
-            write_atomically(folder / "order.json", json.dumps(order).encode())
-            command = [sys.executable, "-P", "-m", WORKER, str(folder)]
-            environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-            spawn(folder, Launch(attempt=1), command, cwd=root, env=environment, log=LOG)
-    return answer_of(folder, wait_seconds, should_stop)
-
-
-def _order(request: PlanRequest, root: Path) -> dict[str, Any]:
-    data = request.data
-    if data is not None:
-        args = data["args"]
-        unknown = data["use"] in TABLES and not ({"text", "target"} <= args.keys())
-        data = {**data, "columns_wanted": unknown}
-    path = None if data is None else data["args"].get("path")
-    stamps = [_stamp(root, one) for one in (path if isinstance(path, list) else [path])]
-    stamps.append(_stamp(root, (request.model or {}).get("args", {}).get("path")))
-    return {
-        "code_root": str(root),
-        "data": data,
-        "model": request.model,
-        "task": request.task,
-        "stamps": stamps,
-        "version": [trainwright.__version__, INSPECTION],
-    }
-
-
-def _stamp(root: Path, name: Any) -> list[Any]:
-    try:
-        found = (root / str(name)).stat()
-    except (OSError, ValueError):
-        return [name, None]
-    return [name, found.st_size, found.st_mtime_ns]
-
-
-def answer_of(folder: Path, wait_seconds: float, should_stop: Callable[[], bool]) -> dict[str, Any] | None:
-    """Return what a process left; None while it is at work. Raises DataError for its failure, or where it is gone."""
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        launch = read_launch(folder)
-        is_over = launch is None or not may_begin(launch) or time.time() - launch.launched_at > LONGEST_SECONDS
-        try:
-            found = json.loads((folder / "report.json").read_bytes())
-            break
-        except (OSError, ValueError):
-            if is_over:
-                if launch is not None and launch.process is not None:
-                    launch.process.kill_tree()
-                found = {"failure": {"message": "The inspection ended without an answer.", "remedy": _log(folder)}}
-                break
-        if time.monotonic() >= deadline or should_stop():
-            return None
-        time.sleep(POLL_SECONDS)
-    if "failure" in found:
-        (folder / LAUNCH).unlink(missing_ok=True)  # the next call inspects anew
-        (folder / "report.json").unlink(missing_ok=True)
-        failure = found["failure"]
-        raise DataError(failure["message"], remedy=failure["remedy"], document=failure.get("document"))
-    return dict(found)
-
-
-def _log(folder: Path) -> str:
-    try:
-        text = " ".join((folder / LOG).read_text(encoding="utf-8", errors="replace").split())
-    except OSError:
-        text = ""
-    return (
-        f"Its log ends: {text[-300:]}" if text else "It wrote nothing; most often memory ran out. Plan with fewer rows."
-    )

@@ -20,6 +20,7 @@ from trainwright.trainer.base.errors import UserCodeError
 from trainwright.trainer.checkpoints.packing import is_storable, pack
 from trainwright.trainer.data.fingerprint import sample_digest, weights_digest
 from trainwright.trainer.frameworks.generators import KINDS, LIBRARIES, is_generator, put_state, state_of
+from trainwright.trainer.frameworks.names import in_our_words
 
 OF_THE_CLOCK = re.compile(
     r"(\w+_)?(runtime|(samples|steps|tokens)_per_second|jit_compilation_time|model_preparation_time)"
@@ -145,11 +146,13 @@ class Modules:
 def named(values: Mapping[str, Any]) -> dict[str, float]:
     """Return measured values by the names that a run has for them: without `eval_`, without clocks and counts."""
     found = {name.removeprefix("eval_"): value for name, value in values.items()}
-    return {
-        name: float(value)
-        for name, value in found.items()
-        if name != "epoch" and not OF_THE_CLOCK.fullmatch(name) and isinstance(value, int | float)
-    }
+    return in_our_words(
+        {
+            name: float(value)
+            for name, value in found.items()
+            if name != "epoch" and not OF_THE_CLOCK.fullmatch(name) and isinstance(value, int | float)
+        }
+    )
 
 
 def plain(value: Any) -> Any:

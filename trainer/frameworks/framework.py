@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import nn
 from torch.optim import Optimizer
 
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.objectives.objective import Work
 
 if TYPE_CHECKING:
@@ -143,6 +144,11 @@ class Framework(ABC):
                 "checkpoints": config.checkpoints.model_copy(update=saved),
             }
         )
+
+
+def refusal(subject: str, document: str, why: str, remedy: str) -> ConfigurationError:
+    """Return the error for what no run can do with a library's trainer."""
+    return ConfigurationError(f"{subject}: {why}.", remedy=f"{remedy[0].upper()}{remedy[1:]}.", document=document)
 
 
 def framework_in(work: Work) -> Framework | None:

@@ -1,7 +1,8 @@
 """Inspection of data, model and machine before a plan: `python -P -m trainwright.trainer.jobs.inspection FOLDER`.
 
-Reads `order.json` (data and model as a configuration names them, code root), leaves `report.json`. No user code runs,
-no weights are read and nothing is fetched: a model is counted from its configuration alone. It is no evidence.
+Reads `order.json` (data and model as a configuration names them, code root; or the machine alone), leaves
+`report.json`. No user code runs, no weights are read and nothing is fetched: a model is counted from its configuration
+alone. It is no evidence.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +55,8 @@ def main(folder: Path) -> int:
 
 
 def _inspected(order: dict[str, Any]) -> dict[str, Any]:
+    if "machine" in order:
+        return {"machine": _machine(), "at": time.time()}
     root, model, data, task = Path(order["code_root"]), order.get("model"), order.get("data"), order.get("task")
     found: dict[str, Any] = {}
     if data is not None:
@@ -61,7 +65,7 @@ def _inspected(order: dict[str, Any]) -> dict[str, Any]:
         task = task or _form_task(found["data"], data["use"])
     if model is not None:
         found["model"] = inspected_model(model, root, task)
-    return found | {"machine": _machine()}
+    return found | {"machine": _machine(), "at": time.time()}
 
 
 def _form_task(found: dict[str, Any], use: str) -> str | None:
@@ -74,14 +78,17 @@ def _machine() -> dict[str, Any]:
     import psutil
     import torch
 
+    from trainwright.trainer.estimation.processor import this_machine
+
     gpus = []
     for number in range(torch.cuda.device_count()):
         seen = torch.cuda.get_device_properties(number)
         gpus.append({"name": seen.name, "memory_bytes": seen.total_memory, "capability": [seen.major, seen.minor]})
-    return {
+    found = {
         "cores": os.cpu_count(), "ram_bytes": psutil.virtual_memory().total, "gpus": gpus,
         "bitsandbytes": importlib.util.find_spec("bitsandbytes") is not None,
     }  # fmt: skip
+    return found if gpus else {**found, "processor": this_machine().as_dict()}
 
 
 def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | None) -> dict[str, Any]:

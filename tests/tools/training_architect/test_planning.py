@@ -6,8 +6,8 @@ import pytest
 
 from trainwright.tools.training_architect.answers import alternatives_of, plan_answer
 from trainwright.tools.training_architect.documents import load_rulebook
-from trainwright.tools.training_architect.estimates import Estimate, less_by_quantising
-from trainwright.tools.training_architect.hardware import named_device
+from trainwright.tools.training_architect.estimates import Estimate, less_by_quantising, step_seconds, work_by_formula
+from trainwright.tools.training_architect.hardware import named_device, probed_device
 from trainwright.tools.training_architect.planning import make_plan
 from trainwright.tools.training_architect.reading import read_task
 from trainwright.tools.training_architect.request import read_request
@@ -28,8 +28,11 @@ FOUND = {
 }
 CSV = {"use": "csv", "args": {"path": "tickets.csv"}}
 
+HERE = {**FOUND, "model": {"parameters": 10**7, "layers": 4, "width": 64, "vocabulary": 1000, "most_tokens": 512}}
+"""With a model that is on this machine."""
 
-def planned(hardware, found=FOUND, **given):
+
+def planned(hardware, found=FOUND, memory_of=lambda _: None, **given):
     request = read_request(intent="sort tickets", hardware=hardware, **{"data": CSV, **given})
     reading = read_task(request, found)
     assert not reading.questions
@@ -40,7 +43,7 @@ def planned(hardware, found=FOUND, **given):
         found,
         device=named_device(hardware),
         book=load_rulebook(),
-        memory_of=lambda config: None,
+        memory_of=memory_of,
         price=price,
     )
 
@@ -157,3 +160,42 @@ def test_the_longest_answers_stay_under_two_thousand_tokens(hardware, tmp_path):
     workspace.close()
     assert answer.alternatives
     assert len(answer.model_dump_json(exclude_none=True)) / 4 < 2000
+
+
+@pytest.mark.requirement("ARCH-4", "ARCH-2")
+def test_what_is_traced_of_a_smaller_batch_accumulates_to_the_same_update_and_its_time_is_the_updates():
+    """As a tracer sees it: 2 GiB a row, and a second for each micro-batch of an update."""
+    tried = []
+
+    def memory_of(config):
+        batch, parts = config["loader"]["batch_size"], config["training"]["accumulation_steps"]
+        tried.append(batch * parts)
+        return Estimate(batch * 2 * 2**30, "traced", 1.0, 10**7, (1.0 * parts, 2.0 * parts))
+
+    plan = planned("24 GB card", memory_of=memory_of, model={"use": "transformers", "args": {"path": "m"}}, found=HERE)
+    assert (plan.facts["micro_batch"], plan.facts["accumulation"]) == (8, 4)
+    assert set(tried) == {32}, "every trial is of the update that is planned"
+    updates = -(-int(5000 * 0.7) // 32) * plan.config["training"]["epochs"]
+    assert plan.seconds == (4.0 * updates, 8.0 * updates)
+
+
+@pytest.mark.requirement("ARCH-2")
+def test_memory_that_was_traced_in_part_alone_is_an_error_that_says_so():
+    answers = [Estimate(2**60, "traced"), None]
+    table = {"data": {"use": "csv", "args": {"path": "t.csv", "target": "queue"}}, "task": "table_classification"}
+    with pytest.raises(ConfigurationError, match="full was not traced to its end") as refused:
+        planned("24 GB card", memory_of=lambda _: answers.pop(0) if answers else None, **table)
+    assert "kind='probe'" in refused.value.remedy
+
+
+@pytest.mark.requirement("ARCH-4")
+def test_time_by_formula_and_traced_time_go_through_one_roofline():
+    plan = planned("24 GB card")
+    work = work_by_formula(plan.facts, plan.way.changes, rows=32, tokens=250)
+    low, high = step_seconds(work, plan.device, "bf16")
+    assert 0 < low < high
+    steps = -(-int(5000 * 0.7) // 32) * plan.config["training"]["epochs"]
+    assert plan.seconds == pytest.approx((low * steps, high * steps))
+    recomputed = work_by_formula(plan.facts, {"training.gradient_checkpointing": {}}, rows=32, tokens=250)
+    assert recomputed.flops_per_step == pytest.approx(work.flops_per_step * 8 / 6)
+    assert step_seconds(work, probed_device({"gpus": [], "ram_bytes": 2**34}), "fp32") is None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.worlds.warm import warm
 
 from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_runs() -> Iterator[None]:
+    """What is signed does not depend on how the interpreter of a run is started."""
+    with warm():
+        yield
 
 
 def until_ended(workspace: Workspace, run_id: str) -> RunView:

@@ -208,3 +208,35 @@ def test_a_loader_of_other_rows_than_the_trainer_shows_is_refused(
     values = {**VALUES, "trainer": {"use": "other_rows.py:make_trainer", "args": {"learning_rate": 0.003}}}
     with pytest.raises(ConfigurationError, match=told):
         open_session(values)
+
+
+NOT_FOLLOWED = ("auto_find_batch_size", "deepspeed", "fsdp", "use_vllm", "use_liger_kernel")
+
+
+@pytest.mark.parametrize("name", NOT_FOLLOWED)
+def test_arguments_that_no_run_can_follow_are_refused_by_name(
+    name: str, script: str, tmp_path: Path, open_session: Any
+) -> None:
+    from trainwright.trainer.frameworks.hugging_face.trainer import REFUSED
+
+    assert tuple(each for each, _, _ in REFUSED) == NOT_FOLLOWED
+    code = script.replace("return Trainer(", "trainer = Trainer(")
+    (tmp_path / f"{name}.py").write_text(f"{code}    trainer.args.{name} = True\n    return trainer\n")
+    values = {**VALUES, "trainer": {"use": f"{name}.py:make_trainer", "args": {"learning_rate": 0.003}}}
+    with pytest.raises(ConfigurationError, match=f"its {name} ") as raised:
+        open_session(values)
+    assert raised.value.remedy
+
+
+def test_evaluation_reads_every_row_where_training_drops_the_last(
+    script: str, tmp_path: Path, open_session: Any
+) -> None:
+    code = script.replace("report_to=[],", "report_to=[], dataloader_drop_last=True,").replace("(0, 240,", "(0, 235,")
+    (tmp_path / "dropping.py").write_text(code.replace("Tickets(240, 400", "Tickets(240, 350"))
+    values = {**VALUES, "trainer": {"use": "dropping.py:make_trainer", "args": {"learning_rate": 0.003, "workers": 0}}}
+    framework = open_session(values).work.framework
+    assert len(framework.loader) == 14, "of 235 rows in batches of 16"
+    trainer = framework.handed
+    read = [len(batch["labels"]) for batch in trainer.get_eval_dataloader()]
+    assert sum(read) == len(trainer.eval_dataset) == 55
+    assert any("dataloader_drop_last is off in evaluation" in text for text in framework.changed)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trainer.models.test_transformer_tasks import (
+from tests.trainer.models.tasks import (
     BERT,
     SPECIAL,
     T5,
@@ -26,10 +26,11 @@ from tests.trainer.models.test_transformer_tasks import (
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_architect.documents import load_rulebook
 from trainwright.tools.training_architect.hardware import probed_device
+from trainwright.tools.training_architect.inspecting import order_of
 from trainwright.tools.training_architect.plan import Plan
 from trainwright.tools.training_architect.planning import make_plan, proposed_goal
 from trainwright.tools.training_architect.reading import Reading, read_task
-from trainwright.tools.training_architect.request import _order, read_request
+from trainwright.tools.training_architect.request import read_request
 from trainwright.tools.workspace import Workspace
 from trainwright.trainer.config import apply_changes
 from trainwright.trainer.jobs import inspection
@@ -81,7 +82,7 @@ def planned(root: Path, data: Any, **given: Any) -> tuple[Plan, Reading]:
     request = read_request(intent="x", data=data, model="./model", **given).located(root)
     folder = root / "inspected"
     folder.mkdir(exist_ok=True)
-    found = inspected(folder, _order(request, root))
+    found = inspected(folder, order_of(request, root))
     assert "failure" not in found, found
     reading = read_task(request, found)
     assert not reading.questions, reading.questions
@@ -173,8 +174,8 @@ def test_a_task_that_the_rows_do_not_have_is_asked_for_and_a_model_without_it_is
     request = read_request(intent="x", data="rows.csv", model="./model", task="token_classification").located(root)
     folder = root / "inspected"
     folder.mkdir()
-    (question,) = read_task(request, inspected(folder, _order(request, root))).questions
+    (question,) = read_task(request, inspected(folder, order_of(request, root))).questions
     assert "words with tags" in question.asks
     other = read_request(intent="x", data="rows.csv", model="./model", task="seq2seq_lm").located(root)
-    failure = inspected(folder, _order(other, root))["failure"]
+    failure = inspected(folder, order_of(other, root))["failure"]
     assert "bert has no form for seq2seq_lm" in failure["message"]

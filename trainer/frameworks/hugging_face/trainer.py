@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -15,10 +16,9 @@ from torch import nn
 from torch.utils.data import ConcatDataset, IterableDataset
 
 from trainwright.trainer.base import seeding
-from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.frameworks import DOCUMENT
 from trainwright.trainer.frameworks.attributes import OF_A_MODULE, Attributes, Modules, named
-from trainwright.trainer.frameworks.framework import ByName, Deferred, Framework, Plan
+from trainwright.trainer.frameworks.framework import ByName, Deferred, Framework, Plan, refusal
 from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.hugging_face.hooks import Hooks
 from trainwright.trainer.frameworks.positioned import PositionedLoader, has_rows_of
@@ -47,9 +47,11 @@ REFUSED = (
      "batch that fits"),
     ("deepspeed", "divides the model over processes", "leave it out: a handed-over trainer runs in one process"),
     ("fsdp", "divides the model over processes", "leave it out: a handed-over trainer runs in one process"),
+    ("use_vllm", "generates in an engine of its own, whose draws no run can key or put back", "set it False"),
     ("use_liger_kernel", "replaces the model's functions when training begins", "set it False"),
 )  # fmt: skip
 """Arguments that no run can follow, why, and what to do."""
+_refused = partial(refusal, "The Trainer cannot run as it is", DOCUMENT)
 
 
 class TransformersTrainer(Framework):
@@ -96,6 +98,7 @@ class TransformersTrainer(Framework):
         with _unprepared(trainer.accelerator):
             self.loader = PositionedLoader(trainer.get_train_dataloader(), seed)
             evaluated = trainer.get_eval_dataloader(trainer.eval_dataset).dataset
+        getattr(trainer, "_eval_dataloaders", {}).clear()  # one with lasting workers is kept there as it is
         for name, read in (("train", self.loader.dataset), ("eval", evaluated)):
             if not has_rows_of(read, getattr(trainer, f"{name}_dataset")):
                 raise _refused(
@@ -269,9 +272,3 @@ def _unprepared(accelerator: Any) -> Iterator[None]:
         yield
     finally:
         del accelerator.prepare
-
-
-def _refused(why: str, remedy: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"The Trainer cannot run as it is: {why}.", remedy=f"{remedy[0].upper()}{remedy[1:]}.", document=DOCUMENT
-    )

@@ -18,6 +18,7 @@ from trainwright.trainer.data.tensors import batch_size
 from trainwright.trainer.frameworks.generators import evaluating
 from trainwright.trainer.frameworks.lightning.settings import PREFIXES
 from trainwright.trainer.frameworks.loop import Moments, mean_loss
+from trainwright.trainer.frameworks.names import in_our_words
 from trainwright.trainer.optimization.update import clip_to, total_norm
 
 if TYPE_CHECKING:
@@ -253,7 +254,7 @@ def named(values: Mapping[str, Any]) -> dict[str, float]:
         short = name.removesuffix("_epoch")
         prefix = next((each for each in PREFIXES if short.startswith(each) and len(short) > len(each)), "")
         found[short.removeprefix(prefix)] = float(value)
-    return found
+    return in_our_words(found)
 
 
 def with_loss(outputs: list[dict[str, Any]], returned: list[tuple[float, int]]) -> dict[str, float]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from functools import partial
 from typing import Any, Protocol
 
 import torch
 
-from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.frameworks.framework import refusal
 
 
 class TakenOver(Protocol):
@@ -22,6 +23,8 @@ class TakenOver(Protocol):
 
 
 DOCUMENT = "configs/own_lightning.md"
+refused = partial(refusal, "The LightningModule cannot run as it is", DOCUMENT)
+"""Makes the error for what no run can do, of the reason and the remedy."""
 LEFT_OUT = {
     "ModelCheckpoint": "ModelCheckpoint is left out: the run's own checkpoints, which are verified and complete, take "
     "its place (checkpoints.* of the configuration), and the best one is exported.",
@@ -142,12 +145,3 @@ def _note(framework: TakenOver, text: str) -> None:
 
 def _is_base(function: Any) -> bool:
     return str(getattr(function, "__module__", "")).partition(".")[0] in {"lightning", "pytorch_lightning"}
-
-
-def refused(why: str, remedy: str) -> ConfigurationError:
-    """Return the error for what no run can do."""
-    return ConfigurationError(
-        f"The LightningModule cannot run as it is: {why}.",
-        remedy=f"{remedy[0].upper()}{remedy[1:]}.",
-        document=DOCUMENT,
-    )

@@ -1,0 +1,68 @@
+"""What is kept of an inspection depends on every file that it read, and the machine is looked at anew."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from trainwright.tools.training_architect.inspecting import (
+    REPORT,
+    WORKER,
+    answer_of,
+    begun,
+    inspected,
+    order_of,
+    stamps_of,
+)
+from trainwright.tools.training_architect.request import read_request
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import DataError
+
+ROWS = "size,team\n" + "".join(f"{number},t{number % 2}\n" for number in range(40))
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    opened = Workspace.open(tmp_path / "workspace")
+    yield opened
+    opened.close()
+
+
+@pytest.mark.requirement("ARCH-1")
+def test_a_file_that_changes_in_a_folder_or_behind_a_pattern_is_inspected_again(tmp_path):
+    folder = tmp_path / "photos" / "cats"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").write_text("x")
+    before = [stamps_of(tmp_path, name) for name in ("photos", "photos/*/*.csv", ["photos/cats/a.csv"])]
+    state = folder.stat()
+    (folder / "a.csv").write_text("other")
+    os.utime(folder, ns=(state.st_atime_ns, state.st_mtime_ns))
+    after = [stamps_of(tmp_path, name) for name in ("photos", "photos/*/*.csv", ["photos/cats/a.csv"])]
+    assert all(old != new for old, new in zip(before, after, strict=True))
+    assert stamps_of(tmp_path, None) == []
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("ARCH-1")
+def test_the_machine_is_looked_at_anew_after_a_while_and_the_files_are_not(tmp_path, workspace):
+    (tmp_path / "rows.csv").write_text(ROWS)
+    request = read_request(intent="x", data="rows.csv", model="mlp")
+    first = inspected(workspace, request, tmp_path, 60)
+    report = begun(workspace, WORKER, order_of(request, tmp_path), tmp_path) / REPORT
+    old = {**first, "data": {**first["data"], "rows": 12345}, "machine": {**first["machine"], "cores": 999}, "at": 0.0}
+    report.write_text(json.dumps(old))
+    later = inspected(workspace, request, tmp_path, 60)
+    assert (later["data"]["rows"], later["machine"]) == (12345, first["machine"])
+
+
+@pytest.mark.requirement("ARCH-3")
+def test_the_same_order_is_begun_once_and_a_process_that_ends_without_an_answer_is_told(tmp_path, workspace):
+    order = {"config": {}, "stamps": []}
+    folders = [begun(workspace, "trainwright.no_such_module", order, tmp_path) for _ in range(2)]
+    assert folders[0] == folders[1]
+    assert len(list(folders[0].glob("worker.log"))) == 1
+    with pytest.raises(DataError, match="ended without an answer") as refused:
+        answer_of(folders[0], 30, lambda: False)
+    assert "no_such_module" in refused.value.remedy

@@ -1,0 +1,164 @@
+"""Processes that a plan asks, which outlive a call: they read data, model and machine, or divide rows for a script.
+
+The same files are not read twice: an answer is kept by what it depends on. What the machine has is asked anew after a
+while.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock
+
+import trainwright
+from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch
+from trainwright.tools.launchers.environment import inherited_environment
+from trainwright.tools.launchers.local import spawn
+from trainwright.tools.training_architect.request import TABLES
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.base.paths import files_under
+from trainwright.trainer.run import write_atomically
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_architect.request import PlanRequest
+    from trainwright.tools.workspace import Workspace
+
+WORKER = "trainwright.trainer.jobs.inspection"
+FOLDER = "plans"
+POLL_SECONDS = 0.1
+LONGEST_SECONDS = 300.0
+MACHINE_SECONDS = 600.0
+"""For which what the machine has is taken as it was found."""
+MOST_STAMPED = 10_000
+LOG = "worker.log"
+REPORT = "report.json"
+INSPECTION = 4
+"""Of what is inspected and how: answers of another number are not taken."""
+
+
+def inspected(
+    workspace: Workspace,
+    request: PlanRequest,
+    root: Path,
+    wait_seconds: float,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> dict[str, Any] | None:
+    """Return what the inspection found; None while it is at work. The same files are not inspected twice.
+
+    Raises:
+        DataError: it failed, with what it said.
+    """
+    deadline = time.monotonic() + wait_seconds
+    found = answer_of(begun(workspace, WORKER, order_of(request, root), root), wait_seconds, should_stop)
+    if found is None or time.time() - found["at"] <= MACHINE_SECONDS:
+        return found
+    order = {"machine": int(time.time() // MACHINE_SECONDS), "version": INSPECTION}
+    left = max(deadline - time.monotonic(), 0.0)
+    machine = answer_of(begun(workspace, WORKER, order, root), left, should_stop)
+    return None if machine is None else found | {"machine": machine["machine"]}
+
+
+def begun(workspace: Workspace, worker: str, order: dict[str, Any], root: Path) -> Path:
+    """Start a process for an order, unless it was started before; return its folder, in which it answers."""
+    folder = workspace.path / "cache" / FOLDER / digest_json([worker, order]).partition(":")[2][:32]
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / "request.lock"):
+        if not (folder / LAUNCH).exists():
+            write_atomically(folder / "order.json", json.dumps(order).encode())
+            environment = inherited_environment() | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+            command = [sys.executable, "-P", "-m", worker, str(folder)]
+            spawn(folder, Launch(attempt=1), command, cwd=root, env=environment, log=LOG)
+    return folder
+
+
+def forgotten(folder: Path) -> None:
+    """Let the next call with the same order ask anew."""
+    (folder / LAUNCH).unlink(missing_ok=True)
+    (folder / REPORT).unlink(missing_ok=True)
+
+
+def order_of(request: PlanRequest, root: Path) -> dict[str, Any]:
+    """Return what is asked of an inspection, with a stamp of each file that it reads."""
+    data = request.data
+    if data is not None:
+        args = data["args"]
+        unknown = data["use"] in TABLES and not ({"text", "target"} <= args.keys())
+        data = {**data, "columns_wanted": unknown}
+    return {
+        "code_root": str(root),
+        "data": data,
+        "model": request.model,
+        "task": request.task,
+        "stamps": [stamps_of(root, (one or {}).get("args", {}).get("path")) for one in (data, request.model)],
+        "version": [trainwright.__version__, INSPECTION],
+    }
+
+
+def stamps_of(root: Path, given: Any) -> list[Any]:
+    """Return name, size and time of every file that paths name: files, patterns, or folders with all in them."""
+    names = given if isinstance(given, list) else [given] if given else []
+    return [_stamp(path) for name in names for path in _files(root, str(name))]
+
+
+def _files(root: Path, name: str) -> list[Path]:
+    path = root / name
+    try:
+        if path.is_dir():
+            return [path / one for one in files_under(path, MOST_STAMPED)]
+        return [path] if path.exists() else sorted(root.glob(name))[:MOST_STAMPED]
+    except (OSError, ValueError, NotImplementedError):  # of a name that no file system takes
+        return [path]
+
+
+def _stamp(path: Path) -> list[Any]:
+    try:
+        found = path.stat()
+    except (OSError, ValueError):
+        return [str(path), None]
+    return [str(path), found.st_size, found.st_mtime_ns]
+
+
+def answer_of(folder: Path, wait_seconds: float, should_stop: Callable[[], bool]) -> dict[str, Any] | None:
+    """Return what a process left; None while it is at work. Raises DataError for its failure, or where it is gone."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        launch = read_launch(folder)
+        is_over = launch is None or not may_begin(launch) or time.time() - launch.launched_at > LONGEST_SECONDS
+        try:
+            found = json.loads((folder / REPORT).read_bytes())
+            break
+        except (OSError, ValueError):
+            if is_over:
+                if launch is not None and launch.process is not None:
+                    launch.process.kill_tree()
+                found = {
+                    "failure": {
+                        "message": "The process that reads the files ended without an answer.",
+                        "remedy": _log(folder),
+                    }
+                }
+                break
+        if time.monotonic() >= deadline or should_stop():
+            return None
+        time.sleep(POLL_SECONDS)
+    if "failure" in found:
+        forgotten(folder)
+        failure = found["failure"]
+        raise DataError(failure["message"], remedy=failure["remedy"], document=failure.get("document"))
+    return dict(found)
+
+
+def _log(folder: Path) -> str:
+    try:
+        text = " ".join((folder / LOG).read_text(encoding="utf-8", errors="replace").split())
+    except OSError:
+        text = ""
+    return (
+        f"Its log ends: {text[-300:]}" if text else "It wrote nothing; most often memory ran out. Plan with fewer rows."
+    )
