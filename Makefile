@@ -22,7 +22,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install companions long-tests bench-data demo test quick check lint types layers coverage bench-surface bench-memory bench-session bench-resume bench-engine bench-soak data-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
+.PHONY: help install companions long-tests bench-data demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-session bench-resume bench-engine bench-soak data-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -73,7 +73,13 @@ bench-surface: install  ## What the server costs an agent: start-up, tool list, 
 	$(BIN)/python benchmarks/surface --repetitions $(if $(QUICK),3 --projects 3 --runs 60 --points 60000,9)
 
 bench-memory: install  ## Memory estimated before anything is allocated, and measured, beside two other estimators (QUICK=1)
-	$(BIN)/python -P benchmarks/memory $(if $(QUICK),--quick)
+	$(BIN)/python -P benchmarks/memory $(if $(QUICK),--quick,--write)
+
+bench-time: install  ## Seconds of a step estimated before anything ran, and after a probe, against steps that follow (QUICK=1)
+	$(BIN)/python -P benchmarks/memory --time $(if $(QUICK),--only mlp)
+
+bench-patterns: install  ## Every template of skills/training-patterns on generated data, over three seeds (QUICK=1, ONLY=lora)
+	$(BIN)/python -P benchmarks/patterns $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
 	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)

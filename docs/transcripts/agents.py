@@ -89,8 +89,8 @@ class Architect(ScriptedAgent):
 
     page = "training-architect"
 
-    async def run(self, intent: str, root: Path) -> str:
-        """Return the project's name, after the steps of the page."""
+    async def run(self, intent: str, root: Path, *, probes: bool = True) -> str:
+        """Return the project's name, after the steps of the page; `probes`: also the probe, which takes longest."""
         self.transcript.say(f"The user: {intent}")
         await self.call("project_status")
         tables, models = sorted(root.glob("*.csv")), sorted(root.glob("models/*/config.json"))
@@ -108,9 +108,10 @@ class Architect(ScriptedAgent):
             raise StuckError(f"no shell here for {plan['first'][0]}")
         status = await self.follow(plan)
         project = str(status["project"])
-        probe = await self.ended(await self.call("start_training", project=project, kind="probe"))
-        if (probe.get("next") or {}).get("tool") == "configure":
-            await self.follow(probe)
+        if probes:
+            probe = await self.ended(await self.call("start_training", project=project, kind="probe"))
+            if (probe.get("next") or {}).get("tool") == "configure":
+                await self.follow(probe)
         await self.ended(await self.call("start_training", project=project, kind="smoke"))
         gate = await self.call("pass_gate", project=project, phase="planning")
         if gate["outcome"] != "passed":

@@ -20,7 +20,7 @@ from trainwright.trainer.engine.observers.observer import EpochResult, Observer,
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.frameworks.framework import Framework, framework_in
-from trainwright.trainer.frameworks.loop import train
+from trainwright.trainer.frameworks.loop import Moments, train
 from trainwright.trainer.supervision.stop import StopRequest
 
 pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow]
@@ -178,6 +178,19 @@ def test_5_a_stop_that_comes_while_an_epoch_ends_leaves_the_epoch_whole(opened: 
     assert len(watch.steps) == PER_EPOCH
     assert (session.progress.epoch, session.progress.batch) == (1, 0)
     assert watch.ended == ["requested"]
+
+
+def test_5_a_request_that_comes_after_a_step_counts_for_all_from_the_next_one_on(opened: Opened) -> None:
+    session = opened()
+    moments = Moments(session, Observers([], lambda _: None))
+    took = {"rate": 0.1, "micro_batches": 2, "samples": 8}
+    moments.step(torch.ones(()), None, **took)
+    session.stop.ask("requested")
+    assert not moments.leaves, "what the library does after the step"
+    assert not moments.must_stop, "agrees with what it is told next"
+    moments.step(torch.ones(()), None, **took)
+    assert moments.leaves
+    assert moments.must_stop
 
 
 @pytest.mark.forks

@@ -154,14 +154,26 @@ def _check_metrics(work: Work) -> None:
             )
         can_write = hasattr(work.splits.samples["train"], "writing") and hasattr(work.model, "generate")
         if metric.of_texts and not can_write:
-            raise ConfigurationError(
-                f"Metric {metric.name} compares texts that a model writes, and here nothing is written.",
-                remedy="Use data seq2seq with a model of the Transformers library, or perplexity.",
-            )
+            raise _writes_nothing(metric, work.model)
         if metric.name == "auc" and not metric.user_defined and names is not None and len(names) != 2:
             raise ConfigurationError(
                 f"Metric auc is for two classes; the data has {len(names)}.", remedy="Use accuracy or f1."
             )
+
+
+def _writes_nothing(metric: Metric, model: nn.Module) -> ConfigurationError:
+    from trainwright.trainer.models.adapters.prompted import Prompted
+
+    if isinstance(model, Prompted) and hasattr(model.inner.get_base_model(), "generate"):
+        return ConfigurationError(
+            f"Metric {metric.name} compares texts that a model writes, and behind the learned vectors of `adapter` "
+            "none is written here.",
+            remedy="Set adapter.name lora or ia3, with which the model writes, or use perplexity.",
+        )
+    return ConfigurationError(
+        f"Metric {metric.name} compares texts that a model writes, and here nothing is written.",
+        remedy="Use data seq2seq with a model of the Transformers library, or perplexity.",
+    )
 
 
 def _with_arguments(function: Any, args: Mapping[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -111,20 +112,19 @@ def try_batch(session: Session, plain: Objective) -> None:
 
 
 @contextmanager
-def products_counted(model: nn.Module) -> Iterator[dict[str, int]]:
-    """Count the outputs of linear and convolutional layers by their number format, for as long as the context lasts.
+def products_counted(model: nn.Module) -> Iterator[dict[str, list[str]]]:
+    """Name linear and convolutional layers, once a call, by their outputs' number format, while the context lasts.
 
     Autocast turns their operands, so the format shows whether the configured precision is really in use.
     """
-    seen: dict[str, int] = {}
+    seen: dict[str, list[str]] = {}
 
-    def count(module: nn.Module, args: Any, output: Any) -> None:  # noqa: ARG001 - torch calls it so
+    def named(name: str, module: nn.Module, args: Any, output: Any) -> None:  # noqa: ARG001 - torch calls it so
         if isinstance(output, Tensor):
-            name = str(output.dtype).removeprefix("torch.")
-            seen[name] = seen.get(name, 0) + 1
+            seen.setdefault(str(output.dtype).removeprefix("torch."), []).append(name)
 
-    layers = [module for module in model.modules() if isinstance(module, PRODUCTS)]
-    hooks = [module.register_forward_hook(count) for module in layers]
+    layers = [(name, module) for name, module in model.named_modules() if isinstance(module, PRODUCTS)]
+    hooks = [module.register_forward_hook(partial(named, name)) for name, module in layers]
     try:
         yield seen
     finally:

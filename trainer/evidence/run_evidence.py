@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import resource
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -40,6 +41,12 @@ _OF_UPDATES = (
 _KEEP_DATA = "Data must not depend on context.seed, which differs between runs: draw it from context.data_seed. "
 
 
+def _apart(products: Mapping[str, list[str]], most: int = 20) -> list[str]:
+    """Return the names of layers whose products have another format than the most frequent one."""
+    rare = sorted(products.values(), key=len)[:-1]
+    return list(dict.fromkeys(name for names in rare for name in names))[:most]
+
+
 def resolved_evidence(session: Session) -> Resolved:
     """Return the settings resolved before training: how the model is called, sizes, steps."""
     model, config = session.model, session.config
@@ -59,7 +66,10 @@ def resolved_evidence(session: Session) -> Resolved:
         model_arguments=_arguments_of(type(model), config),
         device=session.device.type,
         precision=config.training.precision,
-        products=session.work.products,
+        products={name: len(layers) for name, layers in session.work.products.items()},
+        products_apart=_apart(session.work.products),
+        batch_size=session.work.batch_size,
+        accumulation_steps=config.training.accumulation_steps,
         steps_per_epoch=steps_per_epoch(config, session.train_loader),
         total_steps=session.total_steps,
         warmup_steps=session.schedule.warmup_steps,

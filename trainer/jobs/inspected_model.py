@@ -7,10 +7,8 @@ from typing import Any
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.paths import confine_folder
-from trainwright.trainer.models.tasks import TASKS, ModelTask
+from trainwright.trainer.models.tasks import TASKS, ModelTask, longest_input
 
-OFFSET_POSITIONS = ("roberta", "xlm-roberta", "camembert")
-"""Models whose positions begin behind the padding's number, so that two fewer tokens fit."""
 LEFT_TO_RIGHT = ("language_model", "instruction", "chat")
 KINDS = {
     "token_classification": "token_classification", "question_answering": "question_answering",
@@ -46,7 +44,7 @@ def inspected_model(model: dict[str, Any], root: Path, task: str | None) -> dict
     kind = KINDS.get(str(task), "sequence_classification")
     is_masked = is_masked and task not in LEFT_TO_RIGHT
     kind = "masked_lm" if kind == "causal_lm" and is_masked else kind
-    most, size = getattr(config, "max_position_embeddings", None), getattr(config, "image_size", None)
+    size = getattr(config, "image_size", None)
     start, padding = (getattr(config, name, None) for name in ("decoder_start_token_id", "pad_token_id"))
     return {
         "parameters": _parameters(TASKS[kind], config),
@@ -54,7 +52,7 @@ def inspected_model(model: dict[str, Any], root: Path, task: str | None) -> dict
         "layers": getattr(config, "num_hidden_layers", None),
         "width": getattr(config, "hidden_size", None),
         "vocabulary": getattr(config, "vocab_size", None),
-        "most_tokens": most - 2 if most and config.model_type in OFFSET_POSITIONS else most,
+        "most_tokens": longest_input(config),
         "tokenizer": tokenizer_of(model, root),
         "masked": is_masked,
         "decoder_start": start if start not in {None, padding} else None,

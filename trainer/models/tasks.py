@@ -188,6 +188,22 @@ def _by_form(around: Surroundings) -> str:
     return "sequence_classification"
 
 
+OFFSET_POSITIONS = frozenset({
+    "camembert", "data2vec-text", "esm", "ibert", "layoutlmv3", "lilt", "longformer", "luke", "markuplm", "mpnet",
+    "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "xmod",
+})  # fmt: skip
+"""Kinds of models that number positions from the padding's token on: RoBERTa's 514 positions take 512 tokens."""
+
+
+def longest_input(config: Any) -> int | None:
+    """Return how many tokens a model of the library takes at most; None where nothing bounds them."""
+    most = getattr(config, "max_position_embeddings", None)
+    if most is None or config.model_type not in OFFSET_POSITIONS:
+        return most
+    padding = getattr(config, "pad_token_id", None)
+    return int(most) - 1 - (1 if padding is None else int(padding))
+
+
 def require_tokens(config: Any, splits: Splits) -> None:
     """Refuse a model that would fail at the first long text or rare token; give it the padding of the data's tokens.
 
@@ -204,7 +220,7 @@ def require_tokens(config: Any, splits: Splits) -> None:
             f"its vocabulary of {size} is smaller than the tokenizer's of {splits.text.vocabulary_size}; set "
             "data.args.tokenizer to the folder of the model's tokenizer"
         )
-    longest, limit = splits.text.longest, getattr(config, "max_position_embeddings", None)
+    longest, limit = splits.text.longest, longest_input(config)
     if limit is not None and longest > limit:
         raise ValueError(
             f"it takes at most {limit} tokens, and the data has {longest}; lower data.args.max_length or block_size"

@@ -54,8 +54,8 @@ class Work:
     param_groups: list[dict[str, Any]] | None = None
     example_input: Any = None
     """A tensor, a tuple of tensors, or tensors by name; batch first."""
-    products: dict[str, int] = field(default_factory=dict)
-    """Linear and convolutional layers of the dry run by the number format of their output."""
+    products: dict[str, list[str]] = field(default_factory=dict)
+    """Names of linear and convolutional layers by the number format of their output in the dry run."""
     found: str | None = None
     """The form of the first batch's output, in words."""
     vocabulary_goes: str | None = None

@@ -25,14 +25,18 @@ class Written:
         self.names, self.writing = tuple(names), writing
 
     def __call__(self, run: MeasuredRun, loader: BatchLoader) -> dict[str, float]:
-        """Generate at most as many tokens as the longest wanted text has, and compare."""
+        """Generate at most as many tokens as the split's longest wanted text has, and compare.
+
+        Bounded by the batch, the measure would depend on which texts stand together.
+        """
         written: list[str] = []
         wanted: list[str] = []
+        most = int(loader.samples.ragged["labels"].lengths.max())
         for batch in loader.batches(0):
             labels = batch["labels"]
             inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
             with run.autocast():
-                found = self._generated(run.model, to_device(inputs, run.device), labels.shape[1])
+                found = self._generated(run.model, to_device(inputs, run.device), most)
             written += self._texts(found[:, 1:].cpu())
             wanted += self._texts(labels)
         return {name: rouge(name, written, wanted) for name in self.names}

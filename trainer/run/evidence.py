@@ -223,6 +223,11 @@ class Resolved(Part, file="resolved"):
     precision: str | None = None
     products: dict[str, int] | None = None
     """Layers that computed a product on the first batch, by number format; None: an early version did not count."""
+    products_apart: list[str] = []
+    """Names of layers, at most 20, whose products have another format than most."""
+    batch_size: int | None = None
+    """Samples in a micro-batch, whoever decided it; None: an early version did not say."""
+    accumulation_steps: int | None = None
     steps_per_epoch: int | None = None
     total_steps: int | None = None
     warmup_steps: int | None = None

@@ -107,3 +107,31 @@ def test_a_loader_reads_the_rows_that_were_given() -> None:
     assert not has_rows_of(datasets.Dataset.from_dict({"a": [1, 2, 4]}), given)
     assert not has_rows_of(given.select([2, 1, 0]), given)
     assert not has_rows_of([1, 2], [1, 2])
+
+
+class FromItsWorker(Dataset[Any]):
+    """Samples that only a worker that was set up can give."""
+
+    number = 0
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> int:
+        return index + self.number
+
+
+def _set_up(_worker: int) -> None:
+    FromItsWorker.number = 100
+
+
+@pytest.mark.forks
+def test_loader_workers_are_set_up_as_the_user_does() -> None:
+    raw = DataLoader(FromItsWorker(), 4, num_workers=1, worker_init_fn=_set_up)
+    assert [batch.tolist() for batch in PositionedLoader(raw, seed=5)] == [[100, 101, 102, 103]]
+
+
+def test_what_no_checkpoint_can_hold_is_named() -> None:
+    it = SimpleNamespace(own=OwnDraws(), number=3, rng=random.Random(1), names=["a"], scale=torch.ones(1))
+    (told,) = Attributes(lambda: {"trainer": it}).left_out()
+    assert told.endswith("trainer.own (OwnDraws).")

@@ -226,3 +226,17 @@ def test_arguments_that_no_run_can_follow_are_refused_by_name(
     with pytest.raises(ConfigurationError, match=f"its {name} ") as raised:
         open_session(values)
     assert raised.value.remedy
+
+
+def test_evaluation_reads_every_row_where_training_drops_the_last(
+    script: str, tmp_path: Path, open_session: Any
+) -> None:
+    code = script.replace("report_to=[],", "report_to=[], dataloader_drop_last=True,").replace("(0, 240,", "(0, 235,")
+    (tmp_path / "dropping.py").write_text(code.replace("Tickets(240, 400", "Tickets(240, 350"))
+    values = {**VALUES, "trainer": {"use": "dropping.py:make_trainer", "args": {"learning_rate": 0.003, "workers": 0}}}
+    framework = open_session(values).work.framework
+    assert len(framework.loader) == 14, "of 235 rows in batches of 16"
+    trainer = framework.handed
+    read = [len(batch["labels"]) for batch in trainer.get_eval_dataloader()]
+    assert sum(read) == len(trainer.eval_dataset) == 55
+    assert any("dataloader_drop_last is off in evaluation" in text for text in framework.changed)

@@ -3,181 +3,35 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from tests.trainer.killing import kill_at_call
+from tests.trainer.models.tasks import (
+    BERT,
+    CASES,
+    NAMES,
+    PACKED,
+    T5,
+    WORDS,
+    Case,
+    root,
+)
 from tests.variants import variants
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.data.sections import SplitSection
+from trainwright.trainer.data.sources import load_source
+from trainwright.trainer.data.splits import Splits
+from trainwright.trainer.data.text.choices import read_choices
 from trainwright.trainer.engine.evaluation import evaluate_split
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow
-
-WORDS = ("red", "blue", "small", "large", "old", "new", "cat", "dog", "house", "tree", "runs", "sleeps", "sees", "the")
-NAMES = ("anna", "berlin", "carla", "dover", "emil", "florence")
-SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-SMALL: dict[str, Any] = {
-    "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64,
-    "initializer_range": 0.1,
-}  # fmt: skip
-T5 = {
-    "model_type": "t5", "d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0,
-}  # fmt: skip
-BERT = {"model_type": "bert", "max_position_embeddings": 64, **SMALL}
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A code root with a tokenizer of word pieces for WORDS and NAMES."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    pieces = [
-        *SPECIAL,
-        *WORDS,
-        "an",
-        "##na",
-        "ber",
-        "##lin",
-        "carla",
-        "do",
-        "##ver",
-        "emil",
-        "flor",
-        "##ence",
-        "?",
-        ".",
-    ]
-    numbers = {piece: number for number, piece in enumerate(pieces)}
-    made = Tokenizer(models.WordPiece(numbers, unk_token="[UNK]"))  # noqa: S106 - a token of text  # type: ignore[call-arg]
-    made.pre_tokenizer = pre_tokenizers.Whitespace()  # type: ignore[assignment]
-    made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
-    )
-    keys = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
-    PreTrainedTokenizerFast(tokenizer_object=made, **dict(zip(keys, SPECIAL, strict=True))).save_pretrained(
-        tmp_path / "tokenizer"
-    )
-    return tmp_path
-
-
-@dataclass(frozen=True)
-class Case:
-    """A task: what writes its rows, its configuration, and the score that must rise (or fall)."""
-
-    write: Callable[[random.Random], list[dict[str, Any]]]
-    data: dict[str, Any]
-    config: dict[str, Any]
-    metric: str
-    falls: bool = False
-    more: dict[str, Any] = field(default_factory=dict)
-
-    def values(self, root: Path) -> dict[str, Any]:
-        """Write the rows, and return the configuration."""
-        rows = self.write(random.Random(1))
-        (root / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-        args = {"path": "rows.jsonl", "tokenizer": "tokenizer", **self.data.get("args", {})} if rows else {}
-        return {
-            "model": {"use": "transformers", "args": {"config": self.config}},
-            "data": {**self.data, "args": args},
-            "loader": {"batch_size": 16},
-            "optimizer": {"learning_rate": 1e-2},
-            "training": {"epochs": 2},
-            "deployment": {"formats": ["safetensors"]},
-            "checkpoints": {"checkpoint_every_n_steps": 2},
-            "logging": {"tensorboard": False},
-            **self.more,
-        }
-
-
-def tagged(draw: random.Random) -> list[dict[str, Any]]:
-    """Sentences with names of persons and of places among other words."""
-    rows = []
-    for _ in range(200):
-        words = draw.choices(WORDS[:12], k=draw.randint(2, 6))
-        tags = ["O"] * len(words)
-        for kind, names in draw.sample((("PER", NAMES[::2]), ("LOC", NAMES[1::2])), k=draw.randint(1, 2)):
-            words += [draw.choice(names), "sees"]
-            tags += [f"B-{kind}", "O"]
-        rows.append({"tokens": words, "tags": tags})
-    return rows
-
-
-def sentences(draw: random.Random) -> list[dict[str, Any]]:
-    """Sentences in which a word tells the next one."""
-    rows = []
-    for _ in range(160):
-        start = draw.randrange(len(WORDS))
-        rows.append({"text": " ".join((WORDS * 3)[start : start + draw.randint(6, 14)])})
-    return rows
-
-
-def reversals(draw: random.Random) -> list[dict[str, Any]]:
-    """Texts, and the same words in the order of WORDS."""
-    rows = []
-    for _ in range(200):
-        words = draw.sample(WORDS[:8], k=draw.randint(2, 4))
-        rows.append({"text": " ".join(words), "target": " ".join(sorted(words, key=WORDS.index))})
-    return rows
-
-
-def questions(draw: random.Random) -> list[dict[str, Any]]:
-    """Contexts with one name, which is the answer."""
-    rows = []
-    for _ in range(300):
-        words = draw.choices(WORDS[:12], k=draw.randint(3, 9))
-        name = draw.choice(NAMES)
-        words.insert(draw.randrange(len(words)), name)
-        rows.append({"question": "the old cat", "context": " ".join(words), "answers": name})
-    return rows
-
-
-def choices(draw: random.Random) -> list[dict[str, Any]]:
-    """A name among words is the right choice."""
-    rows = []
-    for _ in range(200):
-        found, right = draw.sample(WORDS, k=3), draw.randrange(3)
-        found[right] = draw.choice(NAMES)
-        rows.append({"question": f"the {draw.choice(WORDS)} sees", "choices": found, "answer": right})
-    return rows
-
-
-PACKED = Case(
-    sentences, {"use": "jsonl", "args": {"text": "text", "packed": True, "block_size": 48}},
-    {"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 48}, "perplexity",
-    falls=True, more={"loss": "next_token", "metrics": ["perplexity"], "loader": {"batch_size": 2}},
-)  # fmt: skip
-CASES = {
-    "token_classification": Case(
-        tagged, {"use": "token_classification"}, BERT, "entity_f1", more={"metrics": ["entity_f1", "accuracy"]}
-    ),
-    "masked_lm": Case(
-        sentences, {"use": "jsonl", "args": {"text": "text", "masked": 0.2, "block_size": 32, "tokenizer": "bpe:300"}},
-        BERT, "perplexity", falls=True, more={"loss": "masked_token", "metrics": ["perplexity"]},
-    ),
-    "seq2seq": Case(
-        reversals, {"use": "seq2seq", "args": {"max_length": 32}}, T5, "perplexity",
-        falls=True, more={"loss": "next_token", "metrics": ["perplexity", "rouge_l"]},
-    ),
-    "question_answering": Case(
-        questions, {"use": "question_answering", "args": {"max_length": 16, "stride": 2}}, BERT, "exact_match",
-        more={"metrics": ["exact_match", "span_f1"]},
-    ),
-    "multiple_choice": Case(choices, {"use": "multiple_choice"}, BERT, "accuracy", more={"metrics": ["accuracy"]}),
-    "causal_lm": PACKED,
-    "image_classification": Case(
-        lambda _: [], {"use": "digits"}, {"model_type": "vit", "patch_size": 2, **SMALL}, "accuracy",
-        more={"metrics": ["accuracy"], "training": {"epochs": 2}, "loader": {"batch_size": 64}},
-    ),
-}  # fmt: skip
+assert root, "a fixture of the other file"
 
 
 @pytest.fixture(params=variants(CASES, quick=["token_classification", "causal_lm"]))
@@ -350,6 +204,7 @@ def test_a_row_that_does_not_fit_its_task_is_named(kind: str, root: Path, open_s
         ("seq2seq", {"model.args": {"config": {**T5, "decoder_start_token_id": 2}}}, "set data.args.decoder_start 2"),
         ("multiple_choice", {"metrics": ["entity_f1"]}, "entity_f1 is of entities"),
         ("masked_lm", {"metrics": ["rouge_l"]}, "rouge_l compares texts that a model writes"),
+        ("seq2seq", {"adapter": {"name": "prompt", "tokens": 2}}, "behind the learned vectors of `adapter`"),
         ("image_classification", {"model.args": {"config": {**BERT, "model_type": "vit"}}}, "patch_size 16 is larger"),
     ],
 )
@@ -360,3 +215,58 @@ def test_what_does_not_go_together_is_refused_with_what_to_set(
     model = {"use": "transformers", "args": changes.pop("model.args", values["model"]["args"])}
     with pytest.raises(ConfigurationError, match=told):
         open_session({**values, "model": model, **changes})
+
+
+@pytest.mark.requirement("ARCH-5")
+def test_the_words_that_a_model_writes_do_not_depend_on_the_batch(root: Path, open_session: Any) -> None:
+    """A model that does not know yet when to end wrote as many tokens as the longest text of the batch had."""
+    values = CASES["seq2seq"].values(root)
+    found = []
+    for size in (1, 64):
+        session = open_session({**values, "loader": {"batch_size": size}}, f"run-{size}")
+        found.append(evaluate_split(session, session.validation_loader)["rouge_l"])
+    assert found[0] == found[1]
+
+
+@pytest.mark.requirement("PIPE-2", "ARCH-5")
+def test_all_questions_on_a_context_are_in_one_split(root: Path) -> None:
+    """SQuAD has five questions on each text: with the text in train, its other questions would test what was read."""
+    texts = [f"{name} sees the {word} house" for name in NAMES for word in WORDS[:5]]
+    rows = [
+        {"question": f"who {word}?", "context": text, "answers": text.split()[0]} for text in texts for word in "ab"
+    ]
+    (root / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    args = {"path": "rows.jsonl", "tokenizer": "tokenizer"}
+    splits = load_source("question_answering", args, root, SplitSection())
+    assert isinstance(splits, Splits)
+    seen: dict[tuple[int, ...], set[str]] = {}
+    for split, samples in splits.samples.items():
+        for index in range(len(samples)):
+            tokens = samples[index]["input_ids"].tolist()
+            seen.setdefault(tuple(tokens[tokens.index(3) :]), set()).add(split)  # behind the question
+    assert len(seen) == len(texts)
+    assert {len(each) for each in seen.values()} == {1}
+    assert set().union(*seen.values()) == {"train", "validation", "test"}
+
+
+def answered(rows: list[tuple[Any, Any]]) -> list[str]:
+    """Return the right choices of rows of (choices, answer)."""
+    made = [
+        (f"line {number}", {"question": "which?", "choices": choices, "answer": answer})
+        for number, (choices, answer) in enumerate(rows, 1)
+    ]
+    return [each.choices[each.right] for each in read_choices(made, "question", "choices", "answer")]
+
+
+@pytest.mark.requirement("PIPE-2", "ARCH-5")
+def test_answers_of_a_file_are_read_in_one_way() -> None:
+    assert answered([(["x", "y"], "B"), (["x", "z"], "A")]) == ["y", "x"]
+    assert answered([(["0", "2", "1"], "1"), (["4", "5", "7"], "7")]) == ["1", "7"], "the second row: texts"
+    assert answered([(["0", "2", "1"], 1)]) == ["2"], "a number is no text"
+    labelled = {"text": ["0", "2", "1"], "label": ["1", "2", "3"]}
+    assert answered([(labelled, "1"), (labelled, "3")]) == ["0", "1"]
+    with pytest.raises(DataError, match="as a number from 0 it is '2', as a text '1', and no row tells") as caught:
+        answered([(["9", "1"], "0"), (["0", "2", "1"], "1")][1:])
+    assert "as letters" in caught.value.remedy
+    with pytest.raises(DataError, match="line 1 names the right choice by its letter, and line 2 in another way: 'z'"):
+        answered([(["x", "y"], "B"), (["x", "z"], "z")])

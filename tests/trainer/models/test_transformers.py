@@ -10,6 +10,8 @@ import torch
 
 from trainwright.trainer.base.errors import ConfigurationError, DataError, OutOfMemoryError
 from trainwright.trainer.engine.evaluation import evaluate_split
+from trainwright.trainer.models.adapters.soft_prompts import PromptSection
+from trainwright.trainer.models.tasks import longest_input
 from trainwright.trainer.models.transformer import weights_bytes
 
 pytestmark = pytest.mark.slow
@@ -136,6 +138,7 @@ def test_a_causal_one_models_text_with_its_tokenizer(project: Path, open_session
             "vocabulary of 20 is smaller than",
         ),
         ({"config": {"model_type": "bert", "max_position_embeddings": 16}}, "at most 16 tokens, and the data has 48"),
+        ({"config": {"model_type": "roberta", "max_position_embeddings": 48}}, "at most 46 tokens"),
     ],
 )
 def test_what_cannot_be_built_is_refused_with_the_way_to_say_it(
@@ -143,6 +146,26 @@ def test_what_cannot_be_built_is_refused_with_the_way_to_say_it(
 ) -> None:
     with pytest.raises(ConfigurationError, match=told):
         open_session({**saved, "model": {"use": "transformers", "args": args}})
+
+
+@pytest.mark.requirement("TRAIN-1", "CONF-1")
+@pytest.mark.parametrize("kind", ["bert", "camembert", "mpnet", "xlm-roberta"])
+def test_the_longest_input_is_the_last_that_the_library_takes(kind: str) -> None:
+    from transformers import AutoConfig, AutoModel
+
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = AutoConfig.for_model(kind, max_position_embeddings=20, vocab_size=30, **sizes)
+    model = AutoModel.from_config(config).eval()
+    longest = longest_input(config)
+    assert longest is not None
+    with torch.no_grad():
+        assert model(torch.full((1, longest), 5)).last_hidden_state.shape[1] == longest
+        with pytest.raises((IndexError, RuntimeError)):
+            model(torch.full((1, longest + 1), 5))
+    prompt = PromptSection(name="prompt", tokens=4)
+    prompt.require_texts(model, longest - 4, packed=False)
+    with pytest.raises(ConfigurationError, match=f"the model takes {longest} in all"):
+        prompt.require_texts(model, longest - 3, packed=False)
 
 
 @pytest.mark.requirement("TRAIN-8")

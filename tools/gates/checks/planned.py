@@ -9,13 +9,20 @@ from trainwright.tools.gates.scope import scope_changes
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
+    from trainwright.tools.answers import NextCall
     from trainwright.tools.gates.checklist import CheckLine
     from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.gates.run_evidence import RunEvidence
 
 GIB = 2**30
+OF_BATCHES = ("per_device_train_batch_size", "batch_size")
+OF_ACCUMULATION = ("gradient_accumulation_steps", "accumulate_grad_batches")
+"""Names under which trainers of other libraries take them, and `trainer.args` most likely has them."""
 FORMATS = {"bf16": "bfloat16", "fp16": "float16"}
 """Precision to the format that autocast gives products."""
+FEW = 10
+"""Of so many layers one may compute in another format, as an output layer in float32 does; it is named."""
+NAMED = 4
 
 
 @check("planning.memory_fits")
@@ -30,14 +37,29 @@ def memory_fits(evidence: Evidence, line: CheckLine) -> Outcome:
     if not peak or not memory:
         return not_applicable(f"no peak was measured, or the device's memory is not known{changed}", required)
     measured = f"{peak / GIB:.2f} of {memory / GIB:.1f} GiB ({peak / memory:.0%}){changed}"
-    loader, training = evidence.config.loader, evidence.config.training
-    changes = {
-        "loader.batch_size": loader.batch_size // 2,
-        "training.accumulation_steps": training.accumulation_steps * 2,
-    }
-    halved = evidence.call("configure", "the same updates in less memory", changes=changes)
-    smaller = evidence.call("configure", "needs a smaller model, or gradient checkpointing")
-    return passed_if(peak <= share * memory, measured, required, halved if loader.batch_size > 1 else smaller)
+    return passed_if(peak <= share * memory, measured, required, _in_less_memory(evidence, run))
+
+
+def _in_less_memory(evidence: Evidence, run: RunEvidence) -> NextCall:
+    """Return the call that halves the batch and keeps the updates, by the keys of whoever decides them."""
+    config = evidence.config
+    batch = run.resolved.batch_size or config.loader.batch_size
+    accumulated = run.resolved.accumulation_steps or config.training.accumulation_steps
+    if batch <= 1:
+        return evidence.call("configure", "needs a smaller model, or gradient checkpointing")
+    if config.trainer is None:
+        changes = {"loader.batch_size": batch // 2, "training.accumulation_steps": accumulated * 2}
+        return evidence.call("configure", "the same updates in less memory", changes=changes)
+    halves = dict.fromkeys(OF_BATCHES, batch // 2) | dict.fromkeys(OF_ACCUMULATION, accumulated * 2)
+    changes = {f"trainer.args.{name}": value for name, value in halves.items() if name in config.trainer.args}
+    if len(changes) > 1:
+        return evidence.call("configure", "the same updates in less memory", changes=changes)
+    why = (
+        f"{config.trainer.use} decides the batch: let it make batches of {batch // 2} instead of {batch} "
+        f"(per_device_train_batch_size; the DataLoader's batch_size) and {accumulated * 2} of them an update "
+        "(gradient_accumulation_steps; accumulate_grad_batches), best from trainer.args"
+    )
+    return evidence.call("configure", why)
 
 
 def _memory_of(run: RunEvidence) -> int | None:
@@ -69,7 +91,7 @@ def accumulation_adds_up(evidence: Evidence, line: CheckLine) -> Outcome:
 
 @check("planning.precision_on")
 def precision_on(evidence: Evidence, line: CheckLine) -> Outcome:
-    """Products came out in the configured number format."""
+    """Products came out in the configured number format, all but a few that are named."""
     run = evidence.smoke
     if run is None or not run.is_complete:
         return _needs_smoke(evidence, line)
@@ -79,12 +101,16 @@ def precision_on(evidence: Evidence, line: CheckLine) -> Outcome:
     if not products:
         return not_applicable("no linear or convolutional layer was seen at work", required)
     measured = ", ".join(f"{count} layers in {name}" for name, count in sorted(products.items()))
+    apart = run.resolved.products_apart
+    measured += f" ({', '.join(apart[:NAMED])}{', …' if len(apart) > NAMED else ''})" if apart else ""
     if precision not in FORMATS:  # a model of the user's may compute in what it likes
         return passed(measured, required)
     remedy = evidence.call(
         "configure", "or let the model's own code follow autocast", changes={"training.precision": "fp32"}
     )
-    return passed_if(products.get(wanted, 0) > 0, measured, required, remedy)
+    total, right = sum(products.values()), products.get(wanted, 0)
+    others = total - right
+    return passed_if(right > others and others <= max(1, total // FEW), measured, required, remedy)
 
 
 @check("planning.states_kept")

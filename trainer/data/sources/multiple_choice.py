@@ -28,7 +28,7 @@ class MultipleChoice(RowFiles):
     choices: Name | Annotated[list[Name], Field(min_length=2)] = "choices"
     """Column of the choices: a list of texts, or {text: […], label: […]}; or a column for each choice."""
     answer: Name = "answer"
-    """Column of the right one: its number from 0, its letter, its label or its text."""
+    """Column of the right one: its number from 0, its letter, its label or its text, alike in every row."""
     tokenizer: Name = "bytes"
     """bytes, characters, bpe:2000, or a folder with a tokenizer of the Transformers library."""
     max_length: Tokens = 128
@@ -55,9 +55,9 @@ class MultipleChoice(RowFiles):
         """Return one row for each question: its text, the right choice, and how many choices there are."""
         import polars as pl
 
-        from trainwright.trainer.data.text.choices import read_choice
+        from trainwright.trainer.data.text.choices import read_choices
 
-        found = [read_choice(row, self.question, self.choices, self.answer) for row in self.rows(code_root)[1]]
+        found = read_choices(self.rows(code_root)[1], self.question, self.choices, self.answer)
         return pl.LazyFrame({
             "question": [each.question for each in found],
             "right": [each.choices[each.right] for each in found],

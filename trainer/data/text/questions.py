@@ -54,7 +54,7 @@ def question_splits(
     tokenizer: str | Path,
     files: list[Path],
 ) -> Splits:
-    """Return splits of questions; a context of more than max_length tokens becomes several samples.
+    """Return splits of questions; all on one context go to the same split. A long one becomes several samples.
 
     Raises:
         DataError: a row without question or context, or an answer that is not in its context.
@@ -69,7 +69,13 @@ def question_splits(
                 labels.append(tokens_of(pair, each.span))
         return EncodedRows(fields_of(made, pairs), {"labels": torch.tensor(labels, dtype=torch.int64)})
 
-    encoding = Encoding("question_answering", lambda each: [each.question, each.context], encode, outputs=2)
+    encoding = Encoding(
+        "question_answering",
+        lambda each: [each.question, each.context],
+        encode,
+        shared=lambda each: [each.context],  # many questions are on one text, which must not be tested on as well
+        outputs=2,
+    )
     return row_splits(rows, read, encoding, section, source=source, tokenizer=tokenizer, files=files)
 
 

@@ -32,9 +32,11 @@ class Encoding(Generic[Kind]):
     task: str
     """Of the model, as models/tasks.py names it."""
     texts: Callable[[Kind], Sequence[str]]
-    """Returns the texts of a row: equal ones go to the same split, and a tokenizer may learn from them."""
+    """Returns the texts of a row, from which a tokenizer may learn."""
     encode: Callable[[Tokenizer, Sequence[Kind]], EncodedRows]
     class_names: list[str] | None = None
+    shared: Callable[[Kind], Sequence[str]] | None = None
+    """Returns the texts that rows share: rows in which they are equal go to the same split; None: all texts."""
     outputs: int | None = None
     """Of the model, where neither classes nor the vocabulary say how many."""
 
@@ -49,7 +51,7 @@ def row_splits(
     tokenizer: str | Path,
     files: list[Path],
 ) -> Splits:
-    """Return splits of encoded rows; rows with equal texts go to the same split.
+    """Return splits of encoded rows; rows that share their texts go to the same split.
 
     Args:
         rows: of each, its place and its columns, for what the split needs.
@@ -59,7 +61,8 @@ def row_splits(
         DataError: too few rows for the split, a tokenizer that cannot encode them, or a column that is not there.
     """
     key = keys_of(rows, section)
-    digests = [sample_digest(list(encoding.texts(each))) for each in read]
+    shared = encoding.shared or encoding.texts
+    digests = [sample_digest(list(shared(each))) for each in read]
     found = split_indices(digests, None, section, key)
     chosen = {name: places for name, places in found.items() if len(places)}
     made = build_tokenizer(tokenizer, (text for row in chosen["train"] for text in encoding.texts(read[row])))

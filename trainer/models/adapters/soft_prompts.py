@@ -13,6 +13,7 @@ from pydantic import Field
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.models.adapters.section import AdapterSection, new_head
+from trainwright.trainer.models.tasks import longest_input
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,7 +37,7 @@ class SoftPromptSection(AdapterSection):
                 remedy=f"Set data.args.packed false. {OTHERS}",
                 document="configs/adapters.md",
             )
-        limit = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+        limit = longest_input(getattr(model, "config", None))
         if limit is None or longest + self.tokens <= limit:
             return
         raise ConfigurationError(
