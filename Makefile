@@ -22,7 +22,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install companions long-tests bench-data demo test quick check lint types layers coverage bench-surface bench-memory bench-session bench-resume bench-engine bench-soak data-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
+.PHONY: help install companions long-tests bench-data demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-session bench-resume bench-engine bench-soak data-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -46,8 +46,8 @@ demo: install  ## Run the main job: an agent's client takes digits through all f
 test: install companions  ## Run the tests, or a part of them (AREA=tools/gates, AREA=house/test_layers.py)
 	$(PYTEST) -m "not long" $(AREA:%=tests/%)
 
-long-tests: install companions  ## Run the tests of more than half a minute each: DVC and Kubeflow make a project
-	$(BIN)/python -m pytest -m long tests
+long-tests: install companions  ## Run what `make test` leaves out: the longest tests, and every variant of exhaustive ones
+	$(PYTEST) -m long $(AREA:%=tests/%)
 
 quick: install  ## Run the fast heart of the tests in under a minute: all that neither trains nor waits for long
 	$(PYTEST) -m "not slow and not long and not gpu"
@@ -73,7 +73,13 @@ bench-surface: install  ## What the server costs an agent: start-up, tool list, 
 	$(BIN)/python benchmarks/surface --repetitions $(if $(QUICK),3 --projects 3 --runs 60 --points 60000,9)
 
 bench-memory: install  ## Memory estimated before anything is allocated, and measured, beside two other estimators (QUICK=1)
-	$(BIN)/python -P benchmarks/memory $(if $(QUICK),--quick)
+	$(BIN)/python -P benchmarks/memory $(if $(QUICK),--quick,--write)
+
+bench-time: install  ## Seconds of a step estimated before anything ran, and after a probe, against steps that follow (QUICK=1)
+	$(BIN)/python -P benchmarks/memory --time $(if $(QUICK),--only mlp)
+
+bench-patterns: install  ## Every template of skills/training-patterns on generated data, over three seeds (QUICK=1, ONLY=lora)
+	$(BIN)/python -P benchmarks/patterns $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
 
 bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
 	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)

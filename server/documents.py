@@ -1,13 +1,14 @@
-"""Documents of the skill: listing them, reading one, and the nearest ones to a wrong path.
+"""Documents of the skills: listing them, reading one, and the nearest ones to a wrong path.
 
-Only Markdown and YAML files below `skills/ml-trainer/` can be read, whatever the path looks like.
+Only Markdown and YAML files below `skills/` can be read, whatever the path looks like. Paths are relative to
+`skills/ml-trainer/`; those of another skill begin with its name: `training-patterns/lora.md`.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from trainwright.tools.documents import SKILL
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, near
@@ -29,11 +30,22 @@ FORMER_PATHS = {
 
 @cache
 def document_paths() -> tuple[str, ...]:
-    """Return the paths of all documents, relative to the skill, in order."""
-    root = SKILL.resolve()
-    found = (path for path in SKILL.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    """Return the paths of all documents, those of the main skill first, in order."""
+    others = sorted(folder for folder in SKILL.parent.iterdir() if (folder / INDEX).is_file() and folder != SKILL)
+    return (*_below(SKILL, SKILL), *(path for folder in others for path in _below(folder, SKILL.parent)))
+
+
+def _below(skill: Path, base: Path) -> list[str]:
+    root = skill.resolve()
+    found = (path for path in skill.rglob("*") if path.suffix in SUFFIXES and path.is_file())
     inside = (path for path in found if path.resolve().is_relative_to(root))  # no link leads out
-    return tuple(sorted(path.relative_to(SKILL).as_posix() for path in inside))
+    return sorted(path.relative_to(base).as_posix() for path in inside)
+
+
+def _file(path: str) -> Path:
+    """Return the file of one of `document_paths`."""
+    file = SKILL / path
+    return file if file.is_file() else SKILL.parent / path
 
 
 def mime_type(path: str) -> str:
@@ -43,7 +55,7 @@ def mime_type(path: str) -> str:
 
 def title_of(path: str) -> str:
     """Return the document's first heading, or its path."""
-    for line in (SKILL / path).read_text(encoding="utf-8").splitlines():
+    for line in _file(path).read_text(encoding="utf-8").splitlines():
         if line.startswith("# "):
             return line.removeprefix("# ").strip()
     return path
@@ -51,18 +63,19 @@ def title_of(path: str) -> str:
 
 def read_text(path: str) -> str:
     """Return a document's full text. Raises NotFoundError."""
-    return (SKILL / resolve(path)).read_text(encoding="utf-8")
+    return _file(resolve(path)).read_text(encoding="utf-8")
 
 
 def resolve(path: str) -> str:
-    """Return a document's path, for any form of it: a URI, from the repository's root, a former one.
+    """Return a document's path, for any form of it: a URI, from the repository's root, as another skill links to it, a
+    former one.
 
     The path is looked up among the documents that exist, never joined to a folder, so nothing else can be read.
 
     Raises:
         NotFoundError: no document has this path; the remedy names the nearest ones.
     """
-    name = _present(path.strip().removeprefix(URI_PREFIX).removeprefix("skills/ml-trainer/").removeprefix("./"))
+    name = _present(re.sub(r"^(\./|(\.\./)?(skills/)?(ml-trainer/)?)", "", path.strip().removeprefix(URI_PREFIX)))
     if name not in document_paths():
         wanted = name.strip("./")
         first, *others = nearest = near_paths(wanted)

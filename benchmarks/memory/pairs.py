@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import random
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,10 @@ def write_data(folder: Path) -> None:
     words = ["".join(drawn.choices("abcdefghijklmnop", k=drawn.randint(2, 9))) for _ in range(500)]
     documents = [" ".join(drawn.choices(words, k=1500)) for _ in range(30)]
     (folder / "text.txt").write_text("\n\n\n".join(documents), encoding="utf-8")
+    tagged = [{"tokens": words[n : n + 20], "tags": ["A", "B"] * 10} for n in range(0, 400, 4)]
+    sentences = [{"text": " ".join(words[n : n + 16]), "target": " ".join(words[n : n + 8])} for n in range(0, 400, 4)]
+    for name, rows in (("tagged", tagged), ("sentences", sentences)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
 
 
 def _text(block: int) -> dict[str, Any]:
@@ -111,6 +116,39 @@ MODELS: dict[str, dict[str, Any]] = {
         "data": _entry("tokens", length=64),
         "loader": {"batch_size": 16},
     },
+    "bert 3 M, words": {
+        "model": {
+            "use": "transformers",
+            "args": {
+                "config": {
+                    "model_type": "bert", "hidden_size": 256, "num_hidden_layers": 3, "num_attention_heads": 4,
+                    "intermediate_size": 1024, "vocab_size": 1000,
+                }
+            },
+        },
+        "data": {
+            "use": "token_classification",
+            "args": {"path": "tagged.jsonl", "words": "tokens", "tags": "tags", "tokenizer": "bytes", "max_length": 64},
+        },
+        "loader": {"batch_size": 16},
+    },
+    "t5 2 M, sentences": {
+        "model": {
+            "use": "transformers",
+            "args": {
+                "config": {
+                    "model_type": "t5", "d_model": 192, "d_kv": 32, "d_ff": 512, "num_layers": 2, "num_heads": 6,
+                    "vocab_size": 1000, "decoder_start_token_id": 0,
+                }
+            },
+        },
+        "data": {
+            "use": "seq2seq",
+            "args": {"path": "sentences.jsonl", "tokenizer": "bytes", "max_length": 96, "max_target_length": 48},
+        },
+        "loss": "next_token",
+        "loader": {"batch_size": 16},
+    },
     "resnet-20 w64": {
         "model": {"use": "resnet", "args": {"depth": 20, "width": 64}},
         "data": _entry("pictures", side=32),
@@ -136,6 +174,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "full fp32, AdamW": {},
     "full bf16, AdamW": {"training": {"precision": "bf16"}},
     "LoRA": {"adapter": {"name": "lora", "rank": 8}},
+    "DoRA": {"adapter": {"name": "lora", "rank": 8, "use_dora": True}},
     "LoRA bf16": {"adapter": {"name": "lora", "rank": 8}, "training": {"precision": "bf16"}},
     "recomputed": {"training": {"gradient_checkpointing": {}}},
     "recomputed bf16": {"training": {"gradient_checkpointing": {}, "precision": "bf16"}},
@@ -147,22 +186,32 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "clipped, EMA": {"training": {"clip_norm": 1.0}, "weight_averaging": {"name": "ema"}},
     "eager attention": {"model": {"args": {"config": {"attn_implementation": "eager"}}}},
     "ddp 2": {"distributed": {"processes": 2, "strategy": "ddp"}},
+    "ddp 2 bf16": {"distributed": {"processes": 2, "strategy": "ddp"}, "training": {"precision": "bf16"}},
     "fsdp2 2": {"distributed": {"processes": 2, "strategy": "fsdp2"}},
+    "fsdp2 4": {"distributed": {"processes": 4, "strategy": "fsdp2"}},
+    "fsdp2 2 bf16, recomputed": {
+        "distributed": {"processes": 2, "strategy": "fsdp2"},
+        "training": {"precision": "bf16", "gradient_checkpointing": {}},
+    },
 }
 CHOSEN = {
     "gpt2 3 M": ["full fp32, AdamW", "full bf16, AdamW", "LoRA", "recomputed", "SGD", "accumulated 4",
                  "eager attention"],
-    "llama 3 M": ["full fp32, AdamW", "full bf16, AdamW", "LoRA", "LoRA bf16", "recomputed", "recomputed bf16",
-                  "Adafactor", "clipped, EMA", "eager attention", "ddp 2", "fsdp2 2"],
+    "llama 3 M": ["full fp32, AdamW", "full bf16, AdamW", "LoRA", "DoRA", "LoRA bf16", "recomputed",
+                  "recomputed bf16",
+                  "Adafactor", "clipped, EMA", "eager attention", "ddp 2", "ddp 2 bf16", "fsdp2 2", "fsdp2 4",
+                  "fsdp2 2 bf16, recomputed"],
     "llama 3 M, 1024 tokens": ["full fp32, AdamW", "recomputed", "LoRA bf16"],
     "llama 18 M, 32k words": ["full fp32, AdamW", "LoRA"],
     "qwen2 3 M": ["full fp32, AdamW", "recomputed bf16"],
     "gpt built in": ["full fp32, AdamW", "full bf16, AdamW"],
-    "bert 4 M": ["full fp32, AdamW", "full bf16, AdamW", "LoRA", "SGD, momentum", "ddp 2"],
+    "bert 4 M": ["full fp32, AdamW", "full bf16, AdamW", "LoRA", "SGD, momentum", "ddp 2", "fsdp2 2"],
     "distilbert 7 M": ["full fp32, AdamW", "recomputed"],
+    "bert 3 M, words": ["full fp32, AdamW", "LoRA"],
+    "t5 2 M, sentences": ["full fp32, AdamW", "full bf16, AdamW"],
     "resnet-20 w64": ["full fp32, AdamW", "SGD, momentum", "full bf16, AdamW"],
     "cnn": ["full fp32, AdamW"],
-    "mlp 9 M": ["full fp32, AdamW", "SGD", "ddp 2"],
+    "mlp 9 M": ["full fp32, AdamW", "SGD", "ddp 2", "fsdp2 2"],
     "ft-transformer": ["full fp32, AdamW"],
 }  # fmt: skip
 QUICK = ("llama 3 M / full fp32, AdamW", "llama 3 M / LoRA bf16", "bert 4 M / full bf16, AdamW", "mlp 9 M / SGD")

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from killing import Tally, kill_and_resume
-from scenarios import OWN_TRAINERS, SCENARIOS, SHARE
+from scenarios import ALWAYS, OWN_TRAINERS, SCENARIOS, SHARE
 
 HERE = Path(__file__).parent
 
@@ -89,7 +89,7 @@ def main() -> None:
         return
     tallies, moments = ours(asked.kills, 1 if asked.quick else 4, asked.seed)
     peers = {name: peer(name, asked.peer_kills, asked.seed) for name in ("huggingface", "lightning")}
-    own = own_trainers(list(OWN_TRAINERS), asked.own_kills, asked.seed)
+    own = own_trainers(list(ALWAYS), asked.own_kills, asked.seed)
     print(f"\nkills by the run's stage: {dict(moments.most_common())}")
     print(f"\n{'resumed = uninterrupted, of the kills':<42} {'static data':>14} {'augmented data':>16}")
     for name, found in peers.items():

@@ -60,6 +60,8 @@ OWN_TRAINERS: dict[str, dict[str, Any]] = {
     "lightning": {"trainer": {"use": "lightning_project.py:make_trainer"}},
 }
 """Trainers of other libraries, as they are, under our worker."""
+ALWAYS = ("trainer", "sft", "dpo", "grpo", "lightning")
+"""Those that every benchmark kills; the others are killed where they are asked for by name."""
 
 SHARE = {"two processes (DDP)": 0.4, "two processes (FSDP2)": 0.4}
 """Of the kills that other scenarios get: these start slowly, for each process imports torch again."""

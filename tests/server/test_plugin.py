@@ -66,8 +66,8 @@ def test_an_agent_names_tools_that_exist(path):
 
 
 @pytest.mark.requirement("SKILL-2")
-def test_the_skill_has_known_keys_and_its_links_lead_somewhere():
-    path = ROOT / "skills" / "ml-trainer" / "SKILL.md"
+@pytest.mark.parametrize("path", sorted((ROOT / "skills").glob("*/SKILL.md")), ids=lambda path: path.parent.name)
+def test_a_skill_has_known_keys_and_its_links_lead_somewhere(path):
     front = front_matter(path)
     assert set(front) <= SKILL_KEYS
     assert front["name"] == path.parent.name

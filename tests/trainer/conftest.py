@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.worlds.warm import import_for_worker
 
 from trainwright.trainer.run import RunDirectory
 from trainwright.trainer.run.environment import launch_environment
@@ -56,11 +57,7 @@ def work() -> Work:
     import torch
 
     torch.set_num_threads(1)  # a pool of threads would not survive the fork
-    import sklearn.datasets  # these two would be imported again in every fork
-    import torch._dynamo
-
-    assert sklearn.datasets
-
+    import_for_worker()  # once, and not in every fork
     return _work_in_a_fork
 
 

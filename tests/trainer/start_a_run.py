@@ -23,9 +23,13 @@ DIGITS: dict[str, Any] = {
 
 
 def make_run(folder: Path, values: dict[str, Any], **fields: Any) -> RunDirectory:
-    """Write a run directory for a configuration; `fields` are those of RunSpecification."""
+    """Write a run directory for a configuration; `fields` are those of RunSpecification.
+
+    Planning has validated the data, as for every run after it: to do so again is most of what a small run takes.
+    """
     config = parse_config(values)
     fields.setdefault("code_root", str(folder.parent))
+    fields.setdefault("validated_by", "the smoke run")
     specification = RunSpecification(
         run_id=folder.name,
         project="test",

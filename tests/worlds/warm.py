@@ -10,6 +10,7 @@ process of its own.
 from __future__ import annotations
 
 import atexit
+import importlib
 import json
 import os
 import runpy
@@ -34,16 +35,16 @@ places: dict[str, str] = {}
 """Socket of each waiting process, by what it imported and the variables that it was started with."""
 
 
-def _import_for_worker() -> None:
-    """What every run imports, and what validation does: three seconds in each smoke run and baseline."""
-    import cleanlab.filter
-    import safetensors.torch
-    import scipy.spatial
-    import sklearn.ensemble
+IMPORTED_BY_WORKERS = (
+    "cleanlab.filter", "onnx", "onnxruntime", "safetensors.torch", "scipy.spatial", "sklearn.datasets",
+    "sklearn.ensemble", "tensorboard", "torch._dynamo", "trainwright.trainer.jobs.train",
+)  # fmt: skip
 
-    from trainwright.trainer.jobs import train
 
-    assert safetensors.torch, (cleanlab.filter, scipy.spatial, sklearn.ensemble, train)
+def import_for_worker() -> None:
+    """Import what every run does, and validation: three seconds in each smoke run and baseline."""
+    for name in IMPORTED_BY_WORKERS:
+        importlib.import_module(name)
 
 
 def _import_for_conductor() -> None:
@@ -54,22 +55,30 @@ def _import_for_conductor() -> None:
     assert optuna, hyperparameter_tuner
 
 
-IMPORTS = {"worker": _import_for_worker, "conductor": _import_for_conductor}
+WORKERS = frozenset(
+    f"trainwright.trainer.{name}"
+    for name in ("handover", "worker", "jobs.generation", "jobs.inspection", "jobs.validate")
+)
+IMPORTS = {"worker": import_for_worker, "conductor": _import_for_conductor}
 
 
 @contextmanager
 def warm() -> Iterator[None]:
-    """Let this process's orchestrator and tuner hand their commands to the waiting processes."""
+    """Let this process's orchestrator, tuner and all that reads data hand their commands to the waiting processes."""
+    from trainwright.tools.data import requests
     from trainwright.tools.hyperparameter_tuner import process
     from trainwright.tools.launchers import LAUNCHERS
+    from trainwright.tools.training_architect import inspecting
 
-    own = LAUNCHERS["own"]
-    before = own.spawn, process.spawn
-    own.spawn = process.spawn = spawn
+    places_of_spawn: list[Any] = [LAUNCHERS["own"], process, requests, inspecting]
+    before = [place.spawn for place in places_of_spawn]
+    for place in places_of_spawn:
+        place.spawn = spawn
     try:
         yield
     finally:
-        own.spawn, process.spawn = before
+        for place, own in zip(places_of_spawn, before, strict=True):
+            place.spawn = own
 
 
 def spawn(
@@ -110,9 +119,10 @@ def spawn(
 
 def _role(module: str) -> str | None:
     from trainwright.tools.hyperparameter_tuner import conductor
-    from trainwright.tools.launchers.local import WORKER
 
-    return {WORKER: "worker", conductor.__name__: "conductor"}.get(module)
+    if module in WORKERS:
+        return "worker"
+    return "conductor" if module == conductor.__name__ else None
 
 
 def _name(role: str, env: Mapping[str, str]) -> str:

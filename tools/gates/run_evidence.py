@@ -72,7 +72,13 @@ class RunEvidence:
         if self.sealed is None:
             return [f"run {self.id} is not sealed yet"]
         own = self.facts.rows.differences(self.row)
-        return own + seal_differences(self.directory, self.sealed, self._inspection) + self.checkpoint_problems
+        changed = seal_differences(self.directory, self.sealed, self._inspection, self.untrusted)
+        return own + changed + self.checkpoint_problems
+
+    @property
+    def untrusted(self) -> str:
+        """Why the record of the sealed run is no evidence; empty where it is."""
+        return self._seal.problem if self._seal is not None else ""
 
     @cached_property
     def checkpoint_problems(self) -> list[str]:

@@ -112,7 +112,7 @@ def _record_problems(evidence: Evidence, run: RunEvidence, state: str) -> list[s
     seal = evidence.facts.seals.get(run.id)
     if state == COMPLETED and (seal is None or seal.state != COMPLETED):
         return [f"run {run.id} has not completed"]
-    changed = seal_differences(run.directory, seal.digests, evidence.inspection) if seal else []
+    changed = seal_differences(run.directory, seal.digests, evidence.inspection, seal.problem) if seal else []
     seen = not other_than_planned(evidence, run)
     other = [] if seen else [f"run {run.id} saw other data, code or packages than planning approved"]
     return evidence.facts.rows.differences(run.row) + changed + (other if state == COMPLETED else [])

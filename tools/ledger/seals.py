@@ -143,18 +143,28 @@ def is_tombstone_of(stone: Tombstone | None, record: CheckpointRecord) -> bool:
     return stone is not None and stone.digest == record.digest
 
 
-def seal_differences(run: RunDirectory, sealed: dict[str, str], inspection: Inspection | None = None) -> list[str]:
-    """Return one sentence for every file that was changed, removed or added since the run was sealed."""
-    return [f"run {run.run_id}: {what}" for _, what in changed_files(run, sealed, inspection or Inspection())]
+def seal_differences(
+    run: RunDirectory, sealed: dict[str, str], inspection: Inspection | None = None, problem: str = ""
+) -> list[str]:
+    """Return one sentence for every file that was changed, removed or added since the run was sealed.
+
+    Args:
+        problem: why the seal has no digests, where it has none.
+    """
+    changed = changed_files(run, sealed, inspection or Inspection(), problem)
+    return [f"run {run.run_id}: {what}" for _, what in changed]
 
 
-def changed_files(run: RunDirectory, sealed: dict[str, str], inspection: Inspection) -> list[tuple[str, str]]:
+def changed_files(
+    run: RunDirectory, sealed: dict[str, str], inspection: Inspection, problem: str = ""
+) -> list[tuple[str, str]]:
     """Return (name, what happened to it) of every file that is not as it was sealed; name is empty if unknown."""
     found = inspection.digests(run, sealed)
     if isinstance(found, str):
         return [("", f"its files can no longer be read ({found})")]
     if not sealed:
-        return [("", "it was sealed with no record that could be trusted")]
+        why = f": {problem}" if problem else ""
+        return [("", f"it was sealed with no record that could be trusted{why}")]
     changed = [name for name in sorted(sealed) if found.get(name) != sealed[name]]
     return [
         *((name, f"{name} was {'changed' if name in found else 'removed'} after it was sealed") for name in changed),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 VALIDATION, TRAIN = "validation/", "train/"
 STEPS, EPOCHS = "train/loss", "epoch"
+INSIDE_AN_EPOCH = {"max_steps", "early_stopping"}
+"""Reasons that end training in the middle of an epoch: libraries' trainers validate, and stop early, between steps."""
 
 
 def summary_problem(run: RunDirectory) -> str | None:
@@ -45,10 +47,10 @@ Named = dict[str, tuple[object, object]]
 
 
 def _position(summary: Summary, store: MetricStore) -> Named:
-    """Steps and epochs. The epoch that a bound on steps falls into is recorded, and not complete."""
+    """Steps and epochs. The epoch that a bound on steps, or an early stop, falls into is recorded, and not complete."""
     last = {key: point for key in (STEPS, EPOCHS) if (point := store.last(key)) is not None}
     ended = int(last[EPOCHS].value) if EPOCHS in last else 0
-    if summary.stop_reason == "max_steps" and summary.epochs == ended - 1:
+    if summary.stop_reason in INSIDE_AN_EPOCH and summary.epochs == ended - 1:
         ended -= 1
     skipped = sum(point.value for point in store.series("train/update_skipped"))
     return {

@@ -166,7 +166,9 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
 
 def _refuse_edited(run: RunEvidence) -> None:
     """Raise IntegrityError when the files of the curves differ from those that the ledger sealed."""
-    differences = run.facts.rows.differences(run.row) + seal_differences(run.directory, run.sealed or {})
+    differences = run.facts.rows.differences(run.row) + seal_differences(
+        run.directory, run.sealed or {}, problem=run.untrusted
+    )
     if differences:
         again = f"start_training(project={run.row.project!r}, kind={run.row.kind!r})"
         raise IntegrityError(

@@ -15,6 +15,7 @@ from trainwright.tools.training_architect.plan import Decision, Plan
 from trainwright.tools.training_architect.planning import alternatives_of, proposed_goal
 from trainwright.tools.training_architect.reading import TARGET, Question
 from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.estimation.prices import MISSING
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.request import PlanRequest
@@ -52,6 +53,7 @@ class Estimates(BaseModel):
     time_source: str | None = None
     dollars: tuple[float, float] | None = None
     price_source: str | None = None
+    """Where the price is from, with its day; or that there is none, and who gives it."""
 
 
 class AlternativeView(BaseModel):
@@ -146,6 +148,8 @@ def _estimates(plan: Plan) -> Estimates:
             low, high = (one / 3600 * price[0] * plan.device.count for one in seconds)
             estimates.dollars = (0.0, CENT) if high < CENT else (_short(low), _short(high))
             estimates.price_source = price[1]
+        elif plan.device.kind != "cpu":
+            estimates.price_source = MISSING
     return estimates
 
 

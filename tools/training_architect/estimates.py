@@ -17,6 +17,7 @@ from trainwright.trainer.estimation.results import Work
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
 
+
 CONTEXT_BYTES = 700 * 2**20
 """Of CUDA's context and its libraries on a device."""
 SLACK = 1.15

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -48,10 +48,11 @@ class Device:
     @property
     def accelerator(self) -> Accelerator | None:
         """The record with which time is estimated; None where its speed is not known."""
-        if self.bandwidth_gb_s is None or max(self.teraflops.values(), default=0.0) <= UNKNOWN:
+        if self.bandwidth_gb_s is None or not self.teraflops:
             return None
         rates = {name: speed * 1e12 for name, speed in self.teraflops.items()}
-        return Accelerator(self.name, "cuda", self.memory_bytes, self.bandwidth_gb_s * 1e9, rates)
+        kind: Literal["cpu", "cuda"] = "cpu" if self.kind == "cpu" else "cuda"
+        return Accelerator(self.name, kind, self.memory_bytes, self.bandwidth_gb_s * 1e9, rates)
 
     @property
     def memory_gib(self) -> float:
@@ -191,7 +192,7 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
     """Return the device that the probe of this machine found: its GPUs, else its processor."""
     gpus = found.get("gpus") or []
     if not gpus:
-        return Device("CPU", "cpu", 1, int(found["ram_bytes"]), source="probed on this machine")
+        return _processor(found)
     rows, table = accelerators(owners)
     name, least = str(gpus[0]["name"]), min(int(gpu["memory_bytes"]) for gpu in gpus)
     folded = _folded(MAKERS.sub(" ", name))
@@ -206,6 +207,21 @@ def probed_device(found: dict[str, Any], owners: Path | None = None) -> Device:
         return Device(name, "cuda", len(gpus), least, teraflops=units, source="probed on this machine; speed not known")
     known = _device(like, len(gpus), table)
     return Device(name, "cuda", len(gpus), least, known.bandwidth_gb_s, known.teraflops, "probed on this machine")
+
+
+def _processor(found: dict[str, Any]) -> Device:
+    """Return the processor with its measured speeds: of fp32 alone, which is what a plan uses there."""
+    measured = found.get("processor") or {}
+    bandwidth = measured.get("bandwidth_bytes_per_second")
+    return Device(
+        "CPU",
+        "cpu",
+        1,
+        int(found["ram_bytes"]),
+        bandwidth_gb_s=bandwidth and bandwidth / 1e9,
+        teraflops={kind: speed / 1e12 for kind, speed in measured.get("flops_per_second", {}).items()},
+        source="probed on this machine",
+    )
 
 
 def _folded(text: str) -> str:

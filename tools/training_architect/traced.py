@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.estimation import estimate
 from trainwright.tools.training_architect.estimates import Estimate, step_seconds
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.config import apply_changes, parse_config
-from trainwright.trainer.estimation.prices import load_prices
-from trainwright.trainer.estimation.strategies import with_strategy
+from trainwright.trainer.config import parse_config
+from trainwright.trainer.estimation.prices import OWNERS, cheapest, load_prices
 
 if TYPE_CHECKING:
     from trainwright.tools.training_architect.hardware import Device
     from trainwright.tools.workspace import Workspace
 
 SOURCE = "traced on your rows without allocating the model"
+ON_GPU = "; its error was measured on a processor, not on a GPU"
 LEAST_SECONDS = 5.0
 """Left of a call, below which nothing more is traced."""
-PRICES = "prices.yaml"
 
 
 class Tracer:
@@ -48,26 +47,26 @@ class Tracer:
             self.is_out_of_time = True
         if self.problem is not None:
             return None
-        section = values.get("distributed") or {}
-        devices = int(section.get("processes", 1))
-        alone = {key: value for key, value in values.items() if key != "distributed"}
-        alone = apply_changes(alone, {"loader.batch_size": values["loader"]["batch_size"] // devices})
         try:
+            config = parse_config(values)
             found = estimate(
-                parse_config(alone), self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu",
-                cache=self.cache, timeout_seconds=left,
+                config, self.root, device_kind="cuda" if self.device.kind == "cuda" else "cpu",
+                cache=self.cache, timeout_seconds=left, should_stop=self.should_stop,
             )  # fmt: skip
         except TrainwrightError as error:
             self.problem = f"memory was not traced: {error.message[:160]}"
             self.is_out_of_time = time.monotonic() >= self.deadline - LEAST_SECONDS
             return None
-        memory = with_strategy(found.memory, str(section.get("strategy", "ddp")), devices)
-        seconds = step_seconds(found.work, self.device, str(values.get("training", {}).get("precision", "fp32")))
-        return Estimate(memory.peak_bytes, SOURCE, memory.error_percent, memory.parameters, seconds)
+        memory = found.memory
+        seconds = step_seconds(found.work, self.device, config.training.precision)
+        source = SOURCE + (ON_GPU if self.device.kind == "cuda" and memory.error_percent is not None else "")
+        return Estimate(memory.peak_bytes, source, memory.error_percent, memory.parameters, seconds)
 
 
 def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple[float, str] | None:
     """Return the dollars of one device's hour: the call's, the owner's, else the cheapest lasting one of the list.
+
+    None where nothing tells one: no price is built in.
 
     Raises:
         ConfigurationError: the owner's prices.yaml does not fit.
@@ -76,13 +75,6 @@ def price_of(workspace: Workspace, device: Device, given: float | None) -> tuple
         return given, "the call"
     if workspace.settings.price_per_gpu_hour > 0:
         return workspace.settings.price_per_gpu_hour, "the owner's settings.yaml"
-    own = workspace.path / PRICES
-    rows = [
-        price
-        for price in load_prices(own if own.is_file() else None)
-        if price.accelerator.lower() == device.name.lower() and not price.spot
-    ]
-    if not rows:
-        return None
-    cheapest = min(rows, key=lambda price: price.dollars_per_hour)
-    return cheapest.dollars_per_hour, f"{cheapest.platform} on {cheapest.date.isoformat()} ({PRICES})"
+    own = workspace.path / OWNERS
+    found = cheapest(load_prices(own), device.name) if own.is_file() else None
+    return None if found is None else (found.dollars_per_hour, found.told())

@@ -123,7 +123,7 @@ def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> Non
     differences = ledger.Inspection().checkpoint_problems(directory, *own)
     seal = facts.seals.get(run.id)
     if seal is not None:
-        differences = ledger.seal_differences(directory, seal.digests) + differences
+        differences = ledger.seal_differences(directory, seal.digests, problem=seal.problem) + differences
     if differences or (seal is not None and seal.state == RunState.COMPLETED):
         raise IntegrityError(
             f"The record of run {run.id} was changed after it ended ({seal.state if seal else run.state}): "

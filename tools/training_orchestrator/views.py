@@ -115,6 +115,8 @@ class RunView(Answer):
     """Of a run that exported a program: what it alone gives on the fixed rows, or why that is not known."""
     folds: str | None = None
     """Of a run with data.split.folds: mean and deviation over the folds so far, as reported, and the next call."""
+    untrusted: str | None = None
+    """Of a run whose record is no evidence, so that it counts for nothing: why."""
     trees: str | None = None
     """Of a baseline on a table: what gradient-boosted trees score on the same validation rows. It decides nothing."""
     result: dict[str, Any] | None = None
@@ -198,6 +200,7 @@ def _described(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunView:
         view.result = _result(directory)
         view.alerts = diagnose(directory) if with_alerts else []
         _certify(view, workspace)
+        view.untrusted = _untrusted(view, workspace)
         view.data_version = _data_version(workspace, directory, run.project)
         if view.best is not None and view.kind == RunKind.BASELINE:
             view.trees = trees_text(directory, view.best["metric"], view.best["value"])
@@ -219,6 +222,14 @@ def _certify(view: RunView, workspace: Workspace) -> None:
         view.best |= beside(found.certified().get(view.best["metric"]), view.best["value"])
     if view.result and view.result.get("test"):
         view.result["test"] = view.result["test"] | found.certified("test")
+
+
+def _untrusted(view: RunView, workspace: Workspace) -> str | None:
+    if not view.sealed:
+        return None
+    with workspace.snapshot() as session:
+        seal = Look().facts(session, workspace, view.project, None).seals.get(view.run_id)
+    return (seal.problem or None) if seal is not None else None
 
 
 def _data_version(workspace: Workspace, directory: RunDirectory, project: str) -> str | None:

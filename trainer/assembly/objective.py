@@ -29,6 +29,7 @@ from trainwright.trainer.objectives.sections import SupervisedSection
 from trainwright.trainer.objectives.supervised import CustomStep, Supervised
 from trainwright.trainer.objectives.writing import Written
 from trainwright.trainer.run import RunKind, RunSpecification
+from trainwright.trainer.strategies.group import world_size
 from trainwright.trainer.user_code.context import Context
 from trainwright.trainer.user_code.guard import user_code
 
@@ -46,7 +47,8 @@ def build_plain_objective(
     lazy = any(isinstance(parameter, UninitializedParameter) for parameter in work.model.parameters())
     if work.returns is None or lazy:
         with user_code("Calling the model on a first batch", root), seeding.preserved(), torch.no_grad():
-            few = replace(loader, batch_size=loader.batch_size and min(loader.batch_size, 8), share=None)
+            own = loader.batch_size and -(-loader.batch_size // world_size())  # no more than a step has here
+            few = replace(loader, batch_size=own and min(own, 8), share=None)
             batch = to_device(next(few.batches(0)), device)
             with kept_state(work.model):
                 found = find_returns(work.model, batch)

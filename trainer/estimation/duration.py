@@ -13,7 +13,6 @@ from trainwright.trainer.estimation.results import TimeEstimate, Work
 
 if TYPE_CHECKING:
     from trainwright.trainer.estimation.hardware import Accelerator
-    from trainwright.trainer.run.results import Profile
 
 LOW_ARITHMETIC, HIGH_ARITHMETIC = 0.8, 0.15
 """Shares of the peak FLOP/s: the best that large products reach, and what small ones do. Training of large models is
@@ -34,20 +33,16 @@ def estimate_time(
     *,
     precision: str,
     devices: int = 1,
-    profile: Profile | None = None,
 ) -> TimeEstimate:
     """Return the seconds of the whole run on so many devices, each with the micro-batch that was counted.
 
     Args:
         work: counted on one device.
         precision: training.precision.
-        profile: a probe's, on the same hardware and configuration.
 
     Raises:
         ValueError: the hardware has no rate for the precision.
     """
-    if profile is not None and profile.step_ms is not None:
-        return _after_probe(work, profile)
     low = _roofline(work, hardware, precision, is_low=True)
     high = _roofline(work, hardware, precision, is_low=False)
     exchange = _exchange(work, hardware, devices)
@@ -84,20 +79,22 @@ def _exchange(work: Work, hardware: Accelerator, devices: int) -> float:
     return 0.0 if devices == 1 else 2 * (devices - 1) / devices * work.exchanged_bytes / hardware.link
 
 
-def _after_probe(work: Work, profile: Profile) -> TimeEstimate:
-    step = (profile.step_ms or 0.0) / 1e3
-    # Beside the steps, the forward passes of validations; the measured phase is of all micro-batches of a step.
-    share = work.forward_flops / work.flops_per_step if work.flops_per_step else 1 / 3
-    measured = profile.phases_ms.get("forward", 0.0) / 1e3
-    forward = measured * share * 3 if measured else step * share
-    forward = min(forward, measured) if measured else forward
-    seconds = work.steps * step + work.validation_batches * work.validations * forward
+def after_probe(
+    step_seconds: float, steps: int, forward_seconds: float = 0.0, validation_batches: int = 0
+) -> TimeEstimate:
+    """Return the seconds of the whole run from a probe's measured steps.
+
+    Args:
+        forward_seconds: of one micro-batch, which a batch of validation takes about as long as.
+        validation_batches: of all validations together.
+    """
+    seconds = steps * step_seconds + validation_batches * forward_seconds
     return TimeEstimate(
         seconds_low=seconds * (1 - PROBE_SPREAD),
         seconds_high=seconds * (1 + PROBE_SPREAD),
         seconds=seconds,
-        step_seconds_low=step * (1 - PROBE_SPREAD),
-        step_seconds_high=step * (1 + PROBE_SPREAD),
+        step_seconds_low=step_seconds * (1 - PROBE_SPREAD),
+        step_seconds_high=step_seconds * (1 + PROBE_SPREAD),
         source="probe",
-        basis=f"{profile.steps} measured steps of {profile.step_ms:.3g} ms, and validations by their forward pass",
+        basis=f"steps of {1e3 * step_seconds:.3g} ms, measured, and validations by their forward pass",
     )

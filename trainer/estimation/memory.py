@@ -1,28 +1,27 @@
 """Memory of a configuration's training on one device, from the trace of its first steps.
 
 What is followed are the tensors; what an operation's kernel takes for itself while it works is not seen. The margins
-cover that: the CPU's is set by benchmarks/memory, whose errors ERROR_PERCENT bounds. A GPU takes memory for its
+cover that: the CPU's is set by benchmarks/memory, whose errors measured.json keeps. A GPU takes memory for its
 context and cuBLAS besides, and its allocator rounds and leaves gaps; those figures are published ones.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.loader import BatchLoader
 from trainwright.trainer.estimation.results import PARTS, Estimate, MemoryEstimate
 from trainwright.trainer.estimation.strategies import with_strategy
-from trainwright.trainer.estimation.trace import Traced, bytes_of, trace
+from trainwright.trainer.estimation.trace import Traced, bytes_of, divides, trace
 
-ERROR_PERCENT = 3.0
-"""Bound on the distance from the measured peak of the pairs of one device and DDP in benchmarks/memory (1.62 at most).
-
-The three of a convolutional network lay below the peak, by up to 1.6: what oneDNN takes is not seen. FSDP2 has no
-usable measure yet.
-"""
+MEASURED = Path(__file__).with_name("measured.json")
+"""Figures of the last `make bench-memory`, which writes them: the one place that an estimate's error is read from."""
 MARGIN = {"cpu": 0.005, "cuda": 0.05}
 """Allowance for kernels' working space, as a share of the traced peak; on a GPU also for the allocator's gaps."""
 LEAST_MARGIN_BYTES = 2**16
@@ -32,6 +31,8 @@ ON_GPU = (
     "traced with the CPU's kernels: attention with dropout keeps its weights there, and a GPU's fused kernel does not; "
     "context and margin of a GPU are published figures, not measured here"
 )
+
+QUANTISED = "quantised weights by the sizes of bitsandbytes' layers, which were not measured here"
 
 
 def estimate(config: TrainingConfig, code_root: Path, folder: Path, device_kind: str = "cpu") -> Estimate:
@@ -47,10 +48,14 @@ def estimate(config: TrainingConfig, code_root: Path, folder: Path, device_kind:
     traced = trace(config, code_root, folder, fused=device_kind == "cuda")
     memory = _memory(traced, device_kind)
     section = config.distributed
-    if section.processes > 1:
+    if divides(config):
+        memory = _built_whole(memory.changed(section.strategy, section.processes))
+    elif section.processes > 1:
         memory = with_strategy(memory, _strategy(config), section.processes)
-    notes = [*memory.notes, *_notes(config, device_kind)]
-    return Estimate(memory.changed(memory.strategy, memory.devices, *notes[len(memory.notes) :]), traced.work)
+    notes = _notes(config, device_kind)
+    if QUANTISED in notes:
+        memory = replace(memory, error_percent=None)
+    return Estimate(memory.changed(memory.strategy, memory.devices, *notes), traced.work)
 
 
 def _memory(traced: Traced, device_kind: str) -> MemoryEstimate:
@@ -63,18 +68,25 @@ def _memory(traced: Traced, device_kind: str) -> MemoryEstimate:
     return MemoryEstimate(
         parts=parts,
         device_kind=device_kind,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        parameters=sum(getattr(one, "stands_for", one.numel()) for one in model.parameters()),
         trained_parameters=sum(parameter.numel() for parameter in trained if parameter.requires_grad),
         trained_bytes=bytes_of([parameter for parameter in trained if parameter.requires_grad]),
         weights_bytes=bytes_of(list(model.parameters())),
         state_bytes=traced.state_bytes,
         largest_layer_bytes=largest_layer(model),
-        batch_size=session.train_loader.batch_size,
+        batch_size=_own_rows(session.train_loader),
         batch_shapes=_shapes(traced.batch),
         peak_phase=traced.tracker.peak_phase,
-        error_percent=ERROR_PERCENT,
+        error_percent=float(json.loads(MEASURED.read_bytes())["worst_percent"]),
         notes=sorted(traced.tracker.assumed),
     )
+
+
+def _built_whole(memory: MemoryEstimate) -> MemoryEstimate:
+    """Return the estimate with the moment at which the whole model stands beside its own parts, where that is more."""
+    whole = memory.weights_bytes + memory.parts["weights"] + memory.parts["buffers"]
+    more = max(whole + memory.parts["margin"] + memory.parts["context"] - memory.peak_bytes, 0)
+    return memory.changed(memory.strategy, memory.devices, exchange=memory.parts["exchange"] + more)
 
 
 def largest_layer(model: nn.Module) -> int:
@@ -83,6 +95,12 @@ def largest_layer(model: nn.Module) -> int:
     inside = {id(parameter) for layer in layers for parameter in layer.parameters()}
     rest = bytes_of([parameter for parameter in model.parameters() if id(parameter) not in inside])
     return max([rest, *(bytes_of(list(layer.parameters())) for layer in layers)])
+
+
+def _own_rows(loader: BatchLoader) -> int | None:
+    """Return the rows of a batch that the first process takes."""
+    size = loader.batch_size
+    return size if size is None or loader.share is None else len(range(*loader.share.rows(size).indices(size)))
 
 
 def _shapes(batch: Any) -> list[list[int]]:
@@ -102,6 +120,8 @@ def _strategy(config: TrainingConfig) -> str:
 
 def _notes(config: TrainingConfig, device_kind: str) -> list[str]:
     notes = [ON_GPU] if device_kind == "cuda" else []
+    if config.model is not None and config.model.args.get("quantize") is not None:
+        notes.append(QUANTISED)
     if config.training.compile is not None:
         notes.append("training.compile: compiled code keeps less; this is the plain model's")
     return notes

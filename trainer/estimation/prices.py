@@ -1,6 +1,7 @@
-"""Prices of accelerators by the hour, from a dated file that the workspace's owner can replace, and what a run costs.
+"""Prices of accelerators by the hour, from a dated file of the workspace's owner, the cheapest of each.
 
-Light: free of torch. No price is looked up anywhere: each row says its day and its source.
+Light: free of torch. No price is built in and none is looked up: each row says its day and its source. The file
+that lies beside this one is an example of the form; its figures are second-hand, and nothing computes with them.
 """
 
 from __future__ import annotations
@@ -15,9 +16,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.base.plain_yaml import PlainLoader
-from trainwright.trainer.estimation.results import CostEstimate, TimeEstimate
 
-SHIPPED = Path(__file__).with_name("prices.yaml")
+EXAMPLE = Path(__file__).with_name("prices.example.yaml")
+OWNERS = "prices.yaml"
+"""Of the workspace's folder."""
+OLD_DAYS = 30
+"""Age of a price from which on it is warned of."""
+MISSING = (
+    f"There is no price: no {OWNERS} in the workspace's folder names this accelerator, and none is built in. "
+    f"The owner writes one ({EXAMPLE.name} shows the form), sets price_per_gpu_hour in settings.yaml, or a call "
+    "says limits.dollars_per_hour."
+)
 COLUMNS = ("platform", "accelerator", "dollars_per_hour", "date", "source", "spot")
 
 
@@ -34,20 +43,29 @@ class Price(BaseModel):
     source: str = Field(min_length=1)
     spot: bool = False
 
+    def age_days(self, today: dt.date | None = None) -> int:
+        """Return the days since the price was seen."""
+        return ((today or dt.datetime.now(tz=dt.UTC).date()) - self.date).days
 
-def load_prices(path: Path | None = None) -> list[Price]:
-    """Return the prices of a file; without one, those that come with this package.
+    def told(self, today: dt.date | None = None) -> str:
+        """Return platform, day and file in a few words, with a warning where the price is old."""
+        age = self.age_days(today)
+        old = f"; {age} days old: prices move, so look it up again" if age > OLD_DAYS else ""
+        return f"{self.platform} on {self.date.isoformat()} ({OWNERS}){old}"
+
+
+def load_prices(path: Path) -> list[Price]:
+    """Return the prices of a file.
 
     Raises:
         ConfigurationError: the file cannot be read, or a row does not fit; names the row.
     """
-    place = path or SHIPPED
     try:
-        given = yaml.load(place.read_text(encoding="utf-8"), Loader=PlainLoader)  # noqa: S506 - a safe loader
+        given = yaml.load(path.read_text(encoding="utf-8"), Loader=PlainLoader)  # noqa: S506 - a safe loader
         return [_price(row, number) for number, row in enumerate(_rows(given), 1)]
     except (OSError, yaml.YAMLError, ValueError) as error:
         raise ConfigurationError(
-            f"{place.name} does not fit: {str(error)[:300]}.",
+            f"{path.name} does not fit: {str(error)[:300]}.",
             remedy=f"The workspace's owner corrects it: columns {', '.join(COLUMNS)}, and a row for each price.",
         ) from error
 
@@ -70,32 +88,10 @@ def _price(row: dict[str, Any], number: int) -> Price:
         raise ValueError(f"row {number}, {'.'.join(map(str, first['loc']))}: {first['msg']}") from error
 
 
-def costs(
-    time: TimeEstimate, prices: Iterable[Price], accelerator: str | None = None, devices: int = 1
-) -> list[CostEstimate]:
-    """Return what the run costs on each platform that has the accelerator, the cheapest first.
-
-    Args:
-        time: of the run, on the accelerator.
-        accelerator: as accelerators.yaml names it; None: any, as if all were equally fast.
-    """
-    hours = time.seconds_low / 3600, time.seconds_high / 3600
-    found = [
-        CostEstimate(
-            platform=price.platform,
-            accelerator=price.accelerator,
-            devices=devices,
-            dollars_low=hours[0] * price.dollars_per_hour * devices,
-            dollars_high=hours[1] * price.dollars_per_hour * devices,
-            dollars_per_hour=price.dollars_per_hour,
-            price_date=price.date.isoformat(),
-            source=price.source,
-            spot=price.spot,
-        )
-        for price in prices
-        if accelerator is None or _folded(price.accelerator) == _folded(accelerator)
-    ]
-    return sorted(found, key=lambda cost: cost.dollars_per_hour)
+def cheapest(prices: Iterable[Price], accelerator: str) -> Price | None:
+    """Return the cheapest lasting price of an accelerator, as accelerators.yaml names it; None where there is none."""
+    found = [price for price in prices if not price.spot and _folded(price.accelerator) == _folded(accelerator)]
+    return min(found, key=lambda price: price.dollars_per_hour, default=None)
 
 
 def _folded(name: str) -> str:

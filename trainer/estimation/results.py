@@ -38,8 +38,8 @@ class MemoryEstimate:
     batch_shapes: list[list[int]] = field(default_factory=list)
     peak_phase: str = ""
     """Where the peak is: try (the first batch, tried), forward, backward or update."""
-    error_percent: float = 0.0
-    """Largest error of this estimator in benchmarks/memory, and never below."""
+    error_percent: float | None = None
+    """Largest error of this estimator in benchmarks/memory; None: what the figures are of was not measured."""
     notes: list[str] = field(default_factory=list)
     """Assumptions that the figures rest on."""
 
@@ -87,6 +87,7 @@ class Work:
     """Of one validation."""
     validations: int
     samples_per_step: int
+    """Of all processes together."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON types."""
@@ -107,26 +108,6 @@ class TimeEstimate:
     """roofline (counted, nothing ran) or probe (measured steps)."""
     basis: str = ""
     """What the figures are made of, in words."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return JSON types."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class CostEstimate:
-    """Money for the run on one platform."""
-
-    platform: str
-    accelerator: str
-    devices: int
-    dollars_low: float
-    dollars_high: float
-    dollars_per_hour: float
-    """Of one device."""
-    price_date: str
-    source: str
-    spot: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON types."""

@@ -7,6 +7,7 @@ are a second copy of the gradients. Activations are those of one device's share 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 from trainwright.trainer.estimation.results import MemoryEstimate
@@ -14,7 +15,7 @@ from trainwright.trainer.estimation.results import MemoryEstimate
 STRATEGIES = ("single", "ddp", "fsdp2", "zero1", "zero2", "zero3")
 BUCKET_BYTES = 2 * 500_000_000
 """DeepSpeed's two buckets (reduce_bucket_size, allgather_bucket_size: 5e8 elements) are at most this in bf16."""
-FORMULA = "divided by formula over the traced figures of one device"
+FORMULA = "divided by formula over the traced figures of one device, which was not measured"
 
 
 def with_strategy(estimate: MemoryEstimate, strategy: str, devices: int) -> MemoryEstimate:
@@ -33,11 +34,11 @@ def with_strategy(estimate: MemoryEstimate, strategy: str, devices: int) -> Memo
         return estimate.changed(strategy, devices, exchange=estimate.trained_bytes)
     if strategy == "fsdp2":
         return _divided(estimate, strategy, devices)
-    return _zero(estimate, strategy, devices)
+    return replace(_zero(estimate, strategy, devices), error_percent=None)
 
 
 def _divided(estimate: MemoryEstimate, strategy: str, devices: int) -> MemoryEstimate:
-    """Return FSDP2's: all is divided, and two layers are gathered at a time, the next beside the present one.
+    """Return that of divided weights: two layers are gathered at a time, the next beside the present one.
 
     A gathered layer exists as the received bytes and as its weights; its full gradient is there until it is summed.
     """

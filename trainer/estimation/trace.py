@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from trainwright.trainer.assembly.building import Building
 from trainwright.trainer.assembly.loaders import steps_per_epoch
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import TrainingConfig
+from trainwright.trainer.data.order import Share
 from trainwright.trainer.engine.components import untouched
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.session import Session
@@ -34,6 +35,8 @@ from trainwright.trainer.estimation.tracker import Answers, Counted, Tracker
 from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification
+from trainwright.trainer.strategies import share
+from trainwright.trainer.strategies.group import imagined
 from trainwright.trainer.supervision.stop import StopRequest
 
 STEPS = 2
@@ -87,26 +90,33 @@ def trace(config: TrainingConfig, code_root: Path, folder: Path, *, fused: bool 
     """
     plain = as_traced(config)
     processes = config.distributed.processes
+    group = imagined(processes) if divides(config) else nullcontext()
     building = Imagined()
     try:
-        with Answers(), fake.convertible():  # type: ignore[no-untyped-call]
-            session = _assembled(plain, code_root, folder, building, processes)
-        if fused:
-            _fuse(session)
-        return _followed(session, building)
+        with group:
+            with Answers(), fake.convertible():  # type: ignore[no-untyped-call]
+                session = _assembled(plain, code_root, folder, building, processes)
+            if fused:
+                _fuse(session)
+            return _followed(session, building)
     except fake.UNTRACEABLE as error:
         raise untraceable(error) from error
 
 
+def divides(config: TrainingConfig) -> bool:
+    """Return whether a strategy is followed itself, as one of its processes; others' memory is computed by formula."""
+    return config.distributed.processes > 1 and config.distributed.strategy == "fsdp2"
+
+
 def as_traced(config: TrainingConfig) -> TrainingConfig:
-    """Return the configuration of one process on the CPU, of which a strategy's memory is then computed."""
+    """Return the configuration of one process on the CPU, of which another strategy's memory is then computed."""
     training: dict[str, Any] = {"device": "cpu", "compile": None}
     if config.training.precision == "tf32":
         training["precision"] = "fp32"  # the same sizes
     return config.model_copy(
         update={
             "training": config.training.model_copy(update=training),
-            "distributed": type(config.distributed)(),
+            "distributed": config.distributed if divides(config) else type(config.distributed)(),
             "loader": config.loader.model_copy(
                 update={"num_workers": 0, "prefetch_factor": None, "persistent_workers": False, "pin_memory": False}
             ),
@@ -136,9 +146,11 @@ def _assembled(config: TrainingConfig, code_root: Path, folder: Path, building: 
     )
     determinism.apply_settings(config.reproducibility)
     session = assemble(specification, RunDirectory(folder), StopRequest(folder / "stop"), building)
-    loader = session.train_loader
-    if processes > 1 and loader.batch_size is not None:
-        session.train_loader = replace(loader, batch_size=-(-loader.batch_size // processes))
+    if divides(config):
+        with building.mode, Answers():  # type: ignore[no-untyped-call]
+            share(session)
+    elif processes > 1 and session.train_loader.batch_size is not None:
+        session.train_loader = replace(session.train_loader, share=Share(0, processes))
     session.model.train()
     return session
 

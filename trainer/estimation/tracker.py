@@ -2,8 +2,8 @@
 
 Tensors of a `FakeTensorMode` have sizes and no contents. `MemTracker` follows when their storages come and go while
 the real autograd engine, the real optimizers and our real loop run over them, and keeps the composition of the peak.
-Both are private in torch 2.13: torch._subclasses, torch.distributed._tools.mem_tracker. Of the tracker only the
-storages are used: its statistics by module refuse models that are called twice, and frozen weights.
+Private in torch 2.13 are torch._subclasses, torch.distributed._tools.mem_tracker and a DTensor's planning. Of the
+tracker only the storages are used: its statistics by module refuse models that are called twice, and frozen weights.
 
 Where a program asks a tensor for its value there is none; a harmless one is answered. Where a shape depends on values
 (a mask that selects) the largest possible one is taken, so that memory is never below the real one.
@@ -27,10 +27,14 @@ from torch._subclasses.fake_tensor import (
     UnsupportedFakeTensorException,
 )
 from torch.distributed._tools.mem_tracker import MemTracker, _MemRefType
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.flop_counter import flop_registry
+
+from trainwright.trainer.estimation.workspace import workspace
 
 UNTRACEABLE = (DataDependentOutputException, DynamicOutputShapeException, UnsupportedFakeTensorException)
 """What a step raises that depends on values which no fake tensor has."""
@@ -155,6 +159,7 @@ class Tracker(MemTracker):  # type: ignore[no-untyped-call]
     Attributes:
         counted: sums over all operations so far.
         assumed: assumptions that had to be made, in words.
+        is_planning: whether a DTensor plans an operation, on fake tensors of full size; nothing is counted.
         phase_of: called when the peak grows; its answer is kept as `peak_phase`.
     """
 
@@ -163,6 +168,7 @@ class Tracker(MemTracker):  # type: ignore[no-untyped-call]
         self.mode = mode
         self.counted, self.assumed = Counted(), set[str]()
         self.phase_of, self.peak_phase, self._highest = phase_of, "", 0
+        self.is_planning = False
         self._hooks: list[Any] = []
 
     def know(self, model: nn.Module, optimizers: Iterable[Optimizer], trained: Iterable[nn.Parameter]) -> None:
@@ -200,13 +206,17 @@ class Tracker(MemTracker):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one operation, and count it."""
+        if DTensor in types:  # it asks again, with the parts of this process
+            return NotImplemented
+        if self.is_planning:
+            return func(*args, **(kwargs or {}))
         found = _answer(func, args)
         if found is not None:
             self.assumed |= {found[1]} if found[1] else set()
             return tree_map_only(FakeTensor, self._as_activation, found[0])
         if self._is_accumulation(func, args):
             func = aten.add_.Tensor
-        with self._holding(_workspace(func, args)):
+        with self._holding(workspace(func, args)):
             result = super().__torch_dispatch__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
         self._count(func, args, kwargs or {}, result)
         highest = sum(self._peak_mem.values())
@@ -291,21 +301,7 @@ _ALIKE = {
 """Operations that the registry of FLOPs lacks, to those with the same first arguments and arithmetic."""
 
 
-def _workspace(func: Any, args: Any) -> int:
-    """Return a bound of what oneDNN's products of 16-bit matrices take to block their inputs, on the CPU.
-
-    As measured with torch 2.13 and one thread, from (41, 1024, 128) to (32000, 1024, 256); fp32 takes nothing.
-    """
-    if func not in _PRODUCTS or not all(isinstance(one, Tensor) for one in args[-2:]):
-        return 0
-    bound = _BLOCKING.get(args[-1].dtype)
-    inputs = sum(one.numel() * one.element_size() for one in args[-2:])
-    return 0 if bound is None else min(round(bound[0] * inputs), bound[1])
-
-
 CPU = torch.device("cpu")
-_PRODUCTS = {aten.mm.default, aten.addmm.default, aten.bmm.default}
-_BLOCKING = {torch.bfloat16: (0.6, 1_600_000), torch.float16: (0.71, 2_600_000)}
 
 
 def _answer(func: Any, args: Any) -> tuple[Any, str] | None:
@@ -343,5 +339,22 @@ def _all_of(index: Any) -> list[Any]:
 @contextmanager
 def inside(tracker: Tracker) -> Iterator[None]:
     """Follow what happens inside, over fake tensors."""
-    with tracker.mode, tracker:
-        yield
+    before, ShardingPropagator._fake_mode_lock = ShardingPropagator._fake_mode_lock, _Planning(tracker)  # type: ignore[assignment]
+    try:
+        with tracker.mode, tracker:
+            yield
+    finally:
+        ShardingPropagator._fake_mode_lock = before
+
+
+class _Planning:
+    """Context that a DTensor enters to plan an operation, as often as it does."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self.tracker = tracker
+
+    def __enter__(self) -> None:
+        self.tracker.is_planning = True
+
+    def __exit__(self, *given: object) -> None:
+        self.tracker.is_planning = False

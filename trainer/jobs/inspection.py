@@ -78,14 +78,17 @@ def _machine() -> dict[str, Any]:
     import psutil
     import torch
 
+    from trainwright.trainer.estimation.processor import this_machine
+
     gpus = []
     for number in range(torch.cuda.device_count()):
         seen = torch.cuda.get_device_properties(number)
         gpus.append({"name": seen.name, "memory_bytes": seen.total_memory, "capability": [seen.major, seen.minor]})
-    return {
+    found = {
         "cores": os.cpu_count(), "ram_bytes": psutil.virtual_memory().total, "gpus": gpus,
         "bitsandbytes": importlib.util.find_spec("bitsandbytes") is not None,
     }  # fmt: skip
+    return found if gpus else {**found, "processor": this_machine().as_dict()}
 
 
 def _data(data: dict[str, Any], root: Path, tokenizer: str | None, task: str | None) -> dict[str, Any]:

@@ -97,6 +97,10 @@ class TransformersArgs(ModelSection):
             around.require_room(lambda _: weights_bytes(kind, config) // (1 if self.dtype == "float32" else 2))
             if self.config is not None or around.imagined:
                 model = kind.from_config(config, dtype=type_of(self.dtype))
+                if self.quantize is not None:
+                    from trainwright.trainer.models.quantised_sizes import in_quantised_sizes
+
+                    model = in_quantised_sizes(model, self.quantize)
             else:
                 model = kind.from_pretrained(
                     self.hub if folder is None else str(folder),

@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -87,6 +88,37 @@ class Group:
         sent = own if self.is_first else torch.empty(size, dtype=torch.uint8)
         dist.broadcast(sent, src=0)
         return value if self.is_first else _from_bytes(sent)
+
+
+class Imagined(Group):
+    """Group of which this process is the only real one: its memory shows what one of many would take."""
+
+    def sums(self, values: Sequence[int]) -> list[int]:
+        """Return the sums as if all processes had the same values."""
+        return [value * self.world_size for value in values]
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return the value as that of all processes."""
+        return [value] * self.world_size
+
+    def agree(self, value: Any) -> Any:
+        """Return the value."""
+        return value
+
+
+@contextmanager
+def imagined(processes: int) -> Iterator[None]:
+    """Be the first of so many processes inside, whose exchanges move nothing: torch's `fake` process group."""
+    global _present  # noqa: PLW0603 - a process is in one group
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    dist.init_process_group("fake", rank=0, world_size=processes, store=FakeStore())
+    _present = Imagined(Placement(0, processes, 0, processes))
+    try:
+        yield
+    finally:
+        _present = None
+        dist.destroy_process_group()
 
 
 def present() -> Group | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from trainwright.tools.estimation import estimate
@@ -38,3 +39,15 @@ def test_the_users_error_comes_back_as_such(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="longer than 0 s") as refused:
         estimate(config, tmp_path, timeout_seconds=0.01)
     assert "kind='probe'" in refused.value.remedy
+
+
+@pytest.mark.requirement("ARCH-4", "MCP-1")
+def test_a_call_that_is_given_up_ends_the_process(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import os, time\ndef make():\n    open('begun', 'w').write(str(os.getpid()))\n    time.sleep(600)\n"
+    )
+    config = parse_config({"model": {"use": "slow.py:make"}, "data": {"use": "digits"}})
+    begun = tmp_path / "begun"
+    with pytest.raises(ConfigurationError, match="cancelled"):
+        estimate(config, tmp_path, should_stop=lambda: begun.exists() and bool(begun.read_text()))
+    assert not psutil.pid_exists(int(begun.read_text()))

@@ -91,14 +91,17 @@ def start(folder: Path, seed: str, how: str, times: int, user: User) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("GATE-3", "GATE-5")
-def test_no_process_of_the_same_user_takes_the_key_from_a_worker_that_starts(folder: Path, user: User) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.long)])
+def test_no_process_of_the_same_user_takes_the_key_from_a_worker_that_starts(
+    times: int, folder: Path, user: User
+) -> None:
     seed = secrets.token_hex(32)
     with stealing(folder, seed, user) as found:
         start(folder, seed, "pipe", 1, user)
         assert "fd/0" in found.read_text().split(), "this thief takes a key that a pipe holds"
         found.unlink()
     with stealing(folder, seed, user) as found:
-        start(folder, seed, "launcher", 4, user)
+        start(folder, seed, "launcher", times, user)
         assert not found.exists(), found.read_text()
 
 

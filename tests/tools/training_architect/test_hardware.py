@@ -105,19 +105,26 @@ def test_a_probed_gpu_is_known_by_its_name_and_an_unknown_one_by_its_capability(
     unknown = probed_device({"gpus": [{**gpu, "name": "NVIDIA Q1", "capability": [7, 0]}], "ram_bytes": 1})
     assert set(unknown.teraflops) == {"fp32", "fp16"}
     assert probed_device({"gpus": [], "ram_bytes": 2**34}).memory_gib == 16
+    speeds = {"bandwidth_bytes_per_second": 1.2e10, "flops_per_second": {"fp32": 6e10}}
+    measured = probed_device({"gpus": [], "ram_bytes": 2**34, "processor": speeds})
+    assert (measured.bandwidth_gb_s, measured.teraflops) == (12.0, {"fp32": 0.06})
+    assert measured.accelerator.kind == "cpu"
+    assert measured.accelerator.peak("fp32") == pytest.approx(6e10)
 
 
 @pytest.mark.requirement("COST-1")
-def test_a_price_is_the_calls_then_the_owners_then_the_cheapest_lasting_one_of_a_dated_list(tmp_path):
+def test_a_price_is_the_calls_then_the_owners_and_none_is_built_in(tmp_path):
     workspace = Workspace.open(tmp_path / "workspace")
     device = named_device("H100 SXM")
     assert price_of(workspace, device, 1.5) == (1.5, "the call")
-    listed, source = price_of(workspace, device, None)
-    assert 0.5 < listed < 10
-    assert " on 20" in source
+    assert price_of(workspace, device, None) is None
     rows = "- [A, H100 SXM, 9.0, 2027-01-02, a list, false]\n- [B, H100 SXM, 1.0, 2027-01-02, a list, true]\n"
     columns = "[platform, accelerator, dollars_per_hour, date, source, spot]"
     (workspace.path / "prices.yaml").write_text(f"as_of: 2027-01-02\ncolumns: {columns}\nrows:\n{rows}")
     assert price_of(workspace, device, None) == (9.0, "A on 2027-01-02 (prices.yaml)")
     assert price_of(workspace, named_device("24 GB card"), None) is None
+    rows = "- [A, H100 SXM, 9.0, 2024-01-02, a list, false]\n"
+    (workspace.path / "prices.yaml").write_text(f"as_of: 2024-01-02\ncolumns: {columns}\nrows:\n{rows}")
+    _, told = price_of(workspace, device, None)
+    assert "days old: prices move, so look it up again" in told
     workspace.close()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
+from tests.worlds.warm import spawn
 
+from trainwright.tools.launchers import Launch
 from trainwright.tools.training_monitor import Goal, assess, diagnose, diagnostic_report, plots
 from trainwright.trainer import worker
 from trainwright.trainer.config import config_digest, parse_config
@@ -67,12 +69,14 @@ def train(tmp_path_factory):
             config=config,
             config_digest=config_digest(config),
             code_root=str(root),
+            validated_by="the smoke run",
         )
         run = RunDirectory.create(root / name, specification)
         environment = {**os.environ, **launch_environment(config)}
         command = [sys.executable, "-P", "-m", worker.__name__, str(run.path)]
-        with run.log.open("ab") as log:
-            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, check=False)
+        process = spawn(run.path, Launch(attempt=1), command, cwd=root, env=environment, log=run.log.name).process
+        while process.is_alive():
+            time.sleep(0.01)
         return run
 
     return run_worker

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PROJECT = "digits"
 CONFIG: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [16]}},
-    "data": {"use": "digits"},
+    "data": {"use": "digits", "expectations": {"without": ["label_errors", "leaks"]}},
     "training": {"epochs": 3},
     "metrics": ["accuracy"],
     "logging": {"tensorboard": False},

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.worlds.warm import warm
 
 from trainwright.tools import ledger
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger.summaries import summary_problem
 from trainwright.tools.limits import use_differences
 from trainwright.tools.training_orchestrator import RunView, launch, resume_run, start_run, wait_for_run
@@ -26,6 +28,13 @@ if TYPE_CHECKING:
     Entries = Callable[[str], list[tuple[str, dict[str, Any]]]]
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def warm_runs() -> Iterator[None]:
+    """What is signed does not depend on how the interpreter of a run is started."""
+    with warm():
+        yield
 
 
 def until_ended(workspace: Workspace, run_id: str) -> RunView:
@@ -94,9 +103,14 @@ def test_a_completed_run_without_its_workers_signature_is_no_evidence(
     until_free(directory)
     whole = (directory.path / END).read_text()
     (directory.path / END).write_text(whole.replace('"status.json": "blake3:', '"status.json": "blake3:0', 1))
-    until_ended(workspace, directory.run_id)
+    view = until_ended(workspace, directory.run_id)
     *_, (_, sealed) = entries_of(directory.run_id)
     assert sealed["digests"] == {}
+    assert view.untrusted == "its worker has not signed that it was completed (end.json)"
+    with workspace.session() as session:
+        run = Evidence(session, workspace, "digits").run(directory.run_id)
+    assert run is not None
+    assert [what for what in run.differences if view.untrusted in what], "gates say why the run is no evidence"
     unsigned = f"run {directory.run_id}: its worker has not signed that it was completed (end.json)"
     assert unsigned in told_of(workspace, directory.run_id)
     (directory.path / END).write_text(whole)

@@ -127,7 +127,11 @@ def test_a_built_in_model_beyond_memory_is_refused_with_sizes_that_train(
 
 
 @pytest.mark.requirement("TRAIN-8", "TRAIN-6")
-@pytest.mark.parametrize("width", [5800, 6500, 7200], ids=["in the update", "between", "in the backward pass"])
+@pytest.mark.parametrize(
+    "width",
+    [5800, pytest.param(6500, marks=pytest.mark.long), 7200],
+    ids=["in the update", "between", "in the backward pass"],
+)
 def test_a_model_that_can_be_built_and_not_trained_is_told_what_keeps_less(
     width: int, tmp_path: Path, make_run: Any, work: Any
 ) -> None:

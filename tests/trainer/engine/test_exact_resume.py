@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from safetensors.torch import save_file
 from tests.trainer.killing import kill_at_call
+from tests.variants import variants
 
 from trainwright.trainer.checkpoints import store
 from trainwright.trainer.checkpoints.index import list_checkpoints, manifest_digest, verify_checkpoint, write_index
@@ -86,7 +87,18 @@ def assert_same_end(run: RunDirectory, whole: RunDirectory, recorded: Any) -> No
 
 
 @pytest.mark.requirement("REPRO-6", "CKPT-1", "CKPT-2")
-@pytest.mark.parametrize("place", KILLS)
+@pytest.mark.parametrize(
+    "place",
+    variants(
+        KILLS,
+        quick=[
+            "in the middle of an epoch",
+            "while judging",
+            "while writing a checkpoint's files",
+            "between checkpoint and its tags",
+        ],
+    ),
+)
 def test_a_run_killed_anywhere_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     place: str, tmp_path: Path, uninterrupted: RunDirectory, make_run: Any, work: Any, recorded: Any
 ) -> None:
@@ -202,7 +214,7 @@ BOUNDED: dict[str, Any] = {
 
 
 @pytest.mark.requirement("REPRO-6", "CKPT-1", "CKPT-2")
-@pytest.mark.parametrize("place", BOUND_KILLS)
+@pytest.mark.parametrize("place", variants(BOUND_KILLS, quick=["recorded, not judged", "saved, not tagged"]))
 def test_a_run_killed_between_its_last_steps_records_and_checkpoints_has_each_value_once(  # noqa: PLR0917 - fixtures
     place: str, tmp_path: Path, bounded: RunDirectory, make_run: Any, work: Any, recorded: Any
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
+from transformers import LlamaConfig
 
 from trainwright.trainer.assembly.assemble import assemble
 from trainwright.trainer.assembly.building import Building
@@ -28,6 +29,7 @@ CASES = {
     "SGD, accumulated": {**WIDE, "optimizer": {"name": "sgd"}, "training": {"accumulation_steps": 3}},
     "recomputed bf16": {**GPT, "training": {"precision": "bf16", "gradient_checkpointing": {"modules": ["blocks.*"]}}},
     "LoRA": {**GPT, "adapter": {"name": "lora"}},
+    "convolutions": {"model": {"use": "resnet", "args": {"depth": 8, "width": 64}}, "data": {"use": "digits"}},
 }
 
 
@@ -105,6 +107,48 @@ def test_a_model_beyond_this_machine_is_estimated(root: Path) -> None:
         with_strategy(divided, "ddp", 2)
     with pytest.raises(ValueError, match="none of single, ddp, fsdp2"):
         with_strategy(found, "magic", 2)
+
+
+@pytest.mark.requirement("ARCH-4")
+def test_a_divided_strategy_is_followed_as_one_of_its_processes(root: Path) -> None:
+    values = {**GPT, "model": {"use": "gpt", "args": {"layers": 4, "width": 128, "heads": 2}}}
+    alone = estimate(parse_config(configured(values)), root, root).memory
+    found = {}
+    for processes in (2, 4):
+        divided = {"distributed": {"strategy": "fsdp2", "processes": processes}}
+        memory = estimate(parse_config(configured({**values, **divided})), root, root).memory
+        found[processes] = memory
+        assert (memory.strategy, memory.devices, memory.parameters) == ("fsdp2", processes, alone.parameters)
+        assert memory.trained_bytes == alone.trained_bytes
+        assert memory.parts["weights"] == pytest.approx(alone.parts["weights"] / processes, rel=0.02)
+        assert memory.parts["activations"] < alone.parts["activations"] / processes * 1.3  # and its rows
+    assert found[4].peak_bytes < found[2].peak_bytes < alone.peak_bytes
+    assert not torch.distributed.is_initialized()
+
+
+@pytest.mark.requirement("ARCH-4")
+@pytest.mark.parametrize(("bits", "least", "most"), [("8bit", 1.0, 1.06), ("4bit", 0.5, 0.6)])
+def test_quantised_weights_count_what_they_pack_where_bitsandbytes_does_not_run(
+    bits: str, least: float, most: float, root: Path
+) -> None:
+    sizes = {"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, "num_hidden_layers": 2,
+             "num_attention_heads": 4, "vocab_size": 1000}  # fmt: skip
+    LlamaConfig(**sizes).save_pretrained(root / "llama")
+    values = {"model": {"use": "transformers", "args": {"path": "llama", "dtype": "bfloat16"}}, "adapter": {"rank": 2},
+              "loss": "next_token", "loader": {"batch_size": 2}}  # fmt: skip
+    full = estimate(parse_config(configured(values)), root, root).memory
+    values["model"]["args"]["quantize"] = bits
+    packed = estimate(parse_config(configured(values)), root, root).memory
+    assert packed.parameters == full.parameters
+    linear = 2 * (4 * 512 * 512 + 3 * 512 * 1024)
+    saved = full.weights_bytes - packed.weights_bytes
+    assert 2 * linear - saved == pytest.approx({"8bit": 1.0, "4bit": 0.5}[bits] * linear)
+    held = 2 * linear - (
+        full.parts["weights"] + full.parts["buffers"] - packed.parts["weights"] - packed.parts["buffers"]
+    )
+    assert least * linear <= held <= most * linear  # with the scales
+    assert any("bitsandbytes" in note for note in packed.notes)
+    assert not any("bitsandbytes" in note for note in full.notes)
 
 
 @pytest.mark.requirement("ARCH-4")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from pathlib import Path
 
 import pytest
 
 from trainwright.trainer.base.errors import ConfigurationError
-from trainwright.trainer.estimation.duration import estimate_time
+from trainwright.trainer.estimation.duration import after_probe, estimate_time
 from trainwright.trainer.estimation.hardware import Accelerator
-from trainwright.trainer.estimation.prices import costs, load_prices
+from trainwright.trainer.estimation.prices import EXAMPLE, cheapest, load_prices
+from trainwright.trainer.estimation.processor import this_machine
 from trainwright.trainer.estimation.results import Work
-from trainwright.trainer.run.results import Profile
 
 GPU = Accelerator("A100 80GB", "cuda", 80 * 2**30, 2e12, {"fp32": 19.5e12, "bf16": 312e12}, 300e9)
 WORK = Work(
@@ -28,9 +29,8 @@ def test_an_interval_holds_the_rooflines_and_a_probe_narrows_it() -> None:
     assert (time.seconds, time.source) == (None, "roofline")
     assert estimate_time(WORK, GPU, precision="fp32").seconds_low > 5 * time.seconds_low
     assert estimate_time(WORK, GPU, precision="bf16", devices=8).seconds_high < 1.2 * time.seconds_high
-    profile = Profile(steps=20, step_ms=4000.0, phases_ms={"forward": 1300.0, "backward": 2500.0})
-    probed = estimate_time(WORK, GPU, precision="bf16", profile=profile)
-    assert probed.seconds == pytest.approx(1000 * 4.0 + 100 * 1.3, rel=0.01)
+    probed = after_probe(4.0, 1000, 1.3, 100)
+    assert probed.seconds == pytest.approx(1000 * 4.0 + 100 * 1.3)
     assert probed.seconds_low < probed.seconds < probed.seconds_high <= 1.06 * probed.seconds
     assert probed.source == "probe"
     with pytest.raises(ValueError, match="has no rate for bf16: its record has int8"):
@@ -39,17 +39,23 @@ def test_an_interval_holds_the_rooflines_and_a_probe_narrows_it() -> None:
 
 @pytest.mark.requirement("COST-1")
 def test_prices_are_dated_and_replaced_by_the_owners_file(tmp_path: Path) -> None:
-    shipped = load_prices()
+    shipped = load_prices(EXAMPLE)
     assert {"RunPod Secure Cloud", "Lambda", "Modal"} <= {price.platform for price in shipped}
     assert all(price.date.year >= 2026 and price.source for price in shipped)
-    time = estimate_time(WORK, GPU, precision="bf16")
-    found = costs(time, shipped, "A100 80GB", devices=2)
-    assert [cost.dollars_per_hour for cost in found] == sorted(cost.dollars_per_hour for cost in found)
-    assert found[0].dollars_high == pytest.approx(time.seconds_high / 3600 * found[0].dollars_per_hour * 2)
+    assert EXAMPLE.read_text().startswith("# EXAMPLE")
+    day = shipped[0].date
+    assert "days old" not in shipped[0].told(day + dt.timedelta(days=30))
+    assert "31 days old: prices move, so look it up again" in shipped[0].told(day + dt.timedelta(days=31))
+    found = cheapest(shipped, "a100-80gb")
+    assert found is not None
+    assert found.dollars_per_hour == min(p.dollars_per_hour for p in shipped if p.accelerator == "A100 80GB")
     own = tmp_path / "prices.yaml"
-    own.write_text("rows:\n- [Basement, A100 80GB, 0.1, 2026-11-01, our bill, false]\n")
-    (cost,) = costs(time, load_prices(own), "a100-80gb")
-    assert (cost.platform, cost.price_date, cost.source) == ("Basement", "2026-11-01", "our bill")
+    own.write_text(
+        "rows:\n- [Basement, A100 80GB, 0.1, 2026-11-01, our bill, false]\n- [B, A10, 9, 2026-11-01, b, true]\n"
+    )
+    price = cheapest(load_prices(own), "A100 80GB")
+    assert (price.platform, price.date.isoformat(), price.source) == ("Basement", "2026-11-01", "our bill")
+    assert cheapest(load_prices(own), "A10") is None  # a spot machine may be taken away
     for row, what in (
         ("[Basement, A100]", "row 1 has not a cell"),
         ("[B, A, -1, 2026-11-01, s, false]", "greater than 0"),
@@ -58,3 +64,12 @@ def test_prices_are_dated_and_replaced_by_the_owners_file(tmp_path: Path) -> Non
         with pytest.raises(ConfigurationError, match=what) as refused:
             load_prices(own)
         assert "workspace's owner corrects it" in refused.value.remedy
+
+
+@pytest.mark.requirement("COST-1")
+def test_a_processor_is_measured_where_no_accelerator_is_named() -> None:
+    found = this_machine()
+    assert (found.name, found.kind) == ("CPU", "cpu")
+    assert 1e8 < found.peak("bf16") == found.flops_per_second["fp32"] < 1e14
+    assert 1e8 < found.bandwidth_bytes_per_second < 1e13
+    assert estimate_time(WORK, found, precision="fp32").seconds_low > 0

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.trainer.models.test_transformer_tasks import (
+from tests.trainer.models.tasks import (
     BERT,
     SPECIAL,
     T5,

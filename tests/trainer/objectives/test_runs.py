@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.variants import variants
 
 from trainwright.trainer.run import RunDirectory, RunKind
 
@@ -49,7 +50,7 @@ def assert_same_end(run: RunDirectory, other: RunDirectory) -> None:
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-5")
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", variants(OBJECTIVES, quick=["adversarial"]))
 def test_a_worker_killed_in_mid_epoch_ends_with_the_same_bits(
     name: str, tmp_path: Path, make_run: Any, work: Any
 ) -> None:
@@ -92,7 +93,7 @@ def test_learned_weights_of_tasks_go_on_where_a_kill_left_them(
 
 
 @pytest.mark.requirement("TRAIN-5", "TRAIN-6")
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", variants(OBJECTIVES, quick=["contrastive"]))
 def test_two_processes_train_and_measure_it_together(name: str, tmp_path: Path, make_run: Any, work: Any) -> None:
     import torch.distributed
     import torch.nn.parallel

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.variants import variants
 
 from trainwright.trainer.base.errors import ConfigurationError, DivergenceError
 from trainwright.trainer.engine.evaluation import average_epoch
@@ -144,13 +145,19 @@ def kill_in_the_fourth_epoch() -> None:
     Recorder.step = step  # type: ignore[method-assign]
 
 
+CASES = {
+    f"{model} {name}": (model, section)
+    for model in ("Spectral", "Tied", "Bounded")
+    for name, section in {"none": None, "ema": EMA, "swa": SWA}.items()
+}
+
+
 @pytest.mark.requirement("REPRO-6", "CKPT-1")
-@pytest.mark.parametrize("section", [None, EMA, SWA], ids=["none", "ema", "swa"])
-@pytest.mark.parametrize("model", ["Spectral", "Tied", "Bounded"])
-def test_such_models_are_killed_and_resumed_exactly(  # noqa: PLR0917 - fixtures
-    model: str, section: dict[str, Any] | None, tmp_path: Path, unusual: Any, make_run: Any, work: Any
+@pytest.mark.parametrize("case", variants(CASES, quick=["Spectral ema", "Tied none", "Bounded swa"]))
+def test_such_models_are_killed_and_resumed_exactly(
+    case: str, tmp_path: Path, unusual: Any, make_run: Any, work: Any
 ) -> None:
-    values = unusual(model, section)
+    values = unusual(*CASES[case])
     whole = make_run(tmp_path / "whole", values, code_root=str(tmp_path))
     killed = make_run(tmp_path / "killed", values, code_root=str(tmp_path))
     assert work(whole) == 0, whole.log.read_text()

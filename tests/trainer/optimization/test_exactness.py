@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from tests.trainer.saving import checkpoint_of
+from tests.variants import variants
 
 from trainwright.trainer.checkpoints.packing import pack
 from trainwright.trainer.engine.evaluation import evaluate_split
@@ -173,7 +174,7 @@ def assert_the_checkpoints_hold_the_same(run: RunDirectory, other: RunDirectory)
 
 
 @pytest.mark.requirement("REPRO-6", "TRAIN-3", "TRAIN-4")
-@pytest.mark.parametrize("what", KILLED)
+@pytest.mark.parametrize("what", variants(KILLED, quick=["plateau", "unfreezing"]))
 def test_a_worker_killed_in_mid_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     what: str, tmp_path: Path, iris: dict[str, Any], make_run: Any, work: Any, recorded: Any
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.variants import variants
 
 from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError, UserCodeError
 from trainwright.trainer.config import parse_config
@@ -92,7 +93,7 @@ def test_an_own_optimizer_saved_loaded_and_continued_is_never_interrupted(
 
 
 @pytest.mark.requirement("TRAIN-12", "REPRO-6")
-@pytest.mark.parametrize("name", ["lbfgs", "sharp"])
+@pytest.mark.parametrize("name", variants(["lbfgs", "sharp"], quick=["sharp"]))
 def test_a_worker_killed_under_an_own_optimizer_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     name: str, tmp_path: Path, own: dict[str, Any], make_run: Any, work: Any, recorded: Any
 ) -> None:

@@ -193,7 +193,7 @@ def kill_in_the_fourth_epoch() -> None:
 
 
 @pytest.mark.requirement("REPRO-6", "CKPT-1")
-@pytest.mark.parametrize("section", [EMA, SWA], ids=["ema", "swa"])
+@pytest.mark.parametrize("section", [pytest.param(EMA, marks=pytest.mark.long), SWA], ids=["ema", "swa"])
 def test_a_worker_killed_in_mid_epoch_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     section: dict[str, Any], tmp_path: Path, iris: dict[str, Any], make_run: Any, work: Any, recorded: Any
 ) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.variants import variants
 
 from trainwright.trainer import worker
 from trainwright.trainer.run import RunDirectory, RunState
@@ -37,7 +38,7 @@ def own(tmp_path_factory: Any, iris: Any, make_run: Any, group_work: Any) -> Run
 
 
 @pytest.mark.requirement("TRAIN-6")
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", variants(LAUNCHERS, quick=["torchrun"]))
 def test_two_processes_under_a_standard_launcher_make_the_same_run(
     launcher: str, tmp_path: Path, own: RunDirectory, iris: Any, make_run: Any
 ) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.variants import variants
 
 from trainwright.trainer.run import RunDirectory
 
@@ -111,7 +112,7 @@ def killed_group(tmp_path: Path, make_run: Any, group_work: Any, at_step: Any) -
 
 
 @pytest.mark.requirement("TRAIN-5", "TRAIN-6", "REPRO-6")
-@pytest.mark.parametrize("case", ALONE)
+@pytest.mark.parametrize("case", variants(ALONE, quick=["distillation with learned maps, EMA"]))
 def test_two_processes_train_and_resume_what_one_accumulates_bit_for_bit(  # noqa: PLR0917 - fixtures
     case: str, tmp_path: Path, killed_group: Any, make_run: Any, work: Any, recorded: Any
 ) -> None:
@@ -128,7 +129,7 @@ def test_two_processes_train_and_resume_what_one_accumulates_bit_for_bit(  # noq
 
 
 @pytest.mark.requirement("TRAIN-5", "TRAIN-6", "REPRO-6")
-@pytest.mark.parametrize("case", WITH_DRAWS)
+@pytest.mark.parametrize("case", variants(WITH_DRAWS, quick=["mixup, adversarial, curriculum, dropout, EMA"]))
 def test_a_killed_group_that_draws_ends_with_the_same_bits(  # noqa: PLR0917 - fixtures
     case: str, tmp_path: Path, killed_group: Any, make_run: Any, group_work: Any, recorded: Any
 ) -> None:

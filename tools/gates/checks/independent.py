@@ -77,7 +77,8 @@ def _evaluated(evidence: Evidence, line: CheckLine, run: RunEvidence | None, sta
         return failed(state, line.text, run.next_call() if run is not None else start)
     found, metric = run.evaluation, evidence.goal_metric
     if found is None and (run.directory.specification().exports_program or _is_new_export(evidence, run)):
-        return failed("it exported no program: its process ended past the engine's end", line.text, start)
+        missing = "it exported no program: its process ended past the engine's end"
+        return failed(f"{run.id} is no evidence: {run.untrusted}" if run.untrusted else missing, line.text, start)
     if found is None:
         return not_applicable(f"{NOT_EVALUATED}: an earlier version exported no program", line.text)
     if found.differs:

@@ -98,6 +98,7 @@ class TransformersTrainer(Framework):
         with _unprepared(trainer.accelerator):
             self.loader = PositionedLoader(trainer.get_train_dataloader(), seed)
             evaluated = trainer.get_eval_dataloader(trainer.eval_dataset).dataset
+        getattr(trainer, "_eval_dataloaders", {}).clear()  # one with lasting workers is kept there as it is
         for name, read in (("train", self.loader.dataset), ("eval", evaluated)):
             if not has_rows_of(read, getattr(trainer, f"{name}_dataset")):
                 raise _refused(

@@ -26,6 +26,8 @@ TOLERANCE = 1e-4
 def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path) -> dict[str, Any] | None:
     """Write config.json, model.safetensors and the tokenizer, and compare their outputs with the model's.
 
+    With adapters that is the merged model, which export_adapter compares with base plus adapter.
+
     Args:
         rows: real inputs, by name where the model is called so.
 
@@ -48,9 +50,10 @@ def write_library_folder(session: Session, rows: dict[str, Tensor], folder: Path
     _write_tokenizer(session, folder)
     again = type(plain).from_pretrained(str(folder), local_files_only=True, use_safetensors=True).eval()
     inputs = rows
+    proven = model if session.config.adapter is None else plain
     with torch.no_grad():
         outputs = [plain_output(each(**inputs) if "input_ids" in inputs else each(*inputs.values()))
-                   for each in (model.eval(), again)]  # fmt: skip
+                   for each in (proven.eval(), again)]  # fmt: skip
     found = difference(outputs[1], outputs[0], "real rows")
     if not found.ratio <= TOLERANCE:
         raise IntegrityError(

@@ -19,6 +19,7 @@ from trainwright.trainer.base.errors import DivergenceError
 from trainwright.trainer.engine.loop import take_step
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
+from trainwright.trainer.estimation.duration import after_probe
 from trainwright.trainer.objectives.objective import Objective, Outcome
 from trainwright.trainer.optimization.schedules.schedule import Schedule
 from trainwright.trainer.run.results import Bottleneck, Profile, RateTest
@@ -205,6 +206,10 @@ def _report(session: Session, parts: dict[str, float], seconds: list[float], sam
     step_seconds = statistics.median(seconds) if seconds else math.nan
     epoch_seconds = step_seconds * steps_per_epoch(session.config, session.train_loader)
     shares = {name: round(100 * value / total, 1) for name, value in parts.items()}
+    training = session.config.training
+    forward = parts["forward"] / steps / training.accumulation_steps
+    validations = len(session.validation_loader) * (training.epochs // training.validate_every_n_epochs)
+    run = after_probe(step_seconds, session.total_steps, forward, validations)
     return Profile(
         steps=len(seconds),
         step_ms=round(1e3 * step_seconds, 3),
@@ -213,7 +218,7 @@ def _report(session: Session, parts: dict[str, float], seconds: list[float], sam
         samples_per_second=round(samples / total, 1),
         peak_memory_bytes=peak_memory_bytes(session.device),
         epoch_seconds=round(epoch_seconds, 2),
-        run_seconds=round(step_seconds * session.total_steps, 2),
+        run_seconds=round(run.seconds or 0.0, 2),
         bottleneck=bottleneck(session, shares),
     )
 

@@ -1,0 +1,173 @@
+"""Bounds of what the CPU's kernels take for themselves while they work, beside their inputs and outputs.
+
+A tensor's sizes do not show it: oneDNN copies a convolution's operands into layouts of its own, with channels in blocks
+of 16, and adds 16-bit gradients up in fp32. The bounds follow the order in which these copies come and go. They were
+held against the reports of torch's CPU allocator for drawn shapes (benchmarks/memory/kernels.py, `--kernels`; torch
+2.13, AVX-512): plain, strided and depthwise convolutions closely, with half or more of the bounds exact; dilated,
+grouped and transposed ones and channels_last by a wider bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+aten = torch.ops.aten
+PRODUCTS = {aten.mm.default, aten.addmm.default, aten.bmm.default}
+BLOCKING = {torch.bfloat16: (0.6, 1_600_000), torch.float16: (0.71, 2_600_000)}
+"""Of 16-bit products: a share of the inputs' bytes, and at most so many. As measured with one thread, from
+(41, 1024, 128) to (32000, 1024, 256); fp32 takes nothing."""
+EXCHANGES = {torch.ops.c10d._allgather_base_.default: 0, torch.ops.c10d._reduce_scatter_base_.default: 1}
+"""Exchanges of divided tensors that gloo makes in a copy of its own, with the argument that is copied."""
+SHORT = {torch.bfloat16, torch.float16}
+BLOCK = 16
+"""Channels that oneDNN puts beside each other."""
+TURNED = 1.25
+"""Copies of an image that each thread turns round in a 16-bit backward pass, as a share of its size."""
+SMALL_BYTES = 2**16
+"""Of a thread's buffers to transpose rows and the like."""
+UNFOLDED_BELOW = 20_480
+"""Numbers of one image up to which torch unfolds it itself instead of asking oneDNN; of one volume always."""
+VOLUME = 5
+"""Dimensions of a batch of volumes."""
+
+
+def workspace(func: Any, args: Any) -> int:
+    """Return a bound of the bytes that an operation of torch holds besides its inputs and outputs, on the CPU."""
+    if func in PRODUCTS:
+        return _of_product(args)
+    if func is aten.convolution.default:
+        return _forward(_convolution(args[0], args[1], None, Geometry(*args[3:9])))
+    if func is aten.convolution_backward.default:
+        return _backward(_convolution(args[1], args[2], args[0].shape, Geometry(*args[4:10])))
+    if func in EXCHANGES:
+        whole = args[EXCHANGES[func]]
+        return int(whole.numel() * whole.element_size())
+    return 0
+
+
+def _of_product(args: Any) -> int:
+    if not all(isinstance(one, Tensor) for one in args[-2:]):
+        return 0
+    bound = BLOCKING.get(args[-1].dtype)
+    inputs = sum(one.numel() * one.element_size() for one in args[-2:])
+    return 0 if bound is None else min(round(bound[0] * inputs), bound[1])
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Bytes of a convolution's input, weight and output, and of their copies in blocks."""
+
+    x: int
+    weight: int
+    y: int
+    x_blocked: int
+    weight_blocked: int
+    y_blocked: int
+    unfolded: int
+    """Of the input with a copy for each tap."""
+    images: int
+    is_wide: bool
+    """Whether numbers have more than 2 bytes."""
+    is_strided: bool
+    is_narrow: bool
+    """Whether the input has but one block of channels."""
+    is_pointwise: bool
+    is_odd: bool
+    """Whether the bound is the wider one."""
+    is_native: bool
+    """Whether torch unfolds the input itself."""
+
+
+class Geometry(NamedTuple):
+    """How a convolution lies over its input, as torch's operations take it."""
+
+    stride: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+    transposed: bool
+    output_padding: Sequence[int]
+    groups: int
+
+
+def _convolution(x: Tensor, weight: Tensor, outputs: Sequence[int] | None, how: Geometry) -> Convolution:
+    """Return the sizes of a call of torch's; `outputs` is the output's shape where it is known."""
+    size, taps = x.element_size(), prod(weight.shape[2:])
+    images, inputs, area = x.shape[0], x.shape[1], prod(x.shape[2:])
+    channels = weight.shape[1] * how.groups if how.transposed else weight.shape[0]
+    places = prod(_outputs(x, weight, how) if outputs is None else outputs[2:])
+    others = weight.shape[1] if how.groups > 1 else _blocked(weight.shape[1])
+    is_partly_grouped = how.groups not in {1, inputs} or (how.groups > 1 and x.dim() == VOLUME)
+    is_small = x.numel() <= UNFOLDED_BELOW or x.dim() == VOLUME
+    return Convolution(
+        x=x.numel() * size,
+        weight=weight.numel() * size,
+        y=images * channels * places * size,
+        x_blocked=images * _blocked(inputs) * area * size,
+        weight_blocked=_blocked(weight.shape[0]) * others * taps * size,
+        y_blocked=images * _blocked(channels) * places * size,
+        unfolded=images * max(inputs, channels) * taps * (area if how.transposed else places) * size,
+        images=images,
+        is_wide=x.dtype not in SHORT,
+        is_strided=max(how.stride) > 1,
+        is_narrow=inputs <= BLOCK,
+        is_pointwise=taps == 1,
+        is_odd=how.transposed or max(how.dilation) > 1 or is_partly_grouped or not x.is_contiguous(),
+        is_native=x.dtype == torch.float16 or (images == 1 and is_small),
+    )
+
+
+def _blocked(channels: int) -> int:
+    return -(-channels // BLOCK) * BLOCK
+
+
+def _outputs(x: Tensor, weight: Tensor, how: Geometry) -> list[int]:
+    """Return the output's lengths."""
+    found = []
+    for axis, (length, taps) in enumerate(zip(x.shape[2:], weight.shape[2:], strict=True)):
+        step, edge, reach, added = (
+            values[axis % len(values)] for values in (how.stride, how.padding, how.dilation, how.output_padding)
+        )
+        reach *= taps - 1
+        if how.transposed:
+            found.append((length - 1) * step - 2 * edge + reach + added + 1)
+        else:
+            found.append((length + 2 * edge - reach - 1) // step + 1)
+    return found
+
+
+def _forward(of: Convolution) -> int:
+    """Return the bound of a forward pass: blocked copies of all three, then the output's beside the output."""
+    copies = of.x_blocked + of.weight_blocked
+    size = max(copies + of.y_blocked - of.y, of.y_blocked)
+    if of.is_pointwise:
+        size += min(of.x_blocked, of.y_blocked) if of.is_wide else max(2 * of.y_blocked, of.x_blocked)
+    if of.is_odd:
+        size += (1 if of.is_wide else 2) * of.y_blocked + 2 * copies
+    if of.is_native:
+        size = max(size, of.unfolded + of.weight_blocked)
+    return size + SMALL_BYTES * torch.get_num_threads()
+
+
+def _backward(of: Convolution) -> int:
+    """Return the bound of a backward pass: first the input's gradient, then, beside it, the weight's."""
+    copies = of.x_blocked + of.weight_blocked + of.y_blocked
+    first = copies + (min(of.x_blocked, of.y_blocked) if of.is_pointwise else 0)
+    if of.is_strided:
+        first = max(copies + of.weight_blocked + (of.x_blocked if of.is_narrow else 0), 3 * of.x)
+    first = max(first, 2 * of.x)
+    threads = torch.get_num_threads()
+    sums = (1 if of.is_wide else 3) + (threads - 1) * (1 if of.is_wide else 2)
+    turned = 0 if of.is_wide else TURNED * min(of.images, threads) * (of.x_blocked + of.y_blocked) / of.images
+    second = of.x + max(of.x_blocked + of.y_blocked + sums * of.weight_blocked + round(turned), 2 * of.weight_blocked)
+    size = max(first, second) - of.x - of.weight
+    if of.is_odd:
+        size += of.x_blocked + of.y_blocked + 4 * of.weight_blocked
+    if of.is_native:
+        size = max(size, of.unfolded + of.x + of.y + 2 * of.weight)
+    return size + SMALL_BYTES * torch.get_num_threads()
