@@ -144,7 +144,10 @@ MODELS: dict[str, dict[str, Any]] = {
         },
         "data": {
             "use": "seq2seq",
-            "args": {"path": "sentences.jsonl", "tokenizer": "bytes", "max_length": 96, "max_target_length": 48},
+            "args": {
+                "path": "sentences.jsonl", "tokenizer": "bytes", "max_length": 96, "max_target_length": 48,
+                "decoder_start": 0,
+            },
         },
         "loss": "next_token",
         "loader": {"batch_size": 16},

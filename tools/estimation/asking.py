@@ -90,7 +90,7 @@ def _asked(
         with (folder / LOG).open("wb") as output, _process(folder, config, code_root, output) as process:
             _await(process, time.monotonic() + timeout_seconds, timeout_seconds, should_stop)
         try:
-            found = json.loads((folder / "estimate.json").read_bytes())
+            found = json.loads((folder / "report.json").read_bytes())
         except (OSError, ValueError) as error:
             raise _without_answer(process.returncode, (folder / LOG).read_bytes()) from error
     return dict(found)

@@ -25,7 +25,7 @@ from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import ConfigVersion, Project, Run, Study
 from trainwright.trainer.base.errors import ConfigurationError, IntegrityError
 from trainwright.trainer.config import TrainingConfig, config_digest, parse_config
-from trainwright.trainer.run import RunKind
+from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import remembered_digest
 
 if TYPE_CHECKING:
@@ -332,9 +332,28 @@ class Evidence:
         return NextCall(tool=tool, arguments={"project": self.name, **arguments}, why=why)
 
     def start(self, kind: RunKind) -> NextCall:
-        """Name the call that starts a run of this kind."""
+        """Name the call that starts a run of this kind, or follows the one that is under way."""
+        if (run := self._under_way(kind)) is not None:
+            return run.next_call()
         exists = any(start.kind == kind.value for start in self.facts.started.values())
         why = (
             f"the {kind.value} run must be made anew" if exists else f"no {kind.value} run of this configuration exists"
         )
         return self.call("start_training", why, kind=kind.value)
+
+    def _under_way(self, kind: RunKind) -> RunEvidence | None:
+        """Return the run of this kind and of the present configuration that has not ended, as a second would repeat it.
+
+        A final run has the configuration of its overlay: any of them counts.
+        """
+        same = self._same_as(self.config_digest) if kind is not RunKind.FINAL and self.has_valid_config else None
+        for run_id, start in self.facts.started.items():
+            is_own = start.kind == kind.value and start.study is None and not start.permit.get("is_short")
+            if not is_own or (same is not None and start.config_digest not in same):
+                continue
+            run = self.run(run_id)
+            if run is None or run.is_sealed or RunState(run.row.state).is_ended:
+                continue
+            if not run.status.state.is_ended:
+                return run
+        return None

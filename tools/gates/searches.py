@@ -177,12 +177,18 @@ def _usual_space(evidence: Evidence) -> dict[str, Any]:
 
 
 def _own_space(evidence: Evidence) -> dict[str, Any]:
-    """Search over the numbers that the user's task takes."""
-    args = evidence.config.task.args if evidence.config.task is not None else {}
+    """Search over the numbers that the user's task, or the function of the user's trainer, is given."""
+    config = evidence.config
+    sections = {"task": config.task, "trainer": config.trainer}
+    args = {
+        f"{section}.args.{name}": value
+        for section, own in sections.items()
+        for name, value in (own.args if own is not None else {}).items()
+    }
     return {
-        f"task.args.{name}": {"type": "float", "low": value / 10, "high": value * 10, "log": True}
+        name: {"type": "float", "low": value / 10, "high": value * 10, "log": True}
         for name, value in args.items()
-        if isinstance(value, float) and value > 0 and not ignored(evidence, [f"task.args.{name}"])
+        if isinstance(value, float) and value > 0 and not ignored(evidence, [name])
     }
 
 

@@ -42,6 +42,7 @@ OF_A_STEP = ("train/learning_rate", "train/gradient_norm")
 """Metrics of little use once a run has ended."""
 MOST_METRICS = 10
 MOST_KEYS = 10
+MOST_NOTES, MOST_NOTE_CHARACTERS = 8, 200
 MOST_TRACEBACK_LINES = 12
 MOST_MESSAGE_CHARACTERS = 500
 EXPLAINED_BY_THE_LOG = {"error", "interrupted"}
@@ -106,6 +107,8 @@ class RunView(Answer):
     trainwright://projects/PROJECT/data/v2."""
     model: list[str] | None = None
     """Of a smoke run: how the model is called and why, what its output is, what goes in."""
+    notes: list[str] | None = None
+    """Of a smoke run: what it does otherwise than the code says (rows held back as the test, callbacks left out)."""
     columns: dict[str, list[str]] | None = None
     """Of a smoke run over a table: columns by kind; `left out` with the reason."""
     best: dict[str, Any] | None = None
@@ -340,7 +343,14 @@ def _add_measurements(view: RunView, directory: RunDirectory) -> None:
     resolved = directory.part(Resolved)
     view.ignored_keys = (resolved.ignored_keys or [])[:MOST_KEYS] or None
     view.model = resolved.told if view.kind == RunKind.SMOKE else None
+    view.notes = _notes(directory) if view.kind == RunKind.SMOKE else None
     view.columns = directory.part(Data).by_kind(MOST_KEYS) if view.kind == RunKind.SMOKE else None
+
+
+def _notes(directory: RunDirectory) -> list[str] | None:
+    """Return what the run did otherwise than its code says, each sentence once: left out, held back, switched off."""
+    texts = list(dict.fromkeys(str(event.data.get("text", "")) for event in directory.events("note")))
+    return [text[:MOST_NOTE_CHARACTERS] for text in texts[:MOST_NOTES]] or None
 
 
 def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:

@@ -6,17 +6,15 @@ of each split as a run divides them, classes and their weights, versions, and wh
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
-import traceback
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from trainwright.trainer.base.errors import ConfigurationError, TrainwrightError
+from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import TrainingConfig, parse_config
-from trainwright.trainer.run import write_atomically
+from trainwright.trainer.jobs.answering import answer
 
 PACKAGES = ("torch", "transformers", "accelerate", "peft", "numpy", "pyarrow", "safetensors", "bitsandbytes")
 OF_A_GPU = ("bf16", "fp16", "tf32")
@@ -25,18 +23,12 @@ OF_A_GPU = ("bf16", "fp16", "tf32")
 
 def main(folder: Path) -> int:
     """Answer as ordered. Returns the process's exit code."""
-    order = json.loads((folder / "order.json").read_text(encoding="utf-8"))
-    try:
-        config, root = parse_config(order["config"]), Path(order["code_root"])
-        answer = {"arguments": _constructed(order["arguments"]), "versions": _versions(), **_divided(config, root)}
-    except TrainwrightError as error:
-        answer = {"failure": error.as_dict()}
-    except Exception as error:  # noqa: BLE001 - whatever the files hold, the agent is told
-        traceback.print_exc()
-        what = f"{type(error).__name__}: {str(error)[:300]}"
-        answer = {"failure": {"message": what, "remedy": "Plan without write_files; create_project, then a smoke run."}}
-    write_atomically(folder / "report.json", json.dumps(answer).encode())
-    return 0
+    return answer(folder, _facts, remedy="Plan without write_files; create_project, then a smoke run.")
+
+
+def _facts(order: dict[str, Any]) -> dict[str, Any]:
+    config, root = parse_config(order["config"]), Path(order["code_root"])
+    return {"arguments": _constructed(order["arguments"]), "versions": _versions(), **_divided(config, root)}
 
 
 def _constructed(values: dict[str, Any]) -> dict[str, Any]:

@@ -11,16 +11,14 @@ import importlib.util
 import json
 import sys
 import time
-import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.paths import confine_folder
 from trainwright.trainer.data.sources import SOURCES
+from trainwright.trainer.jobs.answering import answer
 from trainwright.trainer.jobs.inspected_model import inspected_model, tokenizer_of
 from trainwright.trainer.jobs.row_forms import facts_of, form_of, text_of
-from trainwright.trainer.run import write_atomically
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,17 +39,7 @@ WORDS_OF_TEXT = 3.0
 
 def main(folder: Path) -> int:
     """Inspect as ordered. Returns the process's exit code."""
-    order = json.loads((folder / "order.json").read_text(encoding="utf-8"))
-    try:
-        answer = _inspected(order)
-    except TrainwrightError as error:
-        answer = {"failure": error.as_dict()}
-    except Exception as error:  # noqa: BLE001 - whatever the files hold, the agent is told
-        traceback.print_exc()
-        what = f"{type(error).__name__}: {str(error)[:300]}"
-        answer = {"failure": {"message": what, "remedy": "Correct the file or folder, and plan again."}}
-    write_atomically(folder / "report.json", json.dumps(answer).encode())
-    return 0
+    return answer(folder, _inspected, remedy="Correct the file or folder, and plan again.")
 
 
 def _inspected(order: dict[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,7 @@ PNG for each plot in the folder. It is no evidence: every smoke run validates fo
 
 from __future__ import annotations
 
-import json
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from trainwright.trainer.data.validation.sampling import evenly
 from trainwright.trainer.data.validation.suggest import suggested
 from trainwright.trainer.data.validation.validate import validate
 from trainwright.trainer.evidence.validation import STREAMS, context_of, placed
+from trainwright.trainer.jobs.answering import answer
 from trainwright.trainer.run import write_atomically
 from trainwright.trainer.user_code import guard, import_record, write_guard
 
@@ -36,18 +35,8 @@ PLOTTED = 20_000
 
 def main(folder: Path) -> int:
     """Validate as ordered. Returns the process's exit code."""
-    order = json.loads((folder / "order.json").read_text(encoding="utf-8"))
-    try:
-        answer = _validated(folder, order)
-    except TrainwrightError as error:
-        answer = {"failure": error.as_dict()}
-    except BaseException as error:  # noqa: BLE001 - user code may raise or exit; the answer says so
-        traceback.print_exc()
-        what = f"{type(error).__name__}: {str(error)[:300]}"
-        remedy = "Correct the data, or the code that reads it, at the end of the log."
-        answer = {"failure": {"category": "data", "message": what, "remedy": remedy, "document": None, "details": {}}}
-    write_atomically(folder / "report.json", json.dumps({"order": order["id"], **answer}).encode())
-    return 0
+    remedy = "Correct the data, or the code that reads it, at the end of the log."
+    return answer(folder, lambda order: _validated(folder, order), remedy=remedy)
 
 
 def _validated(folder: Path, order: dict[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,11 @@ def assert_told_by_who_decides(evidence: Evidence, little: Any) -> None:
         told = found.next.arguments.get("changes", {})
         assert told == {f"trainer.args.{name}": value for name, value in changes.items()}
         assert bool(told) or "batches of 8 instead of 16 (per_device_train_batch_size" in found.next.why
+        measured = evidence.smoke.resolved
+        evidence.smoke.__dict__["resolved"] = measured.model_copy(update={"products": None})
+        precision = planned.precision_on(evidence, LINES["planning.precision_on"])
+        assert (precision.status, "your trainer decides" in precision.measured) == ("not_applicable", True)
+        evidence.smoke.__dict__["resolved"] = measured
     evidence.__dict__["config"] = plain
 
 

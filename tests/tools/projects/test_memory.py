@@ -13,6 +13,7 @@ from tests.worlds.flowers import NAME, finish
 from trainwright.tools import projects
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.memory import in_vain
+from trainwright.tools.gates.searches import unused_keys
 from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
@@ -120,6 +121,17 @@ def test_a_change_that_is_the_case_already_or_was_tried_and_left_is_in_vain(at: 
         assert "already" in judged(0.01)
         assert "tried" in judged(0.02)
         assert judged(0.005) == ""
+
+
+@pytest.mark.requirement("GATE-7", "TRAIN-7")
+@pytest.mark.parametrize(("args", "unused"), [({"lr": 0.01, "epochs": 2}, []), ({}, ["optimizer.learning_rate"])])
+def test_a_search_over_the_numbers_that_a_users_trainer_is_given_is_proposed(
+    args: dict[str, Any], unused: list[str]
+) -> None:
+    config = parse_config({"trainer": {"use": "train.py:make_trainer", "args": args}})
+    run = SimpleNamespace(resolved=Resolved(ignored_keys=["optimizer", "schedule"]))
+    evidence: Any = SimpleNamespace(baseline=run, smoke=None, config=config)
+    assert unused_keys(evidence) == unused
 
 
 @pytest.mark.requirement("GATE-7")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.function_text import body_of
 
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import local
 from trainwright.tools.launchers.environment import inherited_environment, worker_environment
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
@@ -57,6 +58,22 @@ def start_with_key() -> None:
 def no_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """Start a process that prints a poem and ends: for tests of what stands before a worker does."""
     monkeypatch.setattr(local, "WORKER", "this")
+
+
+@pytest.mark.requirement("GATE-7")
+@pytest.mark.usefixtures("no_worker")
+def test_the_next_call_follows_a_run_that_is_starting_and_starts_no_second_one(workspace: Workspace) -> None:
+    run_id = start_run(workspace, "digits", RunKind.BASELINE).run_id
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, "digits")
+        followed, other = evidence.start(RunKind.BASELINE), evidence.start(RunKind.SMOKE)
+    assert (followed.tool, followed.arguments["run_id"]) == ("run_status", run_id)
+    assert (other.tool, other.arguments["kind"]) == ("start_training", "smoke")
+    while not wait_for_run(workspace, run_id).is_ended:
+        pass
+    with workspace.session() as session:
+        again = Evidence(session, workspace, "digits").start(RunKind.BASELINE)
+    assert (again.tool, again.arguments["kind"]) == ("start_training", "baseline")
 
 
 @pytest.mark.requirement("GATE-3", "GATE-4")

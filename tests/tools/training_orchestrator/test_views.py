@@ -41,6 +41,25 @@ def test_a_failed_export_has_no_curves_and_is_not_sent_to_be_diagnosed(
     assert (view.next.tool == "diagnose_run") is is_diagnosed
 
 
+@pytest.mark.requirement("TRAIN-7")
+@pytest.mark.parametrize("kind", [RunKind.SMOKE, RunKind.BASELINE])
+def test_a_smoke_run_says_what_it_does_otherwise_than_the_code(
+    workspace: Workspace, made_run: Callable[..., RunDirectory], kind: RunKind
+) -> None:
+    directory = made_run(kind=kind, state=RunState.RUNNING)
+    for text in ("150 of the 300 evaluation rows are held back as the test", "x" * 300, "x" * 300):
+        directory.append_event("note", text=text, framework="transformers", what="changed")
+    for number in range(20):
+        directory.append_event("note", text=f"callback {number} is left out")
+    notes = refresh_run(workspace, directory.run_id).notes
+    if kind is RunKind.BASELINE:
+        assert notes is None, "once is enough"
+    else:
+        assert notes is not None
+        assert notes[:2] == ["150 of the 300 evaluation rows are held back as the test", "x" * 200]
+        assert notes[2:] == [f"callback {number} is left out" for number in range(6)]
+
+
 @pytest.mark.requirement("TRAIN-10")
 def test_a_resumed_run_says_what_it_began_from(workspace: Workspace, made_run: Callable[..., RunDirectory]) -> None:
     directory = made_run(state=RunState.STOPPED, attempt=2, step=9, launch=Launch(attempt=2))

@@ -98,6 +98,10 @@ def precision_on(evidence: Evidence, line: CheckLine) -> Outcome:
     precision, products = evidence.config.training.precision, run.resolved.products
     wanted = FORMATS.get(precision, "float32")
     required = f"products in {wanted}, as {precision} makes them"
+    if not products and evidence.config.trainer is not None:
+        return not_applicable(
+            "your trainer decides the precision: its own arguments (bf16, precision) set it", required
+        )
     if not products:
         return not_applicable("no linear or convolutional layer was seen at work", required)
     measured = ", ".join(f"{count} layers in {name}" for name, count in sorted(products.items()))
