@@ -189,7 +189,6 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
     """Be the process that the command would have started."""
     os.setsid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    os.chdir(wanted["cwd"])
     os.environ.clear()
     os.environ.update(wanted["env"])
     reading, log = files
@@ -205,6 +204,7 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
     globals()["is_fork"] = True
     code = 70
     try:
+        os.chdir(wanted["cwd"])  # a folder that is gone ends the fork below: finalizing all its libraries can hang
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it is imported already
         with warm() if role == "conductor" else nullcontext():
             runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
