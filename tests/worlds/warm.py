@@ -37,12 +37,15 @@ places: dict[str, str] = {}
 
 IMPORTED_BY_WORKERS = (
     "cleanlab.filter", "onnx", "onnxruntime", "safetensors.torch", "scipy.spatial", "sklearn.datasets",
-    "sklearn.ensemble", "tensorboard", "torch._dynamo", "trainwright.trainer.jobs.train",
+    "sklearn.ensemble", "tensorboard", "torch._dynamo",
 )  # fmt: skip
 
 
 def import_for_worker() -> None:
     """Import what every run does, and validation: three seconds in each smoke run and baseline."""
+    from trainwright.trainer.jobs import train
+
+    assert train
     for name in IMPORTED_BY_WORKERS:
         importlib.import_module(name)
 
@@ -55,10 +58,8 @@ def _import_for_conductor() -> None:
     assert optuna, hyperparameter_tuner
 
 
-WORKERS = frozenset(
-    f"trainwright.trainer.{name}"
-    for name in ("handover", "worker", "jobs.generation", "jobs.inspection", "jobs.validate")
-)
+WORKERS = frozenset({"handover", "worker", "jobs.generation", "jobs.inspection", "jobs.validate"})
+"""Modules of the engine that are started as processes."""
 IMPORTS = {"worker": import_for_worker, "conductor": _import_for_conductor}
 
 
@@ -118,9 +119,10 @@ def spawn(
 
 
 def _role(module: str) -> str | None:
+    from trainwright import trainer
     from trainwright.tools.hyperparameter_tuner import conductor
 
-    if module in WORKERS:
+    if module.removeprefix(f"{trainer.__name__}.") in WORKERS:
         return "worker"
     return "conductor" if module == conductor.__name__ else None
 
