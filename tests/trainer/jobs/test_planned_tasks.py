@@ -37,7 +37,7 @@ from trainwright.trainer.jobs import inspection
 from trainwright.trainer.jobs.row_forms import form_of
 from trainwright.trainer.run import RunKind
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.forks]
 
 assert root, "a fixture of the other file"
 GPT = {"model_type": "gpt2", "n_embd": 32, "n_layer": 1, "n_head": 2, "n_positions": 48}
