@@ -97,7 +97,9 @@ def _run(config: dict[str, Any], folder: Path) -> dict[str, Any]:
     own = Path(tempfile.mkdtemp())
     session = assemble(specification, RunDirectory(own), StopRequest(own / "stop"))
     session.model.train()
-    recorder = Recorder(session.run.metrics(writer=True), Trackers(session.run, session.config, {}), SystemSampler(gpus=0))
+    recorder = Recorder(
+        session.run.metrics(writer=True), Trackers(session.run, session.config, {}), SystemSampler(gpus=0)
+    )
     recorder.start(session)
     probed = profile(session, recorder, PROBE_STEPS)
     processor: list[float] = []
