@@ -122,3 +122,17 @@ def test_a_training_step_may_be_a_partial_function() -> None:
 
 def _step(scale: float, batch: Any, _index: int) -> Any:
     return scale * batch
+
+
+def test_a_bound_inside_an_epoch_leaves_early_stopping_its_validated_loss(
+    tmp_path: Path, script: str, root: Path, make_run: Any, work: Any
+) -> None:
+    assert root
+    watched = script.replace('EarlyStopping("train_loss_epoch"', 'EarlyStopping("val_loss"')
+    assert watched != script
+    (tmp_path / "lit.py").write_text(watched)
+    run = make_run(tmp_path / "run", VALUES, code_root=str(tmp_path), max_steps=3)
+    assert work(run) == 0, run.log.read_text()
+    summary = run.evidence("summary")
+    assert (summary["stop_reason"], summary["steps"]) == ("max_steps", 3)
+    assert {"loss", "accuracy"} <= summary["best"]["metrics"].keys()

@@ -184,10 +184,23 @@ class Hooks:
         """
         if self.moments.leaves:
             raise StopIteration
+        if self.moments.must_stop:
+            self._validate_before_the_end()
         original()
         self.moments.epoch(self._values, over=self._over())
         if self.moments.must_stop:
             raise StopIteration
+
+    def _validate_before_the_end(self) -> None:
+        """Validate where a bound cut the epoch short: EarlyStopping reads `val_loss` at its end, and fails without."""
+        trainer = self.trainer
+        if self.validated is not None and self.validated[0] == trainer.global_step:
+            return
+        first = trainer._logger_connector._first_loop_iter
+        trainer.validating = True
+        trainer.fit_loop.epoch_loop.val_loop.run()
+        trainer.training = True
+        trainer._logger_connector._first_loop_iter = first
 
     def _over(self) -> str | None:
         loop, trainer = self.trainer.fit_loop, self.trainer
