@@ -14,6 +14,7 @@ Array = np.ndarray[Any, Any]
 TARGET_KEYS = ("labels", "label", "targets", "target", "y")
 """Keys of a mapping that hold its target; the first that is there counts."""
 MOST_NAME = 100
+NUMBERS = (bool, int, float)
 KINDS = "biufc"
 """Kinds of numbers that an array may hold."""
 
@@ -71,8 +72,10 @@ def _plain(value: Any, what: str) -> Array:
         array = plain_tensor(value)
     elif kind is np.ndarray:
         array = value
-    elif kind in (bool, int, float) or (issubclass(kind, np.generic) and kind.__module__ == "numpy"):
+    elif kind in NUMBERS or (issubclass(kind, np.generic) and kind.__module__ == "numpy"):
         array = np.array(value)
+    elif kind is list and value and all(type(each) in NUMBERS for each in value):
+        array = np.array(value)  # a tokenised row of a data set of Hugging Face
     if array is not None and array.dtype.kind in KINDS:
         return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).reshape(array.shape)
     found = f"a {kind.__module__}.{kind.__qualname__}"[:160] if array is None else f"an array of {array.dtype}"
