@@ -230,7 +230,8 @@ def _failure_of(error: BaseException, code_root: Path) -> Failure:
 def _record_failure(run: RunDirectory, heartbeat: Heartbeat, failure: Failure) -> None:
     try:
         if failure.category == "divergence":
-            run.append_event("alert", id="nan_loss", message=failure.message, **failure.details)
+            named = {"severity": "critical", "layers": failure.details.get("parameters", [])}
+            run.append_event("alert", id="nan_loss", message=failure.message, **named, **failure.details)
         run.append_event("failed", **failure.model_dump(exclude={"traceback"}))
     except OSError as full:
         sys.stderr.write(f"events.jsonl: {full}\n")

@@ -5,6 +5,7 @@ TrainwrightError
 ├── UserCodeError          the user's module, model, data or loss raised, exited or hung
 ├── DataError              data that cannot be read, is empty, or does not fit the task
 ├── DivergenceError        a loss, gradient or parameter that is not finite
+├── AlertError             a critical alert, on which the run is to stop
 ├── OutOfMemoryError       the device or the machine ran out of memory
 ├── ReproducibilityError   determinism that failed, or evidence that no longer matches
 ├── IntegrityError         a file or record whose digest or chain does not match
@@ -86,6 +87,12 @@ class DivergenceError(TrainwrightError):
     """A loss, gradient or parameter that is not finite."""
 
     category = "divergence"
+
+
+class AlertError(TrainwrightError):
+    """A critical alert, raised while training, whose configured policy is to stop."""
+
+    category = "alert"
 
 
 class OutOfMemoryError(TrainwrightError):

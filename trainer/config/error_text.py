@@ -45,6 +45,7 @@ EXPLAINED_IN = {
     "training.compile": "configs/performance.md",
     "training.channels_last": "configs/performance.md",
     "data.split": "configs/splits.md",
+    "monitoring": "configs/monitoring.md",
 }
 """Beginning of a dotted key to the document; the longest one that fits applies, and OVERVIEW where none does."""
 

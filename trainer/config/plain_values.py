@@ -280,16 +280,27 @@ SINCE_FIRST = ("evaluation_gate",)
 """Sections, absent by default, that configurations of earlier versions do not know."""
 
 
+NOT_OF_A_RUN: dict[str, Any] = {
+    "deployment": {"share_rows"},
+    "logging": {"mlflow", "wandb", "trackio", "trace_steps"},
+}
+"""Keys on which no bit of a run depends, by section."""
+
+
 def config_digest(config: TrainingConfig) -> str:
-    """Return the digest of all that a run depends on, defaults filled in: not `search`, nor `deployment.share_rows`.
+    """Return the digest of all that a run depends on, defaults filled in.
+
+    Not `search`, `monitoring` or `deployment.share_rows`, which change no step.
+
+    Nor which programs show it, or whether steps are traced: neither changes a bit.
 
     A section that came later counts where it is set, so that older workspaces keep their digests.
     """
     later = {name for name in SINCE_FIRST if getattr(config, name) is None}
-    left_out: dict[str, Any] = dict.fromkeys(("search", *later), True)
+    left_out: dict[str, Any] = dict.fromkeys(("search", "monitoring", *later), True)
     if config.data is not None and config.data.expectations is None:
         left_out["data"] = {"expectations"}
-    return digest_json(config.model_dump(mode="json", exclude=left_out | {"deployment": {"share_rows"}}))
+    return digest_json(config.model_dump(mode="json", exclude=left_out | NOT_OF_A_RUN))
 
 
 def apply_changes(values: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -226,6 +226,25 @@ class LoggingSection(Section):
     every_n_steps: PositiveInt = 10
     """Read gathered values from the device and write them, every so many steps."""
     tensorboard: bool = True
+    mlflow: bool = False
+    """Show the run in MLflow: in the workspace's own store, or on the server that the owner names."""
+    wandb: bool = False
+    """Show the run in Weights & Biases; offline where the server's environment has no WANDB_API_KEY."""
+    trackio: bool = False
+    """Show the run in Trackio's local store."""
+    trace_steps: Annotated[int, Field(ge=0, le=100)] = 0
+    """Steps that PyTorch's profiler traces, after the first three; 0: none."""
+
+
+class MonitoringSection(Section):
+    """What is watched inside the worker, and what an alert does there. It never changes a step's bits."""
+
+    on_critical: Literal["stop", "checkpoint", "tell"] = "stop"
+    """A critical alert ends the run as failed, saves and stops it so that it can be resumed, or is only reported."""
+    on_warning: Literal["tell", "checkpoint"] = "tell"
+    """A warning is only reported, or saves and stops the run so that it can be resumed."""
+    inspect: Literal["auto", "off"] = "auto"
+    """Look into the layers at the first three steps, then as often as costs less than a hundredth of the time."""
 
 
 class ReproducibilitySection(Section):
@@ -314,6 +333,7 @@ class TrainingConfig(Section):
     early_stopping: EarlyStoppingSection = Field(default_factory=EarlyStoppingSection)
     checkpoints: CheckpointsSection = Field(default_factory=CheckpointsSection)
     logging: LoggingSection = Field(default_factory=LoggingSection)
+    monitoring: MonitoringSection = Field(default_factory=MonitoringSection)
     reproducibility: ReproducibilitySection = Field(default_factory=ReproducibilitySection)
     distributed: DistributedSection = Field(default_factory=DistributedSection)
     search: SearchSection | None = None

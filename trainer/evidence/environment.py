@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import importlib
 import os
 import platform
@@ -67,6 +68,7 @@ def environment_evidence(code_root: Path, *, device: str, precision: str, world_
         torch=library,
         hardware=hardware(),
         git=git_state(code_root),
+        author=author_of(code_root),
         container_image=container_image(),
         lock_files={name: digest_file(code_root / name) for name in LOCK_FILES if (code_root / name).is_file()},
         command_line=sys.orig_argv,
@@ -135,6 +137,17 @@ def git_state(folder: Path) -> Git | None:
         untracked=len(names),
         untracked_by_name_only=len(names) - len(untracked),
     )
+
+
+def author_of(folder: Path) -> str | None:
+    """Return the name that git is configured with in the folder, else the user's; None where neither is known."""
+    named = (_git(folder, "config", "user.name") or "").strip()
+    if named:
+        return named
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in some containers
+        return None
 
 
 def untracked_digests(folder: Path, names: list[str]) -> dict[str, str]:

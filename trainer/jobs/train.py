@@ -14,8 +14,9 @@ from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.commitments import Committing
-from trainwright.trainer.engine.observers.observer import Observers
+from trainwright.trainer.engine.observers.observer import Observer, Observers
 from trainwright.trainer.engine.observers.recorder import Recorder, Reporter, SettingsHeld
+from trainwright.trainer.engine.observers.tracing import Tracing
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.engine.trackers import trackers_of
 from trainwright.trainer.evidence.data import data_evidence
@@ -33,6 +34,7 @@ from trainwright.trainer.evidence.run_evidence import (
 from trainwright.trainer.evidence.split_rows import record_split_rows
 from trainwright.trainer.evidence.validation import files_of, validated
 from trainwright.trainer.frameworks.loop import train as train_framework
+from trainwright.trainer.jobs.evaluation.record import EVALUATED, evaluation
 from trainwright.trainer.jobs.ranks import SilentCheckpointing
 from trainwright.trainer.reproducibility import determinism
 from trainwright.trainer.run import RunDirectory, RunKind, RunSpecification, RunState
@@ -44,6 +46,8 @@ from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code import import_record
+from trainwright.trainer.watch.divergence import note_divergence
+from trainwright.trainer.watch.watch import watching
 
 
 def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Heartbeat, stop: StopRequest) -> str:
@@ -69,10 +73,9 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     checkpointing = Checkpointing() if session.strategy.is_first else SilentCheckpointing()
     _resume(session)
     # of a group the launcher's tree and all its devices
-    sampler = SystemSampler(session.strategy.watched_process, gpus=heartbeat.gpus)
+    sampler = SystemSampler(session.strategy.watched_process, gpus=heartbeat.gpus, folder=run.path)
     recorder = Recorder(run.metrics(writer=True), trackers_of(session), sampler)
-    watched = [Committing(session), SettingsHeld(), recorder, Selection(), Reporter(heartbeat), checkpointing]
-    observers = Observers(watched, heartbeat.stage)
+    observers = _observers(session, recorder, heartbeat, checkpointing)
     sampler.start()
     heartbeat.set(state=RunState.RUNNING, stage="training")
     try:
@@ -80,6 +83,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
             reason = (train if session.work.framework is None else train_framework)(session, observers)
     except DivergenceError as error:
         recorder.note_non_finite(session, error.details["step"], *_noted(error))
+        note_divergence(session, recorder, error)
         raise
     finally:
         sampler.close()
@@ -87,6 +91,9 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     require_honest(specification)
     run.write_evidence(Imported(packages=imported_packages()))
     run.write_evidence(summary_evidence(session, reason, sampler))
+    if ordered.kind in EVALUATED and session.progress.stop_reason is not None and session.strategy.is_first:
+        heartbeat.stage("evaluating")
+        run.write_evidence(evaluation(session))
     if ordered.exports_program and session.progress.stop_reason is not None and session.strategy.is_first:
         from trainwright.trainer.jobs.export.program import export_program
 
@@ -106,6 +113,14 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         found = compare_beginning(run, ordered, session.progress.step) if is_short else compare(run, ordered, session)
         run.write_evidence(found)
     return reason
+
+
+def _observers(session: Session, recorder: Recorder, heartbeat: Heartbeat, checkpointing: Observer) -> Observers:
+    before, after = watching(session, recorder)
+    first = [Committing(session), SettingsHeld(), *before, recorder, *after]
+    steps = session.config.logging.trace_steps
+    last = [Tracing(steps)] if steps and session.strategy.is_first else []
+    return Observers([*first, Selection(), Reporter(heartbeat), checkpointing, *last], heartbeat.stage)
 
 
 def _compare_with_trees(run: RunDirectory, session: Session, heartbeat: Heartbeat) -> None:

@@ -71,6 +71,8 @@ class Environment(Part, file="environment"):
     torch: dict[str, Any] = {}
     hardware: dict[str, Any] = {}
     git: Git | None = None
+    author: str | None = None
+    """Whose work it is: the name that git is configured with there, else the user's; early versions recorded none."""
     container_image: str | None = None
     lock_files: dict[str, str] = {}
     command_line: list[str] = []

@@ -4,7 +4,12 @@ Keys: `train/loss`, `train/gradient_norm`, `train/learning_rate` at every optimi
 `train/applied_gradient_norm`, the norm that reached the optimizer; `train/epoch_loss`,
 `train/<metric>`, `validation/loss`, `validation/<metric>` at the last step of an epoch; `epoch` (number of the
 epoch that ended at that step); `throughput/samples_per_second`, `throughput/data_wait_fraction`,
-`system/cpu_percent`, `system/memory_bytes`, `system/gpu_percent`, `system/gpu_memory_bytes` now and then.
+`layers/<measure>/<name>` and `watch/<name>` at inspected steps; and now and then of the machine:
+`system/cpu_percent`, `system/memory_bytes` (the process and its workers), `system/process_memory_bytes` (the process
+alone), `system/disk_free_bytes`; on GPUs `system/gpu_percent`, `system/gpu_percent_lowest`, `system/gpu_memory_bytes`
+(over all of the run's), `system/gpu_memory_allocated_bytes`, `system/gpu_memory_reserved_bytes` (of this process's
+allocator), and for each, numbered from 0, `system/gpu0_percent`, `system/gpu0_memory_bytes`, `system/gpu0_power_watts`,
+`system/gpu0_temperature_celsius`, `system/gpu0_throttled` (0 to 1: by heat or power brake), `system/gpu0_power_capped`.
 Steps that a resumed run replays overwrite their rows. NaN and infinities are stored as text ('nan', 'inf').
 """
 
@@ -15,13 +20,14 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Self
 
 from trainwright.trainer.base.errors import IntegrityError
 from trainwright.trainer.base.traces import note
+from trainwright.trainer.run.blocks import Block, kept_blocks
 from trainwright.trainer.run.digests import SeriesDigests
 
 _SCHEMA = """
@@ -33,7 +39,7 @@ CREATE TABLE IF NOT EXISTS metrics (
 _NOT_FINITE = "typeof(value) <> 'real'"
 _INDEX = f"CREATE INDEX IF NOT EXISTS not_finite ON metrics (key, step) WHERE {_NOT_FINITE}"
 """Small where all is well: no search through a million points when there are none. Earlier files lack it."""
-_KEYS = """
+KEYS = """
 WITH RECURSIVE found(key) AS (
     SELECT MIN(key) FROM metrics UNION ALL
     SELECT (SELECT MIN(key) FROM metrics WHERE key > found.key) FROM found WHERE found.key IS NOT NULL
@@ -42,7 +48,7 @@ WITH RECURSIVE found(key) AS (
 MANY = 50_000
 """Rows that are read at once."""
 WIDE = 20_000
-"""Steps from which on buckets are read one by one, in their stored order, and not sorted into groups."""
+"""Steps from which on buckets are read block by block, in their stored order, and kept for the next look."""
 _ENCODED = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -56,6 +62,8 @@ class Point(NamedTuple):
 
 class MetricStore:
     """Reads and writes the metrics of one run. One writer (the worker), any number of readers (WAL)."""
+
+    wide = WIDE
 
     def __init__(self, path: Path, *, writer: bool = False, note: Callable[[str], None] | None = None) -> None:
         """Open the file.
@@ -118,7 +126,7 @@ class MetricStore:
 
     def keys(self) -> list[str]:
         """Return the recorded keys, sorted."""
-        return [str(row[0]) for row in self._read(_KEYS, ())]
+        return [str(row[0]) for row in self._read(KEYS, ())]
 
     def latest(self) -> dict[str, Point]:
         """Return the last point of every key."""
@@ -135,10 +143,21 @@ class MetricStore:
         points = self._points("SELECT step, value, time FROM metrics WHERE key = ? AND step = ?", (key, step))
         return points[0] if points else None
 
+    def newest(self, key: str, step: int) -> Point | None:
+        """Return the last point of one key at a step or before it, or None."""
+        query = "SELECT step, value, time FROM metrics WHERE key = ? AND step <= ? ORDER BY step DESC LIMIT 1"
+        points = self._points(query, (key, step))
+        return points[0] if points else None
+
     def series(self, key: str, *, after_step: int = -1) -> list[Point]:
         """Return all points of one key in order of step."""
         query = "SELECT step, value, time FROM metrics WHERE key = ? AND step > ? ORDER BY step"
         return self._points(query, (key, after_step))
+
+    def next_points(self, key: str, after_step: int, count: int) -> list[Point]:
+        """Return the first `count` points of one key after a step, in order of step."""
+        query = "SELECT step, value, time FROM metrics WHERE key = ? AND step > ? ORDER BY step LIMIT ?"
+        return self._points(query, (key, after_step, count))
 
     def all_points(self) -> Iterator[tuple[str, list[tuple[int, float, float]]]]:
         """Give the points of every key in order of step, many at a time: (key, [(step, value, time), …])."""
@@ -177,6 +196,11 @@ class MetricStore:
         rows = self._read("SELECT COUNT(*) FROM metrics WHERE key = ?", (key,))
         return int(str(rows[0][0])) if rows else 0
 
+    def count_after(self, key: str, step: int) -> int:
+        """Return the number of points of one key past a step."""
+        rows = self._read("SELECT COUNT(*) FROM metrics WHERE key = ? AND step > ?", (key, step))
+        return int(str(rows[0][0])) if rows else 0
+
     def non_finite(self, key: str) -> list[Point]:
         """Return the points of one key that are NaN or infinite, in order of step."""
         with self.reading():
@@ -195,8 +219,8 @@ class MetricStore:
             low, high = (int(end) for end in ends[0]) if ends and None not in ends[0] else (0, -1)  # type: ignore[call-overload]
         except (TypeError, ValueError) as error:
             raise _damaged(self.path, error) from error
-        if high - low >= WIDE:
-            return self._wide_buckets(key, count, low, high - low + 1)
+        if high - low >= self.wide:
+            return self._wide_buckets(key, count, low, high)
         query = """
             SELECT MAX(step), AVG(value), MIN(value), MAX(value) FROM metrics,
                 (SELECT MIN(step) AS low, MAX(step) - MIN(step) + 1 AS width FROM metrics WHERE key = ?1)
@@ -207,15 +231,41 @@ class MetricStore:
         except (TypeError, ValueError) as error:  # a step that is no number: not written by MetricStore
             raise _damaged(self.path, error) from error
 
-    def _wide_buckets(self, key: str, count: int, low: int, width: int) -> list[tuple[int, float, float, float]]:
+    def _wide_buckets(self, key: str, count: int, low: int, high: int) -> list[tuple[int, float, float, float]]:
+        """Buckets of a power of two of steps, aligned: those of an earlier look are kept, and only new steps read."""
+        with self.reading(), kept_blocks(self.path, key, self._identity(), high, self._moment_of(key)) as blocks:
+            blocks.extend(low, high, lambda first, end: self._block(key, first, end))
+            return list(blocks.at_most(count))
+
+    def _block(self, key: str, first: int, end: int) -> Block | None:
         query = """
-            SELECT MAX(step), AVG(value), MIN(value), MAX(value) FROM metrics
+            SELECT MAX(step), COUNT(*), TOTAL(value), MIN(value), MAX(value) FROM metrics
             WHERE key = ? AND step >= ? AND step < ? AND typeof(value) = 'real'
         """
-        starts = [low - (-number * width // count) for number in range(count + 1)]
-        with self.reading():
-            found = [self._read(query, (key, *bounds))[0] for bounds in pairwise(starts)]
-        return [(int(s), float(a), float(b), float(c)) for s, a, b, c in found if s is not None]  # type: ignore[call-overload, arg-type]
+        rows = self._read(query, (key, first, end))
+        if not rows or rows[0][0] is None:
+            return None
+        step, values, total, lowest, highest = rows[0]
+        try:
+            return Block(int(step), int(values), float(total), float(lowest), float(highest))  # type: ignore[call-overload, arg-type]
+        except (TypeError, ValueError) as error:
+            raise _damaged(self.path, error) from error
+
+    def _identity(self) -> tuple[int, ...]:
+        """What stays the same while rows are only appended: of a file without a writer's log, everything."""
+        found, log = self.path.stat(), self.path.with_name(f"{self.path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            return (found.st_dev, found.st_ino)
+        return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    def _moment_of(self, key: str) -> Callable[[int], float | None]:
+        """Return what gives the moment at which a step was recorded: a step that is recorded again has a later one."""
+
+        def moment(step: int) -> float | None:
+            point = self.at(key, step)
+            return point.time if point is not None else None
+
+        return moment
 
     @contextmanager
     def reading(self) -> Iterator[None]:

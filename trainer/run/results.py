@@ -120,6 +120,17 @@ class Export(Part, file="export"):
     """{bytes, digest} by name in the folder."""
 
 
+class Trace(Part, file="trace"):
+    """A trace of a few steps by PyTorch's profiler."""
+
+    steps: int = 0
+    path: str | None = None
+    """Below the run's folder; None: it was too large to keep."""
+    bytes: int = 0
+    operations: list[dict[str, Any]] = []
+    """{name, calls, self_ms} of those that took longest themselves."""
+
+
 class Bottleneck(Recorded):
     """The part of a step that is worth shortening, and the changes that would."""
 

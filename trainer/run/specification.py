@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from trainwright.trainer.config.schema import TrainingConfig
 from trainwright.trainer.data.remote.connections import Connection
+from trainwright.trainer.run.conditions import Watched
 
 
 class RunKind(StrEnum):
@@ -22,6 +23,8 @@ class RunKind(StrEnum):
     ABLATION = "ablation"
     LEAK_PRICE = "leak_price"
     """The baseline without one leak of the data: what it lost were false points. Its result is no one's choice."""
+    CURE = "cure"
+    """One of the short runs that try an alert's fixes, or the one without any beside them. It opens no gate."""
     REPLAY = "replay"
     FINAL = "final"
     EXPORT = "export"
@@ -101,7 +104,14 @@ class RunSpecification(BaseModel):
     """Whether it records digests of its state around steps that are drawn from its key, to be replayed by anyone."""
     replayed_step: int | None = None
     """The one step that a replay outside of the project compares with `source_run`, whose plan it has."""
+    watch: list[Watched] = Field(default_factory=list)
+    """What of the diagnostic documents the worker evaluates itself, as they were when the run was started."""
     overlay: dict[str, Any] = Field(default_factory=dict)
     """Changes of a final run to the configuration that the gates accepted, by dotted key; `config` includes them."""
     permit: dict[str, Any] = Field(default_factory=dict)
     """The decision that allowed this run, as recorded in the ledger."""
+
+    @property
+    def inspects(self) -> bool:
+        """Whether the worker looks into steps: a baseline always, since a gate relies on what is found there."""
+        return self.kind is RunKind.BASELINE or self.config.monitoring.inspect == "auto"

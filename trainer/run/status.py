@@ -1,6 +1,7 @@
 """Status and events of a run: status.json, replaced atomically; events.jsonl, append-only.
 
-Kinds written by the worker: `started`, `resumed`, `probe`, `epoch`, `checkpoint`, `alert`, `note`, `stopping`,
+Kinds written by the worker: `started`, `resumed`, `probe`, `epoch`, `checkpoint`, `finding`, `alert`,
+`alert_cleared`, `unjudged`, `note`, `stopping`,
 `failed`, `ended`, `restarted`. A torn last line (the writer was killed) is expected and passed over.
 """
 
@@ -76,7 +77,7 @@ class RunStatus(BaseModel):
     """Present activity of the worker: importing, probing, training, validating, saving, exporting."""
     stop_reason: str | None = None
     """completed, early_stopping, max_steps, requested, pruned, wall_clock_limit, gpu_hours_limit,
-    money_limit, disk_limit."""
+    money_limit, disk_limit, alert."""
     started_at: float = 0.0
     """Unix seconds at which this attempt began."""
     heartbeat_at: float = 0.0
@@ -131,12 +132,26 @@ class EventWriter:
 
 def read_events(path: Path) -> list[Event]:
     """Return all complete events in order; an absent file reads as none, a torn line is skipped."""
+    return read_log(path)[0]
+
+
+def read_log(path: Path) -> tuple[list[Event], list[int]]:
+    """Return all complete events in order, and the numbers of damaged lines, from 1.
+
+    What a killed worker left unfinished is none of them: a last line without its end, or one before the next attempt.
+    """
     events: list[Event] = []
+    damaged: list[int] = []
     if not path.exists():
-        return events
-    for line in path.read_bytes().split(b"\n"):
+        return events, damaged
+    lines = path.read_bytes().split(b"\n")
+    for number, line in enumerate(lines, start=1):
         try:
             events.append(Event.model_validate_json(line))
         except ValueError:
+            if line and number < len(lines):
+                damaged.append(number)
             continue
-    return events
+        if events[-1].kind == "started" and damaged and damaged[-1] == number - 1:
+            damaged.pop()
+    return events, damaged

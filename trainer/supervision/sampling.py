@@ -1,4 +1,4 @@
-"""Sampling of the machine for a run: CPU of the process tree, memory, GPU where there is one."""
+"""Sampling of the machine for a run: CPU of the process tree, memory, disk, and GPUs where there are any."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
+
+from trainwright.trainer.supervision.gpus import by_gpu, of_gpus, open_gpus, reading_of
 
 INTERVAL_SECONDS = 1.0
 
@@ -16,11 +17,12 @@ INTERVAL_SECONDS = 1.0
 class SystemSampler:
     """A thread that samples once a second; `take` gives the means since it was last asked."""
 
-    def __init__(self, root: int | None = None, *, gpus: int = 0) -> None:
+    def __init__(self, root: int | None = None, *, gpus: int = 0, folder: Path | None = None) -> None:
         """Prepare to sample the tree of processes under `root` (by default this process) and its GPUs.
 
         Args:
             gpus: devices that the run works on: the first that this process may use. None are sampled of a CPU run.
+            folder: where the run writes, whose disk is sampled.
         """
         self._values: dict[str, list[float]] = {}
         self._sums: dict[str, tuple[float, int]] = {}
@@ -29,6 +31,7 @@ class SystemSampler:
         self._root = psutil.Process(root)
         self._cores = allowed_cores()
         self._gpus = open_gpus(gpus)
+        self._folder = folder
         self._last = self._cpu_seconds(), _now()
         """Seconds that the processors had worked at the last sample, and its moment."""
         self._thread = threading.Thread(target=self._run, name="system-sampler", daemon=True)
@@ -50,8 +53,8 @@ class SystemSampler:
             self._thread.join()
 
     def take(self) -> dict[str, float]:
-        """Return cpu_percent (of all allowed cores), memory_bytes, gpu_percent (mean over the run's devices), their
-        lowest, and gpu_memory_bytes (of all together), as far as known."""
+        """Return the means by name, as far as known: cpu_percent (of all allowed cores), memory_bytes (of the tree),
+        process_memory_bytes (of its root), disk_free_bytes, and what `gpus` measures."""
         with self._lock:
             values, self._values = self._values, {}
         return {name: sum(numbers) / len(numbers) for name, numbers in values.items()}
@@ -69,7 +72,9 @@ class SystemSampler:
             self._last = used, clock
         share = max(used - used_before, 0.0) / max(clock - clock_before, 1e-9) / self._cores
         sample = {"cpu_percent": min(100.0 * share, 100.0), "memory_bytes": self._memory_bytes()}
-        sample |= of_gpus([_reading(gpu) for gpu in self._gpus])
+        sample |= self._own_memory_and_disk()
+        readings = [reading_of(gpu) for gpu in self._gpus]
+        sample |= of_gpus(readings) | by_gpu(readings)
         with self._lock:
             for name, value in sample.items():
                 self._values.setdefault(name, []).append(value)
@@ -92,6 +97,15 @@ class SystemSampler:
                 times = process.cpu_times()
                 total += times.user + times.system
         return total
+
+    def _own_memory_and_disk(self) -> dict[str, float]:
+        found = {}
+        with suppress(psutil.Error):
+            found["process_memory_bytes"] = float(self._root.memory_info().rss)
+        if self._folder is not None:
+            with suppress(OSError):
+                found["disk_free_bytes"] = float(psutil.disk_usage(str(self._folder)).free)
+        return found
 
     def _memory_bytes(self) -> float:
         total = 0.0
@@ -116,55 +130,3 @@ def _now() -> float:
     import time
 
     return time.monotonic()
-
-
-def open_gpus(wanted: int) -> list[Any]:
-    """Return NVML's handles of the first GPUs that this process may use; fewer, or none, where there are no more."""
-    if not wanted:
-        return []
-    try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        return [_handle(name) for name in visible_gpus(pynvml.nvmlDeviceGetCount())[:wanted]]
-    except Exception:  # noqa: BLE001 - no driver, no library, no GPU: all the same here
-        return []
-
-
-def visible_gpus(count: int) -> list[str]:
-    """Return the names (places or UUIDs) of the GPUs that CUDA shows this process, in its order.
-
-    Args:
-        count: GPUs of the machine.
-    """
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is None:
-        return [str(place) for place in range(count)]
-    names = [name.strip() for name in named.split(",")]
-    hidden = next((place for place, name in enumerate(names) if name in {"", "-1"}), len(names))
-    return names[:hidden]  # as CUDA reads it, nothing counts after the first that is no device
-
-
-def of_gpus(readings: list[dict[str, float]]) -> dict[str, float]:
-    """Return one sample of all devices: mean and lowest use, memory of all together; empty without a reading."""
-    percents = [reading["gpu_percent"] for reading in readings if "gpu_percent" in reading]
-    memory = [reading["gpu_memory_bytes"] for reading in readings if "gpu_memory_bytes" in reading]
-    used = {"gpu_percent": sum(percents) / len(percents), "gpu_percent_lowest": min(percents)} if percents else {}
-    return used | ({"gpu_memory_bytes": sum(memory)} if memory else {})
-
-
-def _handle(name: str) -> Any:
-    import pynvml
-
-    by_name = name.startswith(("GPU-", "MIG-"))
-    return pynvml.nvmlDeviceGetHandleByUUID(name) if by_name else pynvml.nvmlDeviceGetHandleByIndex(int(name))
-
-
-def _reading(handle: Any) -> dict[str, float]:
-    import pynvml
-
-    values: dict[str, float] = {}
-    with suppress(pynvml.NVMLError):
-        values["gpu_memory_bytes"] = float(pynvml.nvmlDeviceGetMemoryInfo(handle).used)
-        values["gpu_percent"] = float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
-    return values

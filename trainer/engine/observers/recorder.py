@@ -114,6 +114,13 @@ class Recorder(Observer):
         now = time.time()
         self.rows += [("train/loss", step, loss, now), ("train/gradient_norm", step, norm, now)]
 
+    def add_measured(self, values: dict[str, float], step: int) -> None:
+        """Record numbers of a step that was inspected; the trackers show those of the whole run (`watch/…`)."""
+        now = time.time()
+        self.rows += [(key, step, value, now) for key, value in values.items()]
+        if shown := {key: value for key, value in values.items() if key.startswith("watch/")}:
+            self.shown.append((shown, step, now))
+
     def flush(self) -> None:
         """Write the rows. Raises sqlite3.Error."""
         rows, self.rows = self.rows, []
@@ -149,7 +156,7 @@ class Recorder(Observer):
         self._open_window(session)
 
     def _system(self, session: Session) -> None:
-        values = {f"system/{name}": value for name, value in self.sampler.take().items()}
+        values = {f"system/{name}": value for name, value in self.sampler.take().items()} | _allocated(session.device)
         self._add(values, session.progress.step, time.time(), is_shown=False)
 
     def _open_window(self, session: Session) -> None:
@@ -160,6 +167,16 @@ class Recorder(Observer):
         self.rows += [(key, step, value, now) for key, value in values.items()]
         if is_shown:
             self.shown.append((values, step, now))
+
+
+def _allocated(device: torch.device) -> dict[str, float]:
+    """Return what this process's allocator holds of the device: its own counters, without a wait for the device."""
+    if device.type != "cuda":
+        return {}
+    return {
+        "system/gpu_memory_allocated_bytes": float(torch.cuda.memory_allocated(device)),
+        "system/gpu_memory_reserved_bytes": float(torch.cuda.memory_reserved(device)),
+    }
 
 
 def _measured(result: StepResult) -> dict[str, Tensor | float]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from trainwright.trainer.engine.trackers.tensorboard import TensorBoard
+from trainwright.trainer.run.tail import ALERTS, EventTail
 
 if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.engine.session import Session
-    from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run import Event, RunDirectory
 
 
 class Tracker(Protocol):
@@ -22,6 +24,9 @@ class Tracker(Protocol):
     def log(self, values: Mapping[str, float], step: int, time: float) -> None:
         """Show values at an optimizer step and a moment (Unix seconds). A resumed run repeats steps."""
 
+    def alert(self, event: Event) -> None:
+        """Show an alert or a finding of the monitor."""
+
     def close(self) -> None:
         """Write the remaining values. Called also after an attempt that failed."""
 
@@ -32,6 +37,7 @@ class Trackers:
     def __init__(self, run: RunDirectory, config: TrainingConfig, trackers: Mapping[str, Tracker]) -> None:
         self._run = run
         self._trackers = dict(trackers)
+        self._alerts = EventTail(run, ALERTS)
         self._each(lambda tracker: tracker.start(run, config))
 
     def log(self, shown: list[tuple[dict[str, float], int, float]]) -> None:
@@ -43,11 +49,17 @@ class Trackers:
 
         if shown:
             self._each(show)
+        self._show_alerts()
 
     def close(self) -> None:
         """Close them all."""
+        self._show_alerts()
         self._each(lambda tracker: tracker.close())
         self._trackers.clear()
+
+    def _show_alerts(self) -> None:
+        for event in self._alerts.new() if self._trackers else []:
+            self._each(partial(_alert, event))
 
     def _each(self, act: Callable[[Tracker], None]) -> None:
         from trainwright.trainer.base.seeding import preserved  # late: the list of trackers is read without torch
@@ -60,6 +72,10 @@ class Trackers:
                 del self._trackers[name]
                 text = f"The tracker {name} failed and gets nothing more: {type(error).__name__}: {error}"
                 self._run.append_event("note", text=text[:500])
+
+
+def _alert(event: Event, tracker: Tracker) -> None:
+    tracker.alert(event)
 
 
 TRACKERS: dict[str, Callable[[], Tracker]] = {"tensorboard": TensorBoard}

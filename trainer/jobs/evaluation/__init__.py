@@ -1,0 +1,1 @@
+"""Evaluation of a trained run on its validation rows: predictions, confusion, importance, best and worst rows."""

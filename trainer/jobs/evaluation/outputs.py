@@ -1,0 +1,149 @@
+"""Outputs of the evaluated model over validation rows, in bounded number and time, as arrays."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import IterableDataset, Subset
+
+from trainwright.trainer.assembly.loaders import make_loader
+from trainwright.trainer.base.errors import DataError
+from trainwright.trainer.data.loader import BatchLoader
+from trainwright.trainer.data.tensors import TensorSamples, batch_size, to_device
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.frameworks.framework import framework_in
+from trainwright.trainer.jobs.evaluation.forms import PLACES, Kept, form_of, kept_of
+
+Array = np.ndarray[Any, Any]
+Call = Callable[[Any], tuple[Tensor, Tensor]]
+
+MOST_ROWS = 20_000
+MOST_SECONDS = 20.0
+MOST_PROBABILITIES = 1_000_000
+"""Rows times classes, up to which they are kept."""
+SHIFTED = ("ForCausalLM", "LMHeadModel")
+"""Ends of the names of models that predict a place's next token and shift the targets themselves."""
+
+
+@dataclass
+class Outputs:
+    """Rows evaluated, by name as in run/evaluation.py."""
+
+    form: str
+    size: int | None
+    """Rows of the split; None: a stream's."""
+    arrays: dict[str, Array] = field(default_factory=dict)
+    confusion: Array | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows evaluated."""
+        return len(self.arrays["row"])
+
+
+def output_of(session: Session) -> Call:
+    """Return what gives output and target, (batch, ...), of a batch as the loader gives it.
+
+    What it returns raises DataError where the model's batches have none.
+    """
+    framework, objective = framework_in(session.work), session.validation_objective
+    shifts = type(session.model).__name__.endswith(SHIFTED) and session.work.task is None
+
+    def call(batch: Any) -> tuple[Tensor, Tensor]:
+        moved = to_device(batch, session.device)
+        if framework is not None:
+            found = framework.measure(moved)
+            output, target = found.get("output"), found.get("target")
+        else:
+            with session.autocast():
+                outcome = objective(session.model, moved)
+            output, target = outcome.output, outcome.target
+        if not isinstance(output, Tensor) or not isinstance(target, Tensor) or len(output) != len(target):
+            raise DataError(
+                "The validation step gives no output and target of each row.",
+                remedy='Return them beside the loss: {"loss": …, "output": …, "target": …}.',
+            )
+        return (output[:, :-1], target[:, 1:]) if shifts and output.dim() == 3 else (output, target)
+
+    return call
+
+
+def validation_loader(session: Session) -> BatchLoader:
+    """Return a loader of validation rows in their order, in this process: all, or so many that are evenly spread."""
+    loader = make_loader(session.config, session.work, "validation")
+    return replace(
+        loader, samples=_some(loader.samples), shuffle=False, num_workers=0, drop_last=False, share=None,
+        pin_memory=False, persistent_workers=False, prefetch_factor=None,
+    )  # fmt: skip
+
+
+def places_of(samples: Any) -> Array:
+    """Return the places in the split of the rows that `validation_loader` reads, (rows,)."""
+    size = len(samples)
+    if size <= MOST_ROWS or isinstance(samples, IterableDataset):
+        return np.arange(size)
+    return np.unique(np.linspace(0, size - 1, MOST_ROWS).round().astype(np.int64))
+
+
+def _some(samples: Any) -> Any:
+    places = places_of(samples)
+    if len(places) == len(samples):
+        return samples
+    return samples.subset(places.tolist()) if isinstance(samples, TensorSamples) else Subset(samples, places.tolist())
+
+
+def outputs(session: Session, call: Call) -> Outputs:
+    """Return the outputs of the model, which is in evaluation mode, without gradients.
+
+    Raises:
+        DataError: there are no outputs, or none that can be read. And the user code's errors.
+    """
+    loader, samples = validation_loader(session), session.work.splits.samples["validation"]
+    form, rows, batches = None, 0, []
+    for batch in _in_time(loader):
+        output, target = call(batch)
+        form = form or form_of(output, target, session.work.task)
+        if form is None:
+            raise DataError(
+                f"Outputs {tuple(output.shape)} for targets {tuple(target.shape)} are neither classes nor numbers.",
+                remedy="The metrics of validation stand in run_status; these rows are not shown one by one.",
+            )
+        kept = kept_of(form, output, target)
+        batches.append((rows, kept))
+        rows += len(kept.counted)
+    if form is None or not any(len(kept.loss) for _, kept in batches):
+        raise DataError("Validation has no row with a target.", remedy="Set data.split.validation above 0.")
+    return _joined(form, batches, places_of(samples), None if loader.is_stream else len(samples))
+
+
+def _in_time(loader: BatchLoader) -> Iterator[Any]:
+    """Yield batches until enough rows or seconds are spent; the first always."""
+    until, seen = time.monotonic() + MOST_SECONDS, 0
+    for batch in islice(loader.batches(0), MOST_ROWS):
+        yield batch
+        seen += batch_size(batch)
+        if seen >= MOST_ROWS or time.monotonic() > until:
+            return
+
+
+def _joined(form: str, batches: list[tuple[int, Kept]], places: Array, size: int | None) -> Outputs:
+    kept = [one for _, one in batches]
+    numbers = torch.cat([start + torch.nonzero(one.counted)[:, 0] for start, one in batches]).numpy()
+    found = Outputs(form, size, {"row": places[numbers] if form != PLACES or len(places) > numbers.max() else numbers})
+    for name in ("target", "prediction", "probability", "loss"):
+        values = [getattr(one, name) for one in kept]
+        if all(value is not None for value in values):
+            found.arrays[name] = torch.cat(values).numpy()
+    if found.arrays.get("probability", np.empty(0)).size > MOST_PROBABILITIES:
+        found.arrays["confidence"] = found.arrays.pop("probability").max(axis=1)
+    confusions = [one.confusion for one in kept]
+    if all(one is not None for one in confusions):
+        found.confusion = torch.stack([one for one in confusions if one is not None]).sum(0).numpy()
+    return found

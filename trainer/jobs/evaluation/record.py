@@ -1,0 +1,125 @@
+"""Record of an evaluation: after training, from the best epoch's weights, on validation rows alone."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+
+from trainwright.trainer.base import seeding
+from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.base.errors import ConfigurationError, DataError
+from trainwright.trainer.checkpoints.store import store_of
+from trainwright.trainer.engine.session import DEPLOYED, Session
+from trainwright.trainer.engine.strategy import Strategy
+from trainwright.trainer.jobs.evaluation import shown
+from trainwright.trainer.jobs.evaluation.forms import CLASSES, LOSSES
+from trainwright.trainer.jobs.evaluation.importance import latency_ms, permutation_importance
+from trainwright.trainer.jobs.evaluation.outputs import Outputs, output_of, outputs, validation_loader
+from trainwright.trainer.run import RunDirectory, RunKind, write_atomically
+from trainwright.trainer.run.evaluation import FILE, Evaluation, Predictions
+from trainwright.trainer.strategies.parallel import Ddp
+from trainwright.trainer.user_code.guard import user_code
+
+EVALUATED = frozenset({RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL})
+"""Kinds whose result someone looks at; a smoke run has learned nothing, and a replay's is its source's."""
+
+
+def evaluation(session: Session) -> Evaluation:
+    """Evaluate the run's model on its validation rows. Training is over: the model may hold other weights afterwards.
+
+    Never fails: `problem` says why there are no figures.
+    """
+    started = time.perf_counter()
+    try:
+        with user_code("The model's evaluation", session.context.code_root), _evaluated(session) as where:
+            found = _figures(session).model_copy(update=where)
+    except Exception as error:  # noqa: BLE001 - whatever a model raises: the run is complete
+        found = Evaluation(problem=f"{error or type(error).__name__}"[:400])
+    return found.model_copy(update={"seconds": round(time.perf_counter() - started, 3)})
+
+
+@contextmanager
+def _evaluated(session: Session) -> Iterator[dict[str, Any]]:
+    """Put the best epoch's weights into the model, in evaluation mode; yield which they are."""
+    if "validation" not in session.work.splits.samples:
+        raise DataError("The data have no validation split.", remedy="Set data.split.validation above 0.")
+    if type(session.strategy) not in {Strategy, Ddp}:
+        raise ConfigurationError(
+            "The weights are divided among processes, and this run does not gather them.",
+            remedy="The export run evaluates the model: export_model(project).",
+        )
+    progress, best = session.progress, session.progress.best
+    where: dict[str, Any] = {"epoch": progress.epoch, "checkpoint": None}
+    is_present = True
+    if best is not None and (best.checkpoint is not None or best.step == progress.step):
+        where = {"epoch": best.epoch, "checkpoint": best.checkpoint}
+        is_present = best.step == progress.step
+        if not is_present and best.checkpoint is not None:
+            session.load_components(store_of(session.run).open(best.checkpoint), DEPLOYED)
+    session.model.eval()
+    session.context.training = False
+    with _weights(session, is_present=is_present), seeding.preserved(), torch.no_grad():
+        seeding.seed_sample(session.config.seed, 0)
+        yield where
+
+
+@contextmanager
+def _weights(session: Session, *, is_present: bool) -> Iterator[None]:
+    """Evaluate averages where the weights are those of training; a checkpoint holds the evaluated ones."""
+    if is_present:
+        with session.evaluated_weights():
+            yield
+    else:
+        yield
+
+
+def _figures(session: Session) -> Evaluation:
+    call = output_of(session)
+    found = outputs(session, call)
+    worst, best = shown.extremes(found)
+    splits = session.work.splits
+    images = shown.thumbnails(found, worst, splits.samples["validation"])
+    if images is not None:
+        found.arrays["worst_images"] = images
+    values: dict[str, Any] = {}
+    if found.form == CLASSES or found.confusion is not None:
+        values["class_names"] = splits.class_names
+    if found.confusion is not None:
+        values["confusion"] = found.confusion.tolist()
+    if (importance := permutation_importance(session, call, found)) is not None:
+        values["importance"] = importance
+    if times := latency_ms(session, call, next(iter(validation_loader(session).batches(0)))):
+        values["latency_ms"] = times
+    return Evaluation(
+        kind=found.form,
+        size=found.size,
+        rows=found.rows,
+        loss=LOSSES[found.form],
+        worst=shown.shown(found, worst, splits),
+        best=shown.shown(found, best, splits),
+        predictions=_written(session.run, found),
+        **values,
+    )
+
+
+def _written(run: RunDirectory, found: Outputs) -> Predictions:
+    """Write the arrays, without pickle; numbers of classes in the smallest type."""
+    arrays = {name: _small(value) for name, value in found.arrays.items()}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    content = buffer.getvalue()
+    write_atomically(run.artifacts / FILE, content)
+    digest = run.written[f"artifacts/{FILE}"] = digest_bytes(content)
+    return Predictions(digest=digest, bytes=len(content), arrays=sorted(arrays))
+
+
+def _small(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if values.dtype.kind == "i" and values.size and values.min() >= 0 and values.max() < 1 << 31:
+        return values.astype(np.min_scalar_type(int(values.max())))
+    return values

@@ -1,0 +1,101 @@
+"""Evaluation of a trained model on its validation rows: figures that need predictions, and the predictions.
+
+The worker records it when training is over, from the best epoch's weights, and never from test rows. The arrays of
+`artifacts/predictions.npz` (numpy's format, without pickle; first dimension rows) are:
+
+row            place in the validation split, (rows,)
+target         class numbers (rows,), labels (rows, labels) of 0 and 1, or numbers (rows,) or (rows, numbers)
+prediction     in the form of `target`; absent where a row has a class for each of its places
+probability    (rows, classes) or (rows, labels), where there is room for them
+loss           of the row alone, (rows,)
+worst_images   of the worst rows, where inputs are images: (images, height, width, 1 or 3) of uint8
+"""
+
+from __future__ import annotations
+
+from trainwright.trainer.run.evidence import Part, Recorded
+
+FILE = "predictions.npz"
+
+
+class ShownRow(Recorded):
+    """One validation row: its prediction beside its target."""
+
+    row: int = 0
+    """Place in the validation split."""
+    source_row: int | None = None
+    """Place among the rows that the data source read; None: not known."""
+    loss: float = 0.0
+    target: str | float | list[float] | None = None
+    """Class name, or number in the target's unit."""
+    prediction: str | float | list[float] | None = None
+    probability: float | None = None
+    """Of the predicted class."""
+    inputs: dict[str, str | float | bool | None] = {}
+    """Cells by column, of a table."""
+
+
+class Importance(Recorded):
+    """How much worse the model is when one column's cells are permuted among the rows (Breiman 2001)."""
+
+    column: str = ""
+    worsening: float = 0.0
+    """Mean over the permutations, in the score's unit; above 0 the column matters."""
+    deviation: float = 0.0
+    """Standard deviation over the permutations."""
+
+
+class PermutationImportance(Recorded):
+    """Importance of a table's columns, the largest first."""
+
+    score: str = "loss"
+    """Metric that is compared, or the mean loss of a row."""
+    permutations: int = 0
+    rows: int = 0
+    columns: list[Importance] = []
+    left_out: int = 0
+    """Columns that there was no time for."""
+
+
+class Predictions(Recorded):
+    """The file of arrays."""
+
+    path: str = FILE
+    """Below `artifacts/`."""
+    digest: str | None = None
+    bytes: int = 0
+    arrays: list[str] = []
+
+
+class Evaluation(Part, file="evaluation"):
+    """Figures of the model on validation rows; `problem` says why there are none."""
+
+    split: str = "validation"
+    kind: str | None = None
+    """classes, labels, numbers, or places: a class for each token or pixel of a row."""
+    epoch: int | None = None
+    checkpoint: str | None = None
+    """None: the weights at the end of training."""
+    size: int | None = None
+    """Rows of the split."""
+    rows: int = 0
+    """Rows evaluated: all, or as many as the bounds allow."""
+    loss: str | None = None
+    """How a row's loss is computed: without weights, smoothing and the objective's further terms."""
+    class_names: list[str] | None = None
+    confusion: list[list[int]] | None = None
+    """Rows (or places) of each class, down, by predicted class, across."""
+    worst: list[ShownRow] = []
+    best: list[ShownRow] = []
+    importance: PermutationImportance | None = None
+    latency_ms: dict[str, float] | None = None
+    """Median of a batch by its size, of the model in the training process on its device."""
+    predictions: Predictions | None = None
+    seconds: float = 0.0
+    """What the evaluation cost the run."""
+    problem: str | None = None
+
+    def class_name(self, number: int) -> str:
+        """Return a class by its number."""
+        names = self.class_names or []
+        return names[number] if 0 <= number < len(names) else str(number)

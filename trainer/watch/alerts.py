@@ -1,0 +1,176 @@
+"""Alerts of the worker: the documents' conditions, evaluated while it trains, and what an alert does.
+
+An alert is an event the moment its condition holds, and once until it is cleared or the run is resumed. A resumed run
+reports again what still holds, and does not stop again on it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from trainwright.trainer.base.errors import AlertError
+from trainwright.trainer.engine.observers.observer import EpochResult, Observer, StepResult
+from trainwright.trainer.engine.observers.recorder import Recorder
+from trainwright.trainer.engine.session import Session
+from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.conditions import Raised, Watched, finding_sample, raised
+from trainwright.trainer.run.layers import layers_behind
+from trainwright.trainer.watch.signals import Series
+
+SHARE = 0.002
+"""Of the time, that evaluating may take; a finding is evaluated at once."""
+MOST_EVENTS = 20
+"""A warning that comes and goes is reported so often, and then no more."""
+REPEATING = frozenset({RunKind.REPLAY})
+"""Kinds that go as far as their source did, whatever is found."""
+
+
+class Alerts(Observer):
+    """Comes after the recorder, whose numbers it evaluates, and before the checkpoints."""
+
+    def __init__(self, session: Session, recorder: Recorder) -> None:
+        self.session, self.recorder = session, recorder
+        self.watched: list[Watched] = session.specification.watch
+        longest = [condition.window for each in self.watched for t in each.triggers for condition in (t, *t.only_if)]
+        self.series = Series(recorder.store, max(longest, default=1))
+        self.open: dict[str, str] = {}
+        """Severity of each open alert of this attempt by its id."""
+        self.before: dict[str, str] = {}
+        """Those that were open when the attempt before ended, and have not been cleared since."""
+        self.standing: set[str] = set()
+        """Whose newest event is the alert, of whatever attempt: it is to be cleared."""
+        self.raised: Counter[str] = Counter()
+        self.is_new = False
+        """Whether something was found since the conditions were evaluated."""
+        self.evaluated_at = time.monotonic()
+        self.seconds = 0.0
+        """What the newest evaluation took."""
+
+    def start(self, session: Session) -> None:
+        """Continue with the findings and open alerts of earlier attempts."""
+        for event in session.run.events():
+            name = str(event.data.get("id"))
+            if event.kind == "finding":
+                self.found(event.data)
+            elif event.kind == "alert":
+                self.before[name] = str(event.data.get("severity"))
+                self.raised[name] += 1
+                self.standing.add(name)
+            elif event.kind == "alert_cleared":
+                self.before.pop(name, None)
+                self.standing.discard(name)
+
+    def found(self, finding: Mapping[str, Any]) -> None:
+        """Take what a `finding` event says."""
+        name = str(finding["id"])
+        if (sample := finding_sample(finding, name)) is not None:
+            self.series.findings.setdefault(name, []).append(sample)
+            self.is_new = True
+
+    def step(self, session: Session, result: StepResult) -> None:
+        """Evaluate where something was found, or time has passed. Raises AlertError."""
+        if self.is_new or (result.step % session.config.logging.every_n_steps == 0 and self._is_time()):
+            self.evaluate()
+
+    def epoch(self, session: Session, result: EpochResult) -> None:  # noqa: ARG002 - the moment's form
+        """Evaluate with the epoch's values, unless epochs take no time. Raises AlertError."""
+        if self.is_new or self._is_time():
+            self.evaluate()
+
+    def _is_time(self) -> bool:
+        return time.monotonic() - self.evaluated_at > self.seconds / SHARE
+
+    def stop(self, session: Session, reason: str) -> None:  # noqa: ARG002 - the moment's form
+        """Evaluate the last steps; there is nothing more to stop."""
+        self.evaluate(acts=False)
+
+    def evaluate(self, *, acts: bool = True) -> None:
+        """Report alerts that are raised or cleared, and do what is configured. Raises AlertError."""
+        began, self.is_new = time.monotonic(), False
+        self.recorder.flush()
+        with self.series.reading():
+            new = [(watched, found) for watched in self.watched if (found := self._newly_raised(watched)) is not None]
+        self.evaluated_at = time.monotonic()
+        self.seconds = self.evaluated_at - began
+        for watched, found in new:
+            self._report(watched, found)
+        if acts and self.session.specification.kind not in REPEATING:
+            for watched, found in new:
+                if self.before.get(watched.id) not in {severity_of(watched, found), "critical"}:
+                    self._act(watched, found)
+
+    def _newly_raised(self, watched: Watched) -> Raised | None:
+        found = raised(watched.triggers, lambda name: self.series.read(name, watched.id))
+        if found is None:
+            self.before.pop(watched.id, None)
+            self.open.pop(watched.id, None)
+            if watched.id in self.standing:  # one that was not reported any more is not cleared either
+                self.standing.discard(watched.id)
+                self.session.run.append_event("alert_cleared", id=watched.id, step=self.session.progress.step)
+            return None
+        severity = severity_of(watched, found)
+        known, self.open[watched.id] = self.open.get(watched.id), severity
+        is_quiet = self.raised[watched.id] >= MOST_EVENTS and severity != "critical"
+        return found if known not in {severity, "critical"} and not is_quiet else None
+
+    def _report(self, watched: Watched, found: Raised) -> None:
+        self.raised[watched.id] += 1
+        self.standing.add(watched.id)
+        worst, layers = found.worst, self._layers(found)
+        self.session.run.append_event(
+            "alert",
+            id=watched.id,
+            severity=severity_of(watched, found),
+            message=found.message(self._epoch_of(found)),
+            signal=found.trigger.signal,
+            measured=worst.value if math.isfinite(worst.value) else None,
+            threshold=found.trigger.threshold,
+            step=worst.step,
+            epoch=self._epoch_of(found),
+            layers=list(layers),
+            rows=list(worst.rows),
+            document=watched.document,
+        )
+
+    def _layers(self, found: Raised) -> tuple[str, ...]:
+        if found.worst.layers:
+            return found.worst.layers
+        return layers_behind(self.recorder.store, found.trigger, found.worst.step)
+
+    def _act(self, watched: Watched, found: Raised) -> None:
+        severity, policy = severity_of(watched, found), self.session.config.monitoring
+        does = {"critical": policy.on_critical, "warning": policy.on_warning}.get(severity, "tell")
+        if does == "checkpoint":
+            self.session.stop.ask("alert")
+        elif does == "stop":
+            message, layers = found.message(self._epoch_of(found)), self._layers(found)
+            raise _stopped(self.session.run.run_id, watched, found, message, layers)
+
+    def _epoch_of(self, found: Raised) -> int:
+        """The epoch, counted from 1, that the sample says, or that is under way or has just ended."""
+        progress = self.session.progress
+        return found.worst.epoch or progress.epoch + bool(progress.batch)
+
+
+def severity_of(watched: Watched, found: Raised) -> str:
+    """Return the severity of a trigger that holds."""
+    return found.severity(watched.severity)
+
+
+def _stopped(run_id: str, watched: Watched, found: Raised, message: str, layers: tuple[str, ...]) -> AlertError:
+    return AlertError(
+        f"The critical alert {watched.id} ended the run: {message}",
+        remedy=f"{watched.remedy} diagnose_run(run_id={run_id!r}) has all fixes as changes. To train on past such an "
+        "alert: monitoring.on_critical tell.",
+        document=watched.document,
+        details={
+            "id": watched.id,
+            "step": found.worst.step,
+            "layers": list(layers),
+            "rows": list(found.worst.rows),
+        },
+    )

@@ -1,0 +1,118 @@
+"""Signals that the worker reads while it trains: the last samples of the series that it records.
+
+They are those of the same names in the server's monitor (tools/training_monitor/signals.py), over the same numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from trainwright.trainer.run.conditions import FINDINGS, Sample
+from trainwright.trainer.run.metrics import MetricStore
+
+STEP_LOSS, EPOCH_LOSS = "train/loss", "train/epoch_loss"
+NORM, APPLIED = "train/gradient_norm", "train/applied_gradient_norm"
+WAIT, UPDATE_RATIO = "throughput/data_wait_fraction", "watch/update_ratio_median"
+DEAD, SATURATED, LARGEST = "watch/dead_share_max", "watch/saturated_share_max", "watch/activation_max"
+FIRST_STEPS, NEWEST_STEPS = 5, 5
+"""Steps whose median loss is the starting loss, and the present one where no epoch has ended."""
+
+
+class Series:
+    """The newest samples of each series, as the file has them, and the findings by their id.
+
+    Args:
+        window: most samples that a condition evaluates.
+    """
+
+    def __init__(self, store: MetricStore, window: int) -> None:
+        self.store, self.window = store, max(window, NEWEST_STEPS)
+        self.findings: dict[str, list[Sample]] = {}
+        self._read: dict[str, list[Sample]] = {}
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Read each series once inside."""
+        self._read = {}
+        with self.store.reading():
+            yield
+
+    def newest(self, key: str) -> list[Sample]:
+        """Return the last samples of a key. Raises IntegrityError."""
+        if key not in self._read:
+            self._read[key] = [Sample(point.step, point.value) for point in self.store.tail(key, self.window)]
+        return self._read[key]
+
+    def first_losses(self) -> list[float]:
+        """Return the losses of the first steps that are finite, sorted. Raises IntegrityError."""
+        return sorted(p.value for p in self.store.head(STEP_LOSS, FIRST_STEPS) if math.isfinite(p.value))
+
+    def read(self, name: str, of: str) -> list[Sample]:
+        """Return a signal's samples; `of` is the id of the diagnostic that reads them."""
+        return self.findings.get(of, []) if name == FINDINGS else SIGNALS[name](self)
+
+
+def gradient_norm(series: Series) -> list[Sample]:
+    """Per step: total gradient norm before clipping."""
+    return series.newest(NORM)
+
+
+def applied_gradient_norm(series: Series) -> list[Sample]:
+    """Per step: total gradient norm as it reached the optimizer, after clipping where the run clips."""
+    return series.newest(APPLIED) or gradient_norm(series)
+
+
+def train_loss_remaining(series: Series) -> list[Sample]:
+    """Training loss now ÷ starting loss; per epoch, else of the last steps."""
+    first = series.first_losses()
+    start = first[len(first) // 2] if first else 0.0
+    if start <= 0:
+        return []
+    samples = series.newest(EPOCH_LOSS)
+    if not samples and (recent := series.newest(STEP_LOSS)[-NEWEST_STEPS:]):
+        samples = [recent[-1]._replace(value=statistics.median_high(sample.value for sample in recent))]
+    return [sample._replace(value=sample.value / start) for sample in samples if math.isfinite(sample.value)]
+
+
+def data_wait_share(series: Series) -> list[Sample]:
+    """Readings of the share of time in which training waited for data."""
+    return series.newest(WAIT)
+
+
+def update_ratio(series: Series) -> list[Sample]:
+    """Readings of the median over the parameters of an update's norm ÷ the weights' norm."""
+    return series.newest(UPDATE_RATIO)
+
+
+def dead_share(series: Series) -> list[Sample]:
+    """Readings of the largest share of a layer's units that no sample of a batch makes active."""
+    return series.newest(DEAD)
+
+
+def saturated_share(series: Series) -> list[Sample]:
+    """Readings of the largest share of a hidden sigmoid's, tanh's or softmax's outputs at their bounds."""
+    return series.newest(SATURATED)
+
+
+def activation_max(series: Series) -> list[Sample]:
+    """Readings of the largest absolute output of a layer."""
+    return series.newest(LARGEST)
+
+
+SIGNALS: dict[str, Callable[[Series], list[Sample]]] = {
+    signal.__name__: signal
+    for signal in (
+        gradient_norm,
+        applied_gradient_norm,
+        train_loss_remaining,
+        data_wait_share,
+        update_ratio,
+        dead_share,
+        saturated_share,
+        activation_max,
+    )
+}
+"""Every signal but FINDINGS by its name: those of trainer.run.conditions.WORKER_SIGNALS."""

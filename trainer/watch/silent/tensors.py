@@ -1,0 +1,109 @@
+"""Facts about tensors that a step passes on: statistics by feature, and rows that are alike or not finite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from trainwright.trainer.watch.inspector import read_scalars
+
+MOST_ROWS = 256
+MOST_FEATURES = 4096
+SAME = 1e-6
+"""Rows whose range is within this share of the largest value are alike."""
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """One tensor, rows first.
+
+    Attributes:
+        shape: without the rows.
+        mean, std: of each feature (of images and sequences: each channel), (features,); None for whole numbers.
+        bad_rows: numbers of the rows that hold NaN or +inf (-inf is what masks are made of).
+        alike: whether all rows are the same.
+    """
+
+    rows: int
+    shape: tuple[int, ...]
+    dtype: str
+    mean: Tensor | None
+    std: Tensor | None
+    bad_rows: list[int]
+    alike: bool
+
+
+@torch.no_grad()
+def facts_of(value: Tensor) -> Facts:
+    """Return the facts of a tensor (rows, ...); of a large one those of its first rows."""
+    kind = str(value.dtype).removeprefix("torch.")
+    plain = value.detach()[:MOST_ROWS]
+    if not value.is_floating_point():
+        alike = len(plain) > 1 and bool((plain == plain[:1]).all())
+        return Facts(len(value), tuple(value.shape[1:]), kind, None, None, [], alike)
+    flat = plain.reshape(len(plain), -1)
+    bad = (torch.isnan(flat) | torch.isposinf(flat)).any(dim=1)
+    whole = plain[~bad].double()
+    mean, std = _by_feature(whole) if len(whole) else (None, None)
+    rows = bad.nonzero().flatten().tolist()
+    return Facts(len(value), tuple(value.shape[1:]), kind, mean, std, rows, alike_rows(flat))
+
+
+def _by_feature(values: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    """Return mean and standard deviation over rows and places: of tables by column, else by channel."""
+    if values.dim() == 1:
+        values = values[:, None]
+    if values.dim() == 2:
+        columns = values[:, :MOST_FEATURES]
+    else:  # channels first in images, last in sequences
+        at = 1 if values.dim() == 4 else values.dim() - 1
+        columns = values.movedim(at, -1).reshape(-1, values.shape[at])[:, :MOST_FEATURES]
+    columns = columns[torch.isfinite(columns).all(dim=1)]
+    if len(columns) < 2:
+        return None, None
+    return columns.mean(dim=0).cpu(), columns.std(dim=0).cpu()
+
+
+def alike_rows(flat: Tensor) -> bool:
+    """Whether all rows of (rows, values) are the same to within rounding; never of fewer than four."""
+    if len(flat) < 4 or not flat.numel() or not bool(torch.isfinite(flat).all()):
+        return False
+    spread = (flat.amax(dim=0) - flat.amin(dim=0)).max()
+    return bool(spread <= SAME * flat.abs().max())
+
+
+def tensors_in(value: Any, name: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a nested value that have rows, (rows, ...), with their names or numbers."""
+    if isinstance(value, Tensor):
+        if value.dim() and len(value):
+            yield name or "0", value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from tensors_in(item, str(key))
+    elif isinstance(value, tuple | list) and len(value) <= 64:
+        for number, item in enumerate(value):
+            yield from tensors_in(item, f"{name}.{number}" if name else str(number))
+
+
+@torch.no_grad()
+def checksums(tensors: Iterable[Tensor]) -> list[int]:
+    """Return the sums of the bits of tensors of any shape: equal where nothing has changed."""
+    sums = []
+    for value in tensors:
+        local = value.detach()
+        local = local.to_local() if hasattr(local, "to_local") else local
+        real = torch.view_as_real(local) if local.is_complex() else local
+        sums.append(real.view(BITS[real.element_size()]).sum(dtype=torch.int64))
+    return read_scalars(sums)
+
+
+@torch.no_grad()
+def total(tensors: Iterable[Tensor]) -> float:
+    """Return the norm of all tensors together, of any shape, as a scalar."""
+    norms = [torch.linalg.vector_norm(value.detach().float()) for value in tensors]
+    return float(torch.linalg.vector_norm(torch.tensor(read_scalars(norms)))) if norms else 0.0
