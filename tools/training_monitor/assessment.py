@@ -15,11 +15,12 @@ from trainwright.tools.training_monitor.record import (
     TRAIN_LOSS,
     VALIDATION_LOSS,
     RunRecord,
-    Sample,
-    mean,
 )
-from trainwright.tools.training_monitor.signals import generalisation_gap, gpu_utilisation, loss_gap
+from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
+from trainwright.tools.training_monitor.signals.losses import loss_gap
+from trainwright.tools.training_monitor.signals.scores import generalisation_gap
 from trainwright.trainer.run import RunState
+from trainwright.trainer.run.conditions import Sample, mean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,8 +116,11 @@ def assess(run: RunDirectory, goal: Goal | None = None, documents: Path = DOCUME
         IntegrityError: the run's record is damaged.
         ConfigurationError: a diagnostic document is not valid.
     """
-    record = RunRecord(run)
-    diagnostics = load_diagnostics(documents)
+    return assess_record(RunRecord(run), load_diagnostics(documents), goal)
+
+
+def assess_record(record: RunRecord, diagnostics: list[Diagnostic], goal: Goal | None = None) -> Assessment:
+    """Assess a run that is already open. Raises IntegrityError."""
     alerts = diagnose_record(record, diagnostics)
     key = _goal_key(record, goal)
     values = record.by_epoch(key) if key else []

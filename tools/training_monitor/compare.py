@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from trainwright.tools.training_monitor.differences import identity_differences, named_differences, unequal
 from trainwright.tools.training_monitor.no_effect import differing_keys, trained_alike
 from trainwright.tools.training_monitor.record import TRAIN_LOSS, RunRecord
+from trainwright.tools.training_monitor.seeds import SeedGroup, claims, seed_groups
 from trainwright.trainer.config import flatten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from trainwright.trainer.run import RunDirectory
-
-Value = TypeVar("Value")
 
 
 class RunRow(BaseModel):
@@ -48,31 +48,51 @@ class RunComparison(BaseModel):
     """Dotted configuration key → its value by run, where they differ; None where it is absent."""
     identity_differences: dict[str, dict[str, str | None]]
     """Of environment, data, code and engine: those whose digests (shortened) differ; None: not recorded."""
+    named: dict[str, list[str]]
+    """Packages, code files, data and hardware in which another run differs from the first, in words."""
+    groups: list[SeedGroup]
+    """All compared runs, those of one configuration on several seeds together, the best first."""
+    left_out: int = 0
+    """Runs that are compared in `groups` alone: the others are better."""
     notes: list[str]
 
 
-def compare_runs(runs: Sequence[RunDirectory]) -> RunComparison:
+def compare_runs(runs: Sequence[RunDirectory], most: int | None = None) -> RunComparison:
     """Compare runs by their records.
+
+    Args:
+        most: runs that stand side by side; of more, the best of their selection metric.
 
     Raises:
         IntegrityError: a run's record is damaged.
     """
-    records = {run.run_id: RunRecord(run) for run in runs}
+    every = [RunRecord(run) for run in runs]
+    shown = _best(every, most)
+    records = {record.run.run_id: record for record in shown}
     configs = {name: flatten(record.config.model_dump(mode="json")) for name, record in records.items()}
     keys = sorted({key for config in configs.values() for key in config})
-    identity = _unequal(_identity(records))
+    identity, groups = identity_differences(records), seed_groups(every)
     return RunComparison(
-        runs=[_row(record) for record in records.values()],
-        differences=_unequal({key: {name: config.get(key) for name, config in configs.items()} for key in keys}),
+        runs=[_row(record) for record in shown],
+        differences=unequal({key: {name: config.get(key) for name, config in configs.items()} for key in keys}),
         identity_differences=identity,
-        notes=_notes(list(records.values()), identity) + _without_effect(list(records.values())),
+        named=named_differences(records),
+        groups=groups,
+        left_out=len(every) - len(shown),
+        notes=_notes(shown, identity) + _without_effect(shown) + claims(groups),
     )
 
 
-def _unequal(table: dict[str, dict[str, Value]]) -> dict[str, dict[str, Value]]:
-    """Keep the rows whose values are not all the same."""
-    rows = {key: list(row.values()) for key, row in table.items()}
-    return {key: table[key] for key, row in rows.items() if any(value != row[0] for value in row)}
+def _best(records: list[RunRecord], most: int | None) -> list[RunRecord]:
+    """Return so many of the records, the best by the first one's metric; all in their order where they are fewer."""
+    if most is None or len(records) <= most:
+        return records
+    sign = records[0].selection_sign
+
+    def rank(record: RunRecord) -> float:
+        return sign * record.best.value if record.best is not None else -math.inf
+
+    return sorted(records, key=rank, reverse=True)[:most]
 
 
 def _row(record: RunRecord) -> RunRow:
@@ -96,17 +116,6 @@ def _row(record: RunRecord) -> RunRow:
     )
 
 
-def _identity(records: dict[str, RunRecord]) -> dict[str, dict[str, str | None]]:
-    """Return, by run, the digests that must agree for results to be comparable."""
-    found: dict[str, dict[str, str | None]] = {
-        "environment": {name: record.environment.fingerprint for name, record in records.items()},
-        "data": {name: record.data.fingerprint for name, record in records.items()},
-        "code": {name: record.code.digest for name, record in records.items()},
-        "engine": {name: record.code.engine_digest for name, record in records.items()},
-    }
-    return {what: {name: each and each[:19] for name, each in one.items()} for what, one in found.items()}
-
-
 def _without_effect(records: list[RunRecord]) -> list[str]:
     """Return a sentence for every run that trained as an earlier one of these did, though its keys say otherwise."""
     notes = []
@@ -125,7 +134,7 @@ def _notes(records: list[RunRecord], different: dict[str, dict[str, str | None]]
     if "environment" in different or "engine" in different:
         notes.append("The environment or engine differs: equal seeds need not give equal weights.")
     if len({record.config.seed for record in records}) > 1:
-        notes.append("The seeds differ: part of the difference is chance; repeated seeds tell how much.")
+        notes.append("The seeds differ: part of the difference is chance.")
     if len({record.selection_key for record in records}) > 1:
         notes.append("The runs chose their best epochs by different metrics.")
     return notes

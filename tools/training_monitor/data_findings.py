@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import Sample
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunDirectory, RunKind
+from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.validation import Validation
 
 if TYPE_CHECKING:

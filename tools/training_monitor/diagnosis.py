@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import math
-import statistics
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.fixes import Fix, compute_fixes
-from trainwright.tools.training_monitor.record import RunRecord, Sample, mean
-from trainwright.tools.training_monitor.signals import SIGNALS
+from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.tools.training_monitor.signals import read_signal
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.conditions import Severity, raised
+from trainwright.trainer.run.layers import layers_behind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from trainwright.tools.training_monitor.documents import Condition, Diagnostic, Trigger
+    from trainwright.tools.training_monitor.documents import Diagnostic
     from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run.conditions import Raised
 
-SEVERITIES = ("critical", "warning", "info")
+SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 
 
 class Alert(BaseModel):
@@ -29,7 +32,7 @@ class Alert(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     id: str
-    severity: Literal["critical", "warning", "info"]
+    severity: Severity
     title: str
     message: str
     signal: str
@@ -43,10 +46,20 @@ class Alert(BaseModel):
     """Path of the document that explains it, relative to `skills/ml-trainer/`."""
     requirement: str
     fixes: list[Fix]
+    layers: list[str] = []
+    """Parameters or modules that it is about, at most ten."""
+    rows: list[int] = []
+    """Rows of the train split that it is about, at most twenty."""
+    consequence_of: str | None = None
+    """Id of the alert that explains this one; None: it stands for itself."""
+    by_itself: Severity | None = None
+    """Its severity without its consequences, where one of them made it graver."""
 
 
 def diagnose(run: RunDirectory, documents: Path = DOCUMENTS) -> list[Alert]:
-    """Return the run's alerts, the most severe first. Works at any moment of a run's life.
+    """Return the run's alerts, the most severe causes first, each followed by its consequences.
+
+    Works at any moment of a run's life.
 
     Raises:
         IntegrityError: the run's record is damaged; the remedy says what to do.
@@ -61,7 +74,45 @@ def diagnose_record(record: RunRecord, diagnostics: list[Diagnostic]) -> list[Al
         return []
     with record.metrics.reading():
         alerts = [alert for diagnostic in diagnostics if (alert := _alert(record, diagnostic)) is not None]
-    return sorted(alerts, key=lambda alert: (SEVERITIES.index(alert.severity), alert.requirement, alert.id))
+    return ranked(alerts, {diagnostic.id: diagnostic.explains for diagnostic in diagnostics})
+
+
+def ranked(alerts: list[Alert], explains: Mapping[str, list[str]]) -> list[Alert]:
+    """Return alerts with the causes first, by severity, each followed by what it explains.
+
+    A cause is as severe as its severest consequence. What is only information explains nothing.
+    """
+    known = {alert.id: alert for alert in alerts}
+    cause_of = {name: _cause(name, known, explains) for name in known}
+    worst: dict[str, Severity] = {
+        name: min((one.severity for one in alerts if cause_of[one.id] == name), key=SEVERITIES.index, default="info")
+        for name in known
+    }
+
+    def place(alert: Alert) -> tuple[object, ...]:
+        cause = known[cause_of[alert.id]]
+        rank = SEVERITIES.index(worst[cause.id]), cause.requirement, cause.id
+        return (*rank, alert.id != cause.id, SEVERITIES.index(alert.severity), alert.id)
+
+    return [
+        _graver(one, worst[one.id])
+        if cause_of[one.id] == one.id
+        else one.model_copy(update={"consequence_of": cause_of[one.id]})
+        for one in sorted(alerts, key=place)
+    ]
+
+
+def _graver(alert: Alert, severity: Severity) -> Alert:
+    changed = {} if severity == alert.severity else {"severity": severity, "by_itself": alert.severity}
+    return alert.model_copy(update=changed)
+
+
+def _cause(name: str, alerts: Mapping[str, Alert], explains: Mapping[str, list[str]]) -> str:
+    """Return the id of the alert that an alert follows from in the end; its own where nothing explains it."""
+    for one in alerts.values():
+        if one.severity != "info" and name in explains.get(one.id, ()):
+            return _cause(one.id, alerts, explains)
+    return name
 
 
 def _measured_only(record: RunRecord) -> bool:
@@ -70,60 +121,29 @@ def _measured_only(record: RunRecord) -> bool:
 
 
 def _alert(record: RunRecord, diagnostic: Diagnostic) -> Alert | None:
-    for trigger in diagnostic.triggers:
-        found = _evaluate(record, trigger)
-        if found and all(_evaluate(record, condition) for condition in trigger.only_if):
-            return _describe(record, diagnostic, trigger, found)
-    return None
+    found = raised(diagnostic.triggers, lambda name: read_signal(record, name, diagnostic.id))
+    return None if found is None else _describe(record, diagnostic, found)
 
 
-def _evaluate(record: RunRecord, condition: Condition) -> list[Sample]:
-    """Return the samples that are past the threshold (for a statistic: one that carries it), or none."""
-    samples = SIGNALS[condition.signal](record)[-condition.window :]
-    if condition.statistic == "each":
-        past = [sample for sample in samples if condition.holds(sample.value)]
-        return past if len(past) >= condition.points else []
-    values = [sample.value for sample in samples if math.isfinite(sample.value)]
-    if len(values) < condition.points:
-        return []
-    value = mean(values) if condition.statistic == "mean" else statistics.median(values)
-    return [samples[-1]._replace(value=value)] if condition.holds(value) else []
-
-
-def _describe(record: RunRecord, diagnostic: Diagnostic, trigger: Trigger, past: list[Sample]) -> Alert:
-    rising = trigger.comparison in {"above", "at_least"}
-    worst = max(past, key=lambda sample: _order(sample.value) if rising else -_order(sample.value))
+def _describe(record: RunRecord, diagnostic: Diagnostic, found: Raised) -> Alert:
+    worst = found.worst
     epoch = worst.epoch if worst.epoch is not None else _epoch_of(record, worst.step)
-    harm = next(((harm, lost) for harm in trigger.critical_if if (lost := _evaluate(record, harm))), None)
-    message = _filled(trigger, trigger.message, worst, len(past), epoch)
-    if harm is not None:
-        message = f"{message} {_filled(harm[0], harm[0].message, harm[1][-1], len(harm[1]), epoch)}"
     return Alert(
         id=diagnostic.id,
-        severity=diagnostic.severity if harm is None else "critical",
+        severity=found.severity(diagnostic.severity),
         title=diagnostic.title,
-        message=" ".join(message.split()),
-        signal=trigger.signal,
+        message=found.message(epoch),
+        signal=found.trigger.signal,
         measured=worst.value if math.isfinite(worst.value) else None,
-        threshold=trigger.threshold,
-        unit=trigger.unit,
+        threshold=found.trigger.threshold,
+        unit=found.trigger.unit,
         step=worst.step,
         epoch=epoch,
         document=diagnostic.path,
         requirement=diagnostic.requirement,
-        fixes=compute_fixes(diagnostic, record, worst.keys),
-    )
-
-
-def _filled(condition: Condition, message: str, sample: Sample, count: int, epoch: int | None) -> str:
-    return message.format(
-        measured=sample.value,
-        threshold=condition.threshold,
-        count=count,
-        window=condition.window,
-        step=sample.step,
-        epoch=epoch if epoch is not None else "?",
-        detail=sample.detail,
+        fixes=compute_fixes(diagnostic, record, worst.keys, worst.value),
+        layers=list(worst.layers or layers_behind(record.metrics, found.trigger, worst.step)),
+        rows=list(worst.rows),
     )
 
 
@@ -134,7 +154,3 @@ def _epoch_of(record: RunRecord, step: int) -> int | None:
     if after:
         return record.epoch_at[after[0]]
     return record.epoch_at[ends[-1]] + 1 if ends else None
-
-
-def _order(value: float) -> float:
-    return math.inf if math.isnan(value) else value

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import math
-import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from trainwright.tools.documents import SKILL, read_document
-from trainwright.tools.training_monitor.signals import LONGEST_WINDOW, SIGNALS
+from trainwright.tools.training_monitor.signals import KNOWN
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
 from trainwright.trainer.base.traces import note
 from trainwright.trainer.config import TrainingConfig, split_key
+from trainwright.trainer.run.conditions import WORKER_SIGNALS, Severity, Strict, Trigger, Watched
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 DOCUMENTS = SKILL / "diagnostics"
 INDEX = "README.md"
+OPERATIONS = ("set", "multiply", "add", "raise_to", "lower_to", "bring_measured_to")
+"""Ways in which a fix changes a key."""
 FREE_SECTIONS = ("model.args", "data.args", "task.args")
 """Arguments of the user's callables: the schema does not know their names."""
-
-PLACEHOLDERS = {"measured": 1.0, "threshold": 1.0, "count": 1, "window": 1, "step": 1, "epoch": 1, "detail": ""}
-"""Values that a trigger's message may show."""
-
-
-def _known_signal(name: str) -> str:
-    if name not in SIGNALS:
-        raise ValueError(f"unknown signal {name!r}; known: {', '.join(sorted(SIGNALS))}")
-    return name
 
 
 def _known_key(key: str) -> str:
@@ -55,80 +47,7 @@ def _sections(annotation: Any) -> list[type[BaseModel]]:
     return [section for argument in get_args(annotation) for section in _sections(argument)]
 
 
-def _require_fillable(message: str) -> None:
-    try:
-        message.format(**PLACEHOLDERS)
-    except (KeyError, IndexError, ValueError) as error:
-        raise ValueError(f"message uses something else than {', '.join(PLACEHOLDERS)}: {error!r}") from error
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class Condition(_Strict):
-    """A signal compared with a threshold over its last `window` samples."""
-
-    signal: Annotated[str, AfterValidator(_known_signal)]
-    comparison: Literal["above", "below", "at_least", "at_most"]
-    threshold: Annotated[float, Field(strict=False)]
-    statistic: Literal["each", "mean", "median"] = "each"
-    """Compare every sample, or one number for the whole window."""
-    window: int = Field(default=1, ge=1, le=LONGEST_WINDOW)
-    """The last so many samples are evaluated (a sample: one step, epoch or reading, as the signal says)."""
-    points: int = Field(default=1, ge=1)
-    """So many samples must be past the threshold (`each`), or be there at all (`mean`, `median`)."""
-
-    @model_validator(mode="after")
-    def _points_fit_the_window(self) -> Self:
-        if self.points > self.window:
-            raise ValueError(f"points ({self.points}) must not exceed window ({self.window})")
-        return self
-
-    def holds(self, value: float) -> bool:
-        """Whether one value is past the threshold. A value that is not finite is above every threshold."""
-        if math.isnan(value):
-            return self.comparison in {"above", "at_least"}
-        value = round(value, 12)  # 1.0 - 0.85 is 0.15, not a little more
-        return {
-            "above": value > self.threshold,
-            "at_least": value >= self.threshold,
-            "below": value < self.threshold,
-            "at_most": value <= self.threshold,
-        }[self.comparison]
-
-
-class Harm(Condition):
-    """A condition that makes an alert critical, and how it is worded."""
-
-    message: str
-    """Follows the alert's own message; may use the names in PLACEHOLDERS."""
-
-    @model_validator(mode="after")
-    def _message_can_be_filled(self) -> Self:
-        _require_fillable(self.message)
-        return self
-
-
-class Trigger(Condition):
-    """A condition that raises the alert, if those in `only_if` hold too."""
-
-    unit: str
-    message: str
-    """The measured beside the allowed value; may use the names in PLACEHOLDERS."""
-    only_if: list[Condition] = Field(default_factory=list)
-    critical_if: list[Harm] = Field(default_factory=list)
-    """Any of them that holds makes the alert critical, whatever the document's severity."""
-
-    @model_validator(mode="after")
-    def _message_can_be_filled(self) -> Self:
-        _require_fillable(self.message)
-        if not re.search(r"{measured|{count", self.message) or "{threshold" not in self.message:
-            raise ValueError("message must show {measured} or {count}, and {threshold}")
-        return self
-
-
-class Change(_Strict):
+class Change(Strict):
     """How one key of the configuration changes: exactly one operation, then the bounds."""
 
     set: bool | int | float | str | None = None
@@ -138,18 +57,20 @@ class Change(_Strict):
     """The larger of the present value and this one."""
     lower_to: float | None = Field(default=None, strict=False)
     """The smaller of the present value and this one; sets a key that is null."""
+    bring_measured_to: float | None = Field(default=None, gt=0, strict=False)
+    """Multiply by this ÷ what the alert measured: for a key in proportion to it."""
     minimum: float | None = Field(default=None, strict=False)
     maximum: float | None = Field(default=None, strict=False)
 
     @model_validator(mode="after")
     def _one_operation(self) -> Self:
-        given = [name for name in ("set", "multiply", "add", "raise_to", "lower_to") if getattr(self, name) is not None]
+        given = [name for name in OPERATIONS if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"give exactly one of set, multiply, add, raise_to, lower_to; got {given or 'none'}")
+            raise ValueError(f"give exactly one of {', '.join(OPERATIONS)}; got {given or 'none'}")
         return self
 
 
-class FixRule(_Strict):
+class FixRule(Strict):
     """One remedy. Without `changes` it is a hint: only the code or the data can change it."""
 
     id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -167,7 +88,7 @@ class FixRule(_Strict):
         return self
 
 
-class ScopeRule(_Strict):
+class ScopeRule(Strict):
     """Keys that decide what is learned; a change of them is no cure of the alert, and has to be stated."""
 
     id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -178,17 +99,27 @@ class ScopeRule(_Strict):
     """The keys' product decides, not each of them."""
 
 
-class Diagnostic(_Strict):
+class Diagnostic(Strict):
     """One diagnostic document's front matter."""
 
     id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     title: str = Field(min_length=1)
-    severity: Literal["critical", "warning", "info"]
+    severity: Severity
     requirement: str = Field(pattern=r"^DIAG-\d+$")
     triggers: Annotated[list[Trigger], Field(min_length=1)]
     """The first of them that holds raises the alert."""
     fixes: Annotated[list[FixRule], Field(min_length=1)]
     scope: list[ScopeRule] = Field(default_factory=list)
+    explains: list[str] = Field(default_factory=list)
+    """Ids of diagnostics that follow from this one: where both are found, they are its consequences."""
+
+    @model_validator(mode="after")
+    def _signals_are_known(self) -> Self:
+        for trigger in self.triggers:
+            for condition in (trigger, *trigger.only_if, *trigger.critical_if, *trigger.info_if):
+                if condition.signal not in KNOWN:
+                    raise ValueError(f"unknown signal {condition.signal!r}; known: {', '.join(sorted(KNOWN))}")
+        return self
 
     @property
     def path(self) -> str:
@@ -212,6 +143,30 @@ def load_diagnostics(folder: Path = DOCUMENTS) -> list[Diagnostic]:
     for path in paths:
         note(path)
     return [_load(path, path.stat().st_mtime_ns, path.stat().st_size) for path in paths]
+
+
+def watched_by_worker(folder: Path = DOCUMENTS) -> list[Watched]:
+    """Return what a worker evaluates itself: the triggers whose signals it has, and what makes them critical there.
+
+    Raises:
+        NotFoundError, ConfigurationError: see `load_diagnostics`.
+    """
+    return [
+        Watched(
+            id=diagnostic.id,
+            severity=diagnostic.severity,
+            document=diagnostic.path,
+            remedy=diagnostic.fixes[0].text,
+            triggers=[_judged_there(trigger) for trigger in triggers],
+        )
+        for diagnostic in load_diagnostics(folder)
+        if (triggers := [trigger for trigger in diagnostic.triggers if trigger.signals <= WORKER_SIGNALS])
+    ]
+
+
+def _judged_there(trigger: Trigger) -> Trigger:
+    harms = [harm for harm in trigger.critical_if if harm.signal in WORKER_SIGNALS]
+    return trigger.model_copy(update={"critical_if": harms})
 
 
 def diagnostics_digests(folder: Path = DOCUMENTS) -> dict[str, str]:

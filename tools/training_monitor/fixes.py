@@ -44,19 +44,22 @@ class Fix(BaseModel):
         return f"configure(project={json.dumps(project)}, changes={json.dumps(self.changes)})" if self.changes else ""
 
 
-def compute_fixes(diagnostic: Diagnostic, record: RunRecord, keys: Sequence[str] = ()) -> list[Fix]:
+def compute_fixes(
+    diagnostic: Diagnostic, record: RunRecord, keys: Sequence[str] = (), measured: float | None = None
+) -> list[Fix]:
     """Return the document's fixes for one run; first the one that the failed run worked out by measuring, if it did.
 
     Args:
         keys: the keys of the configuration that the alert is about.
+        measured: the alert's value.
     """
-    found = [fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record, keys)) is not None]
+    found = [fix for rule in diagnostic.fixes if (fix := compute_fix(rule, record, keys, measured)) is not None]
     if diagnostic.id == DATA_LEAK:
         return [_without_leak(record, fix) if fix.id == WITHOUT_LEAK else fix for fix in found]
-    measured = worked_out(record) if diagnostic.id in MEASURED_BY_THE_RUN else None
-    if measured is None:
+    known = worked_out(record) if diagnostic.id in MEASURED_BY_THE_RUN else None
+    if known is None:
         return found
-    return [measured, *(fix for fix in found if fix.changes.keys() != measured.changes.keys())]
+    return [known, *(fix for fix in found if fix.changes.keys() != known.changes.keys())]
 
 
 def _without_leak(record: RunRecord, fix: Fix) -> Fix:
@@ -77,7 +80,9 @@ def worked_out(record: RunRecord) -> Fix | None:
     return Fix(id="worked_out", text="What the failed run worked out from what it measured.", changes=changes)
 
 
-def compute_fix(rule: FixRule, record: RunRecord, keys: Sequence[str] = ()) -> Fix | None:
+def compute_fix(
+    rule: FixRule, record: RunRecord, keys: Sequence[str] = (), measured: float | None = None
+) -> Fix | None:
     """Return the rule's changes worked out from the run's configuration; None when it has these values already.
 
     A key that the model does not accept, or a result that breaks the schema, leaves the fix as a hint.
@@ -89,7 +94,7 @@ def compute_fix(rule: FixRule, record: RunRecord, keys: Sequence[str] = ()) -> F
     changes: dict[str, Any] = {}
     for key, change in accepted.items():
         present = _look_up(values, key)
-        wanted = _changed(present, change)
+        wanted = _changed(present, change, measured)
         if wanted is not None and wanted != present:
             changes[key] = wanted
     if accepted and not changes:
@@ -135,7 +140,7 @@ def _look_up(values: dict[str, Any], key: str) -> Any:
     return section
 
 
-def _changed(present: Any, change: Change) -> bool | int | float | str | None:
+def _changed(present: Any, change: Change, measured: float | None = None) -> bool | int | float | str | None:
     """Return the new value, or None when the operation cannot be applied to the present one."""
     if change.set is not None:
         return change.set
@@ -144,8 +149,8 @@ def _changed(present: Any, change: Change) -> bool | int | float | str | None:
     target = change.raise_to if change.raise_to is not None else change.lower_to
     if present is None:
         wanted = target if target is not None else change.add  # an absent number counts as zero, or as no bound
-    elif change.multiply is not None:
-        wanted = present * change.multiply
+    elif (factor := _factor(change, measured)) is not None:
+        wanted = present * factor
     elif change.add is not None:
         wanted = present + change.add
     elif target is not None:
@@ -153,6 +158,13 @@ def _changed(present: Any, change: Change) -> bool | int | float | str | None:
     else:
         wanted = None
     return None if wanted is None else _bounded(wanted, present, change)
+
+
+def _factor(change: Change, measured: float | None) -> float | None:
+    """Return what the present value is multiplied by; None where nothing says it."""
+    if change.bring_measured_to is None:
+        return change.multiply
+    return change.bring_measured_to / measured if measured is not None and 0 < measured < math.inf else None
 
 
 def _bounded(wanted: float, present: float | None, change: Change) -> int | float:

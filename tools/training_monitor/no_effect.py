@@ -9,12 +9,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.training_monitor.record import STEP_LOSS, RunRecord, Sample
+from trainwright.tools.training_monitor.record import STEP_LOSS, RunRecord
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import Memory
 from trainwright.trainer.config import flatten
 from trainwright.trainer.run import MetricStore, RunDirectory, RunKind
+from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.digests import METRICS
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ TRAINED_WHOLE = frozenset({RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, Ru
 """A replay is the same on purpose; a smoke run is too short for most keys to act."""
 BESIDE_TRAINING = (
     "checkpoints", "code_root", "deployment", "distributed", "early_stopping", "loader.num_workers",
-    "loader.persistent_workers", "loader.pin_memory", "loader.prefetch_factor", "logging", "metrics",
+    "loader.persistent_workers", "loader.pin_memory", "loader.prefetch_factor", "logging", "metrics", "monitoring",
     "reproducibility", "returns", "search", "selection", "training.channels_last", "training.compile",
     "training.device", "training.epochs", "training.gradient_checkpointing", "training.max_steps",
     "training.validate_every_n_epochs", "weight_averaging",
@@ -63,7 +64,7 @@ def differing_keys(first: RunRecord, second: RunRecord) -> dict[str, tuple[Any, 
     """Return the keys that should change how a run trains and differ between two, with both values."""
     old, new = (flatten(record.config.model_dump(mode="json")) for record in (first, second))
     keys = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
-    return {key: (old.get(key), new.get(key)) for key in keys if not _is_beside(key)}
+    return {key: (old.get(key), new.get(key)) for key in keys if not is_beside_training(key)}
 
 
 def trained_alike(first: RunRecord, second: RunRecord) -> bool:
@@ -105,5 +106,6 @@ def _told(points: list[Point]) -> list[tuple[int, str]]:
     return [(point.step, repr(point.value)) for point in points]
 
 
-def _is_beside(key: str) -> bool:
+def is_beside_training(key: str) -> bool:
+    """Return whether a key is of storage, evaluation or speed, and may leave the losses the same."""
     return any(key == prefix or key.startswith(f"{prefix}.") for prefix in BESIDE_TRAINING)

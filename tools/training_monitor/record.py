@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from trainwright.trainer.base.errors import IntegrityError, NotFoundError
 from trainwright.trainer.run import RunState, RunStatus
+from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.evidence import Code, Data, Environment, P, PartOf, Resolved, Summary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import MetricStore, RunDirectory, RunSpecification
     from trainwright.trainer.run.metrics import Point
+    from trainwright.trainer.run.status import Event
 
 STEP_LOSS = "train/loss"
 TRAIN_LOSS = "train/epoch_loss"
@@ -28,27 +29,17 @@ APPLIED_NORM = "train/applied_gradient_norm"
 LEARNING_RATE = "train/learning_rate"
 FIRST_STEPS = 5
 """The starting loss is the median of so many first steps: one batch alone is noisy."""
+RAN_AWAY = 3.0
+"""First steps whose median is so many times the first loss were driven there by the updates."""
+CROSS_ENTROPY = "cross_entropy"
+UNLIKE = frozenset({"contrastive", "adversarial", "distillation"})
+"""Objectives whose training loss is another one than that of validation."""
+DISCRIMINATOR = re.compile(r"train/.*(discriminator|critic|(^|[/_])d_loss|loss_d\b)", re.IGNORECASE)
+GENERATOR = re.compile(r"train/.*(generator|(^|[/_])g_loss|loss_g\b)", re.IGNORECASE)
 
 
 Bucket = tuple[int, float, float, float]
 """Last step, mean, lowest, highest."""
-
-
-class Sample(NamedTuple):
-    """One value of a signal, and where in the run it was taken (epoch None: between epochs)."""
-
-    step: int
-    value: float
-    epoch: int | None = None
-    detail: str = ""
-    """Unit of the number, in words."""
-    keys: tuple[str, ...] = ()
-    """Keys of the configuration that it is about."""
-
-
-def mean(values: Sequence[float]) -> float:
-    """The mean of one or more finite values, without overflow on the way."""
-    return math.fsum(value / len(values) for value in values)
 
 
 class RunRecord:
@@ -91,6 +82,14 @@ class RunRecord:
         except NotFoundError:
             return RunStatus(state=RunState.CREATED, attempt=0)
 
+    @cached_property
+    def findings(self) -> dict[str, list[Event]]:
+        """The worker's findings by the diagnostic's id, in order."""
+        found: dict[str, list[Event]] = {}
+        for event in self.run.events("finding"):
+            found.setdefault(str(event.data.get("id")), []).append(event)
+        return found
+
     def part(self, kind: type[P]) -> P:
         """One part of the evidence; empty when the worker has not written it, or it has an unexpected form."""
         try:
@@ -128,10 +127,48 @@ class RunRecord:
 
     @cached_property
     def starting_loss(self) -> float | None:
-        """The training loss before anything was learned: median of the first steps, else the first epoch's."""
+        """The training loss before anything was learned: median of the first steps, else the first epoch's.
+
+        Where these steps themselves ran away, the first one's. Of cross entropy at least that of knowing the classes'
+        shares alone (a model that begins lower has learned before), and where it begins far above that of equal
+        chances (its first outputs are wild), those.
+        """
         first = [p.value for p in self.metrics.head(STEP_LOSS, FIRST_STEPS) or self.metrics.head(TRAIN_LOSS, 1)]
         finite = sorted(value for value in first if math.isfinite(value))
-        return finite[len(finite) // 2] if finite else None
+        if not finite:
+            return None
+        start = finite[len(finite) // 2]
+        if math.isfinite(first[0]) and 0 < RAN_AWAY * first[0] < start:
+            start = first[0]
+        if self.prior_loss is None:
+            return start
+        chances = math.log(len(self.class_shares("train")))
+        return max(self.prior_loss, start if start < RAN_AWAY * chances else chances)
+
+    @cached_property
+    def prior_loss(self) -> float | None:
+        """The cross entropy of predicting the train classes' shares for every sample; None with another loss."""
+        if self.resolved.loss != CROSS_ENTROPY:
+            return None
+        shares = self.class_shares("train")
+        return -sum(share * math.log(share) for share in shares) if shares else None
+
+    def class_shares(self, split: str) -> list[float]:
+        """Each class's share of a split's samples, the commonest first; empty where the data has no classes."""
+        known = self.data.splits.get(split)
+        counts = list((known.classes or {}).values()) if known is not None else []
+        return sorted((count / sum(counts) for count in counts if count), reverse=True) if len(counts) > 1 else []
+
+    @cached_property
+    def is_adversarial(self) -> bool:
+        """Whether two networks train against each other, so that no loss need fall."""
+        keys = self.metrics.keys()
+        return any(DISCRIMINATOR.search(key) for key in keys) and any(GENERATOR.search(key) for key in keys)
+
+    @cached_property
+    def compares_losses(self) -> bool:
+        """Whether training and validation measure their losses in the same way."""
+        return not self.is_adversarial and self.config.mixing is None and self.config.objective.name not in UNLIKE
 
     @cached_property
     def selection_key(self) -> str | None:

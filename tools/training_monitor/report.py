@@ -43,7 +43,8 @@ def diagnostic_report(
         plots: picture files to link.
         folder: the report's folder, for relative links; the pictures' parent's parent by default.
         documents: folder of the diagnostic documents.
-        further: additions of the project: `tried` fixes by alert, the `ground` to end below the goal, `granted`.
+        further: additions of the project: `tried` fixes by alert, `fixed` alerts, the `ground` to end below the goal,
+            `granted`.
 
     Raises:
         IntegrityError: the run's record is damaged.

@@ -1,0 +1,67 @@
+"""A run at a glance: whether to go on, to look, or to stop, its curves in numbers, and what could not be judged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from trainwright.tools.training_monitor.assessment import Assessment, Goal, assess_record
+from trainwright.tools.training_monitor.curve_summary import CurveSummary, curve_summaries
+from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
+from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.tools.training_monitor.unjudged import unjudged
+from trainwright.trainer.run import RunState
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.trainer.run import RunDirectory
+
+Verdict = Literal["healthy", "attention", "stop"]
+
+
+class Glance(BaseModel):
+    """An assessment, and what an agent reads of it first."""
+
+    model_config = ConfigDict(frozen=True)
+
+    assessment: Assessment
+    verdict: Verdict
+    curves: list[CurveSummary]
+    unjudged: list[str]
+
+
+def glance(
+    run: RunDirectory, goal: Goal | None = None, *, accepted: set[str] | None = None, documents: Path = DOCUMENTS
+) -> Glance:
+    """Read a run once and return what there is to say of it, at any moment of its life.
+
+    Args:
+        accepted: critical alerts that the owner accepts; they ask for attention, and not to stop.
+
+    Raises:
+        IntegrityError: the run's record is damaged.
+        ConfigurationError: a diagnostic document is not valid.
+    """
+    record, diagnostics = RunRecord(run), load_diagnostics(documents)
+    with record.metrics.reading():
+        assessment = assess_record(record, diagnostics, goal)
+        curves = curve_summaries(record, goal)
+        open_questions = unjudged(record, diagnostics, {alert.id for alert in assessment.alerts})
+    return Glance(
+        assessment=assessment,
+        verdict=verdict_of(assessment, record.status.state, accepted or set()),
+        curves=curves,
+        unjudged=open_questions,
+    )
+
+
+def verdict_of(assessment: Assessment, state: RunState, accepted: set[str]) -> Verdict:
+    """Return stop for a critical alert or a failed run, attention for a warning or an interrupted one, else healthy."""
+    severities = {alert.severity for alert in assessment.alerts if alert.id not in accepted}
+    if "critical" in severities or state is RunState.FAILED:
+        return "stop"
+    if severities & {"warning"} or accepted & {alert.id for alert in assessment.alerts}:
+        return "attention"
+    return "attention" if state is RunState.INTERRUPTED else "healthy"

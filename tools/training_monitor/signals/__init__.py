@@ -1,0 +1,90 @@
+"""Signals that a diagnostic document may watch: each turns a run's record into samples, in order of step.
+
+A signal knows no threshold; the documents do. An empty list means "not measured", never "fine".
+Shares are dimensionless: 0.15 is 15 %.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_monitor.data_findings import improbable_labels, leaks_found
+from trainwright.tools.training_monitor.no_effect import keys_without_effect, unused_keys
+from trainwright.tools.training_monitor.signals import adversaries, costs, layers, losses, scores, suddenness, updates
+from trainwright.trainer.run.conditions import FINDINGS, Sample, finding_sample
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.training_monitor.record import RunRecord
+
+SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
+    signal.__name__: signal
+    for signal in (
+        losses.non_finite_losses,
+        losses.loss_gap,
+        losses.validation_loss_rise,
+        losses.train_loss_remaining,
+        losses.epochs_without_improvement,
+        losses.recent_improvement,
+        losses.validation_gain,
+        losses.loss_rebound,
+        losses.progress_lost,
+        losses.epochs_completed,
+        losses.steps_done,
+        losses.first_loss,
+        losses.numbers_unscaled,
+        suddenness.sudden_non_finite,
+        suddenness.sudden_jump,
+        suddenness.overshoot,
+        scores.generalisation_gap,
+        scores.commonest_class,
+        scores.beyond_commonest,
+        scores.gain_over_prior,
+        scores.start_over_prior,
+        scores.gap_beyond_chance,
+        scores.more_is_known,
+        layers.gradient_norm,
+        layers.applied_gradient_norm,
+        layers.first_gradient_norm,
+        layers.layer_gradient_spread,
+        layers.dead_share,
+        layers.saturated_share,
+        layers.activation_max,
+        layers.input_scale,
+        updates.update_ratio,
+        updates.peak_update_ratio,
+        updates.usual_update_ratio,
+        updates.update_ratio_before_jump,
+        updates.rate_spent_share,
+        updates.decay_per_step,
+        updates.clipped_to,
+        updates.effective_batch,
+        updates.weight_decay,
+        updates.dropout,
+        adversaries.discriminator_loss,
+        adversaries.generator_loss,
+        costs.training_ended,
+        costs.gpu_utilisation,
+        costs.data_wait_share,
+        costs.memory_growth,
+        costs.out_of_memory_failures,
+        costs.out_of_memory_while_building,
+        unused_keys,
+        keys_without_effect,
+        leaks_found,
+        improbable_labels,
+    )
+}
+"""Every signal by its name, but for FINDINGS, which depends on who reads it."""
+KNOWN = frozenset({*SIGNALS, FINDINGS})
+
+
+def findings(record: RunRecord, of: str) -> list[Sample]:
+    """What the worker's inspectors found under a diagnostic's id: its measured value, or 1 where it has none."""
+    return [found for event in record.findings.get(of, []) if (found := finding_sample(event.data, of)) is not None]
+
+
+def read_signal(record: RunRecord, name: str, of: str) -> list[Sample]:
+    """Return a signal's samples; `of` is the id of the diagnostic that reads them."""
+    return findings(record, of) if name == FINDINGS else SIGNALS[name](record)

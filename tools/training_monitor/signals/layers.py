@@ -1,0 +1,85 @@
+"""Layers as signals: gradients that fade from layer to layer, units that are dead or saturated."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM
+from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_monitor.record import RunRecord
+
+GRADIENTS = "layers/gradient_norm/"
+INPUT_SCALE = "watch/input_scale"
+RECENT = 10
+"""Inspected steps of which a layer's median is taken."""
+MOST_NAMED = 10
+
+
+def gradient_norm(record: RunRecord) -> list[Sample]:
+    """Per step: total gradient norm before clipping."""
+    return [Sample(point.step, point.value) for point in record.metrics.tail(GRADIENT_NORM, LONGEST_WINDOW)]
+
+
+def applied_gradient_norm(record: RunRecord) -> list[Sample]:
+    """Per step: total gradient norm as it reached the optimizer, after clipping where the run clips."""
+    clipped = record.metrics.tail(APPLIED_NORM, LONGEST_WINDOW)
+    return [Sample(point.step, point.value) for point in clipped] or gradient_norm(record)
+
+
+def first_gradient_norm(record: RunRecord) -> list[Sample]:
+    """Total gradient norm of the first step, which no update has changed yet (one sample)."""
+    return [Sample(point.step, point.value) for point in record.metrics.head(GRADIENT_NORM, 1)]
+
+
+def layer_gradient_spread(record: RunRecord) -> list[Sample]:
+    """Smallest of the layers' gradient norms ÷ the largest (one sample), of layers that have a gradient at all.
+
+    The median of each layer over the last inspected steps.
+    """
+    medians = {name: value for name, value in _by_layer(record, GRADIENTS).items() if value > 0}
+    if len(medians) < 2:
+        return []
+    largest = max(medians.values())
+    smallest = sorted(medians, key=lambda name: medians[name])[:MOST_NAMED]
+    named = tuple(name for name in smallest if medians[name] < largest / 1e3)
+    return [Sample(record.status.step, medians[smallest[0]] / largest, detail=_named(named), layers=named)]
+
+
+def dead_share(record: RunRecord) -> list[Sample]:
+    """Per inspected step: the largest share of a layer's units that no sample of a batch makes active."""
+    return _readings(record, "watch/dead_share_max")
+
+
+def saturated_share(record: RunRecord) -> list[Sample]:
+    """Per inspected step: the largest share of a hidden sigmoid's, tanh's or softmax's outputs at their bounds."""
+    return _readings(record, "watch/saturated_share_max")
+
+
+def activation_max(record: RunRecord) -> list[Sample]:
+    """Per inspected step: the largest absolute output of a layer."""
+    return _readings(record, "watch/activation_max")
+
+
+def _readings(record: RunRecord, key: str) -> list[Sample]:
+    return [Sample(point.step, point.value) for point in record.metrics.tail(key, LONGEST_WINDOW)]
+
+
+def _by_layer(record: RunRecord, prefix: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for key in (key for key in record.metrics.keys() if key.startswith(prefix)):  # noqa: SIM118 - no mapping
+        values = [point.value for point in record.metrics.tail(key, RECENT) if math.isfinite(point.value)]
+        found |= {key.removeprefix(prefix): statistics.median(values)} if values else {}
+    return found
+
+
+def _named(layers: tuple[str, ...]) -> str:
+    return ", ".join(layers[:3]) + (", …" if len(layers) > 3 else "")
+
+
+def input_scale(record: RunRecord) -> list[Sample]:
+    """Root mean square of the numbers that the first layer multiplies, on the first inspected steps."""
+    return [Sample(point.step, point.value) for point in record.metrics.head(INPUT_SCALE, RECENT)]

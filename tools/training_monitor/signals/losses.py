@@ -1,0 +1,171 @@
+"""Losses as signals: what was learned, what was lost again, and how far validation follows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
+from trainwright.trainer.run.conditions import Sample
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_monitor.record import RunRecord
+
+LOSSES_OF_NUMBERS = frozenset({"mse", "mae", "huber", "log_cosh"})
+LEAST_LEARNED = 0.25
+"""Share of the starting loss that counts as learned at least, so that noise about a flat loss loses nothing."""
+LEAST_GAP = 0.02
+"""Share of the starting loss that has to be learned before what of it validation misses is a number worth reading."""
+NOISE_OF_A_MEAN = 0.3
+"""Share of the range of ten values that three standard errors of their mean are."""
+
+
+def non_finite_losses(record: RunRecord) -> list[Sample]:
+    """How many recorded losses are NaN or infinite (one sample, at the first of them)."""
+    found = [point.step for key in (STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS) for point in record.non_finite(key)]
+    events = [event for event in record.run.events("alert") if event.data.get("id") == "nan_loss"]
+    found += [_step_of(event.data) for event in events if not found]
+    failure = record.status.failure
+    if not found and failure is not None and failure.category == "divergence":
+        found = [_step_of(failure.details) or record.status.step]
+    return [Sample(min(found), len(found))] if found else [Sample(record.status.step, 0)]
+
+
+def loss_gap(record: RunRecord) -> list[Sample]:
+    """Per epoch: share of the loss reduction learned in training that validation does not show.
+
+    (validation - train) / (starting loss - train). Scale-free, and small when both losses are tiny beside the start.
+    """
+    start = record.starting_loss
+    if not record.compares_losses:
+        return []
+    trained = {sample.step: sample.value for sample in record.by_epoch(TRAIN_LOSS)}
+    gaps = []
+    for sample in record.by_epoch(VALIDATION_LOSS):
+        train = trained.get(sample.step, math.nan)
+        learned = start - train if start is not None else math.nan
+        if start is not None and learned > LEAST_GAP * abs(start) and math.isfinite(sample.value):
+            gaps.append(sample._replace(value=(sample.value - train) / learned))
+    return gaps
+
+
+def validation_loss_rise(record: RunRecord) -> list[Sample]:
+    """Per epoch: how far the validation loss is above its lowest so far, as a share of that lowest."""
+    lowest, rises = math.inf, []
+    for sample in record.by_epoch(VALIDATION_LOSS):
+        lowest = min(lowest, sample.value)
+        if lowest > 0 and math.isfinite(sample.value):
+            rises.append(sample._replace(value=sample.value / lowest - 1))
+    return rises
+
+
+def train_loss_remaining(record: RunRecord) -> list[Sample]:
+    """Training loss now ÷ starting loss (1: nothing learned, 0: perfect); per epoch, else of the last steps."""
+    samples = record.by_epoch(TRAIN_LOSS)
+    if not samples:
+        recent = [Sample(point.step, point.value) for point in record.metrics.tail(STEP_LOSS, 5)]
+        middle = sorted(recent, key=lambda sample: sample.value)[len(recent) // 2 : len(recent) // 2 + 1]
+        samples = [sample._replace(step=recent[-1].step) for sample in middle]
+    start = record.starting_loss
+    if start is None or start <= 0 or record.is_adversarial:
+        return []
+    return [sample._replace(value=sample.value / start) for sample in samples if math.isfinite(sample.value)]
+
+
+def epochs_without_improvement(record: RunRecord) -> list[Sample]:
+    """Epochs since the best value of the run's selection metric (one sample, at the last epoch)."""
+    samples = record.by_epoch(record.selection_key) if record.selection_key else []
+    if not samples or record.best is None or record.is_adversarial:
+        return []
+    last = samples[-1]
+    return [last._replace(value=float((last.epoch or 0) - (record.best.epoch or 0)))]
+
+
+def recent_improvement(record: RunRecord) -> list[Sample]:
+    """Fall of the validation loss over the last three epochs, as a share of the loss before (one sample).
+
+    Only where the run's last epoch is also its best: otherwise it has stopped improving.
+    """
+    samples = record.by_epoch(VALIDATION_LOSS)
+    if len(samples) < 4 or record.best is None or record.best.step != samples[-1].step or samples[-4].value <= 0:
+        return []
+    return [samples[-1]._replace(value=1 - samples[-1].value / samples[-4].value)]
+
+
+def validation_gain(record: RunRecord) -> list[Sample]:
+    """Fall of the validation loss over the last three epochs, 0 where it does not improve any more (one sample)."""
+    return recent_improvement(record) or [Sample(record.status.step, 0.0)]
+
+
+def loss_rebound(record: RunRecord) -> list[Sample]:
+    """Largest share of the learned loss reduction that was lost again later (one sample, where it happened).
+
+    Over means of at least ten steps each, so that one hard batch is no spike, less the noise of such a mean. A loss
+    that fell by less than a quarter has learned a quarter.
+    """
+    last, start = record.metrics.last(STEP_LOSS), record.starting_loss
+    count = min(200, last.step // 10) if last else 0
+    if count < 5 or start is None or record.is_adversarial:
+        return []
+    lowest, worst = math.inf, Sample(0, 0.0)
+    for step, mean, low, high in record.buckets(STEP_LOSS, count):
+        if lowest < start and mean > lowest:
+            learned = max(start - lowest, LEAST_LEARNED * abs(start))
+            lost = mean - lowest - NOISE_OF_A_MEAN * (high - low)
+            worst = max(worst, Sample(step, lost / learned), key=lambda sample: sample.value)
+        lowest = min(lowest, mean)
+    return [worst]
+
+
+def progress_lost(record: RunRecord) -> list[Sample]:
+    """How much of the reduction of the loss is lost where the record ends (one sample); infinite after divergence.
+
+    (loss now - lowest) / what was learned, of the training loss over means of ten steps and of the validation loss; the
+    larger of both. Less than half of the starting loss does not count as learned (for validation: less than all of
+    it), so that noise around a loss that hardly moved, and plain overfitting, lose nothing.
+    """
+    if record.non_finite(GRADIENT_NORM) or any(sample.value > 0 for sample in non_finite_losses(record)):
+        return [Sample(record.status.step, math.inf)]
+    last, start = record.metrics.last(STEP_LOSS), record.starting_loss
+    if last is None or start is None or record.is_adversarial:
+        return []
+    trained = [mean for _, mean, _, _ in record.buckets(STEP_LOSS, min(200, max(1, last.step // 10)))]
+    validated = [sample.value for sample in record.by_epoch(VALIDATION_LOSS)]
+    lost = [_lost(trained, start, abs(start) / 2), _lost(validated, start, abs(start))]
+    return [Sample(last.step, max(lost))]
+
+
+def _lost(losses: list[float], start: float, least: float) -> float:
+    """Share of what was learned that the last of the losses has given back; at least `least` counts as learned."""
+    lowest = min([start, *losses])
+    reference = max(start - lowest, least)
+    return (losses[-1] - lowest) / reference if losses and reference > 0 else 0.0
+
+
+def steps_done(record: RunRecord) -> list[Sample]:
+    """Number of optimizer steps so far (one sample)."""
+    ends = [record.metrics.last(key) for key in (STEP_LOSS, TRAIN_LOSS)]
+    steps = [end.step for end in ends if end is not None]
+    return [Sample(max(steps), float(max(steps)))] if steps else []
+
+
+def first_loss(record: RunRecord) -> list[Sample]:
+    """Loss of the first step, in the units of the loss (one sample)."""
+    return [Sample(point.step, point.value) for point in record.metrics.head(STEP_LOSS, 1)]
+
+
+def numbers_unscaled(record: RunRecord) -> list[Sample]:
+    """1 where a loss of numbers sees the targets in their own units, else 0 (one sample)."""
+    is_unscaled = record.resolved.loss in LOSSES_OF_NUMBERS and record.config.target_scaling is None
+    return [Sample(record.status.step, float(is_unscaled))]
+
+
+def epochs_completed(record: RunRecord) -> list[Sample]:
+    """Number of epochs that were trained and recorded (one sample)."""
+    samples = record.by_epoch(TRAIN_LOSS) or record.by_epoch(VALIDATION_LOSS)
+    return [samples[-1]._replace(value=float(samples[-1].epoch or 0))] if samples else []
+
+
+def _step_of(data: dict[str, object]) -> int:
+    step = data.get("step", 0)
+    return step if isinstance(step, int) else 0

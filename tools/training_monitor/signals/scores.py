@@ -1,0 +1,99 @@
+"""Scores beside what is known without a model, as signals: the commonest class, the shares of the classes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_monitor.record import STEP_LOSS, VALIDATION_LOSS
+from trainwright.tools.training_monitor.signals.losses import loss_gap
+from trainwright.trainer.run.conditions import Sample
+from trainwright.trainer.run.looked_at import BoostedTrees
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_monitor.record import RunRecord
+
+SCORES = frozenset({"accuracy", "balanced_accuracy", "precision", "recall", "f1", "macro_f1", "auc", "top5_accuracy"})
+"""Metrics in [0, 1] of which more is better; the run's own selection metric joins them if it is maximized."""
+CLEARLY = 0.05
+"""Of a score."""
+
+
+def commonest_class(record: RunRecord) -> list[Sample]:
+    """Share of the commonest class among the train samples (one sample)."""
+    shares = record.class_shares("train")
+    return [Sample(record.status.step, shares[0])] if shares else []
+
+
+def beyond_commonest(record: RunRecord) -> list[Sample]:
+    """Per epoch: how far validation is from always answering with the commonest class.
+
+    Balanced accuracy less that of equal chances where it is recorded; else accuracy beside that class's share.
+    """
+    shares = record.class_shares("validation")
+    balanced = record.by_epoch("validation/balanced_accuracy")
+    if not shares:
+        return []
+    known, without = (balanced, 1 / len(shares)) if balanced else (record.by_epoch("validation/accuracy"), shares[0])
+    return [one._replace(value=abs(one.value - without)) for one in known if math.isfinite(one.value)]
+
+
+def gain_over_prior(record: RunRecord) -> list[Sample]:
+    """How far the lowest validation loss is below that of the classes' shares alone, as a share of it (one sample).
+
+    Only of plain cross entropy; 0 or less: the inputs have told the model nothing about other samples.
+    """
+    losses = [sample for sample in record.by_epoch(VALIDATION_LOSS) if math.isfinite(sample.value)]
+    if record.prior_loss is None or not losses:
+        return []
+    best = min(losses, key=lambda sample: sample.value)
+    return [best._replace(value=1 - best.value / record.prior_loss)]
+
+
+def start_over_prior(record: RunRecord) -> list[Sample]:
+    """Loss of the first step ÷ that of the classes' shares alone: 1 from random weights, less from a good start."""
+    first = record.metrics.head(STEP_LOSS, 1)
+    if record.prior_loss is None or not first:
+        return []
+    return [Sample(first[0].step, first[0].value / record.prior_loss)]
+
+
+def gap_beyond_chance(record: RunRecord) -> list[Sample]:
+    """Per epoch: the gap of the scores ÷ the largest standard error of a share of so few validation samples.
+
+    Infinite where the number of samples is unknown, or the gap is one of losses.
+    """
+    size = record.data.splits.get("validation")
+    root = 2 * math.sqrt(size.size) if size is not None and size.size and score_gap(record) else math.inf
+    return [gap._replace(value=gap.value * root if gap.value else 0.0) for gap in generalisation_gap(record)]
+
+
+def more_is_known(record: RunRecord) -> list[Sample]:
+    """0 where boosted trees on the same rows scored no better than the run's best epoch, else 1 (one sample)."""
+    trees = record.part(BoostedTrees).metrics
+    ours = {name: record.by_epoch(f"validation/{name}") for name in trees if name in {*SCORES, "r2"}}
+    best = [(trees[name], max(sample.value for sample in samples)) for name, samples in ours.items() if samples]
+    return [Sample(record.status.step, float(not best or any(theirs > own + CLEARLY for theirs, own in best)))]
+
+
+def generalisation_gap(record: RunRecord) -> list[Sample]:
+    """Per epoch: training minus validation score, both in [0, 1] (the widest); `loss_gap` where there is none."""
+    return score_gap(record) or loss_gap(record)
+
+
+def score_gap(record: RunRecord) -> list[Sample]:
+    """Per epoch: training minus validation score, both in [0, 1] (the widest); none without such a score."""
+    gaps: dict[int, Sample] = {}
+    for name in sorted(SCORES | _selected_score(record)):
+        trained = {sample.step: sample.value for sample in record.by_epoch(f"train/{name}")}
+        for sample in record.by_epoch(f"validation/{name}"):
+            train = trained.get(sample.step, math.nan)
+            if 0 <= train <= 1 and 0 <= sample.value <= 1:
+                known = gaps[sample.step].value if sample.step in gaps else -math.inf
+                gaps[sample.step] = sample._replace(value=max(known, train - sample.value))
+    return [gaps[step] for step in sorted(gaps)]
+
+
+def _selected_score(record: RunRecord) -> set[str]:
+    selection = record.config.selection
+    return {selection.metric} if selection.direction == "maximize" and selection.metric != "loss" else set()

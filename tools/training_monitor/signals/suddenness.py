@@ -1,0 +1,63 @@
+"""Sudden changes of the loss as signals: one bad batch, or a climb over many steps."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS
+from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_monitor.record import RunRecord
+
+BEFORE = 8
+"""Steps before a jump that have to be calm."""
+FEWEST_BEFORE = 2
+CALM = 3.0
+"""The highest of calm values is at most so many times their median."""
+
+
+def sudden_non_finite(record: RunRecord) -> list[Sample]:
+    """1 where a loss is not finite at once, after calm steps; 0 where it climbed before (one sample at that step)."""
+    points = record.metrics.tail(STEP_LOSS, LONGEST_WINDOW)
+    bad = next((place for place, point in enumerate(points) if not math.isfinite(point.value)), None)
+    if bad is None or bad < FEWEST_BEFORE:
+        return []
+    norms = {point.step: point.value for point in record.metrics.tail(GRADIENT_NORM, LONGEST_WINDOW)}
+    before = points[max(0, bad - BEFORE) : bad]
+    calm = _is_calm([abs(p.value) for p in before]) and _is_calm([norms[p.step] for p in before if p.step in norms])
+    return [Sample(points[bad].step, float(calm))]
+
+
+def sudden_jump(record: RunRecord) -> list[Sample]:
+    """Largest loss of one step ÷ the median of the calm steps before it (one sample, where it happened).
+
+    A median below a tenth of the starting loss counts as that: near zero, any loss is many times the one before.
+    """
+    points, start = record.metrics.tail(STEP_LOSS, LONGEST_WINDOW), record.starting_loss
+    worst = Sample(0, 0.0)
+    for place in range(FEWEST_BEFORE, len(points)):
+        before = [abs(point.value) for point in points[max(0, place - BEFORE) : place]]
+        middle = max(statistics.median(before), abs(start or 0.0) / 10)
+        now = points[place]
+        if math.isfinite(now.value) and middle > 0 and now.value / middle > worst.value and _is_calm(before):
+            worst = Sample(now.step, now.value / middle)
+    return [worst] if worst.step else []
+
+
+def overshoot(record: RunRecord) -> list[Sample]:
+    """Highest loss of the run ÷ the starting loss, over means of five steps or more (one sample, where it is)."""
+    last, start = record.metrics.last(STEP_LOSS), record.starting_loss
+    count = min(200, last.step // 5) if last else 0
+    first = record.metrics.head(STEP_LOSS, 1)
+    if count < 2 or start is None or not first or first[0].value <= 0:
+        return []
+    highest = max(record.buckets(STEP_LOSS, count), key=lambda bucket: bucket[1])
+    return [Sample(highest[0], highest[1] / first[0].value)]
+
+
+def _is_calm(values: list[float]) -> bool:
+    finite = [value for value in values if math.isfinite(value)]
+    return len(finite) == len(values) >= FEWEST_BEFORE and max(values) <= CALM * statistics.median(values)

@@ -1,0 +1,126 @@
+"""Sizes of the updates as signals: the learning rate, weight decay, clipping, and how far the weights move."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE
+from trainwright.tools.training_monitor.signals.suddenness import sudden_jump
+from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
+
+if TYPE_CHECKING:
+    from trainwright.tools.training_monitor.record import RunRecord
+
+UPDATE_RATIO = "watch/update_ratio_median"
+SPENT = 0.01
+"""Share of the peak rate below which it moves nothing any more."""
+BUCKETS = 200
+NOT_ADAPTIVE = frozenset({"sgd", "schedule_free_sgd"})
+"""Optimizers whose step is as long as the gradient: those that divide it out do not feel a clip."""
+
+
+def update_ratio(record: RunRecord) -> list[Sample]:
+    """Per inspected step: norm of the update ÷ norm of the weights, the median over the parameters."""
+    return [Sample(point.step, point.value) for point in record.metrics.tail(UPDATE_RATIO, LONGEST_WINDOW)]
+
+
+def peak_update_ratio(record: RunRecord) -> list[Sample]:
+    """Largest update ratio of the inspected steps, at the peak of the rate (one sample, where it was).
+
+    A step of a warmup, whose rate is lower, would be larger at the peak in proportion.
+    """
+    found = _at_the_peak(record)
+    return [max(found, key=lambda sample: sample.value)] if found else []
+
+
+def usual_update_ratio(record: RunRecord) -> list[Sample]:
+    """Median of the update ratio over the inspected steps, at the peak of the rate (one sample)."""
+    found = _at_the_peak(record)
+    return [found[-1]._replace(value=statistics.median(sample.value for sample in found))] if found else []
+
+
+def update_ratio_before_jump(record: RunRecord) -> list[Sample]:
+    """Largest update ratio, at the peak of the rate, of the inspected steps before the loss jumped (one sample)."""
+    jump = sudden_jump(record)
+    before = [sample for sample in _at_the_peak(record) if jump and sample.step < jump[0].step]
+    return [max(before, key=lambda sample: sample.value)] if before else []
+
+
+def _at_the_peak(record: RunRecord) -> list[Sample]:
+    ratios = [sample for sample in update_ratio(record) if math.isfinite(sample.value)]
+    rates = {point.step: point.value for point in record.metrics.series(LEARNING_RATE)} if ratios else {}
+    peak = max([*rates.values(), planned_rate(record) or 0.0], default=0.0)
+    return [
+        sample._replace(value=sample.value * peak / rates[sample.step])
+        for sample in ratios
+        if rates.get(sample.step, 0.0) > SPENT * peak
+    ]
+
+
+def planned_rate(record: RunRecord) -> float | None:
+    """Return the highest rate of the parameter groups that the run plans; None where the user's code knows it."""
+    rates = [group.get("learning_rate") for group in record.resolved.parameter_groups]
+    known = [float(rate) for rate in rates if isinstance(rate, int | float)]
+    return max(known) if known else None
+
+
+def rate_spent_share(record: RunRecord) -> list[Sample]:
+    """Share of the steps so far in which the rate had fallen below a hundredth of its peak (one sample)."""
+    buckets = record.buckets(LEARNING_RATE, BUCKETS)
+    peak = max((highest for _, _, _, highest in buckets), default=0.0)
+    if peak <= 0:
+        return []
+    at_peak = next(place for place, bucket in enumerate(buckets) if bucket[3] == peak)
+    spent = [step for step, rate, _, _ in buckets[at_peak:] if rate < SPENT * peak]
+    return [Sample(spent[0] if spent else buckets[-1][0], len(spent) / len(buckets))]
+
+
+def decay_per_step(record: RunRecord) -> list[Sample]:
+    """Share of a weight that weight decay takes away in one step at the peak rate: their product (one sample)."""
+    products = [
+        group["learning_rate"] * group["weight_decay"]
+        for group in record.resolved.parameter_groups
+        if isinstance(group.get("learning_rate"), int | float) and isinstance(group.get("weight_decay"), int | float)
+    ]
+    return [Sample(record.status.step, max(products))] if products else []
+
+
+def clipped_to(record: RunRecord) -> list[Sample]:
+    """Share of the gradient's norm that clipping left, the median of the last steps (one sample).
+
+    Only of optimizers whose steps are as long as the gradient.
+    """
+    if record.config.optimizer.name not in NOT_ADAPTIVE:
+        return []
+    applied = {point.step: point.value for point in record.metrics.tail(APPLIED_NORM, BUCKETS)}
+    whole = record.metrics.tail(GRADIENT_NORM, BUCKETS)
+    left = [applied[p.step] / p.value for p in whole if p.step in applied and math.isfinite(p.value) and p.value > 0]
+    return [Sample(whole[-1].step, statistics.median(left))] if left else []
+
+
+def effective_batch(record: RunRecord) -> list[Sample]:
+    """Samples of one update (one sample)."""
+    resolved = record.resolved
+    if resolved.batch_size is None:
+        return []
+    return [Sample(record.status.step, float(resolved.batch_size * (resolved.accumulation_steps or 1)))]
+
+
+def weight_decay(record: RunRecord) -> list[Sample]:
+    """Highest weight decay of a parameter group (one sample)."""
+    decays = [group.get("weight_decay") for group in record.resolved.parameter_groups]
+    known = [float(decay) for decay in decays if isinstance(decay, int | float)]
+    return [Sample(record.status.step, max(known))] if known else []
+
+
+def dropout(record: RunRecord) -> list[Sample]:
+    """Highest dropout among the model's arguments (one sample)."""
+    entry = record.config.model
+    found = [v for k, v in (entry.args if entry is not None else {}).items() if "dropout" in k and _is_number(v)]
+    return [Sample(record.status.step, float(max(found)))] if found else []
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,150 @@
+"""Gaps of a diagnosis and their reasons: a document without an alert means "fine" only where its signal was there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
+from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
+from trainwright.trainer.run.conditions import FINDINGS
+from trainwright.trainer.run.validation import Validation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.training_monitor.documents import Diagnostic
+    from trainwright.tools.training_monitor.record import RunRecord
+    from trainwright.trainer.run.conditions import Condition
+
+BY_EPOCH = frozenset({"generalisation_gap", "loss_gap", "validation_loss_rise", "train_loss_remaining"})
+"""Signals of which every sample takes an epoch."""
+COUNTS_EPOCHS = frozenset({"epochs_without_improvement", "epochs_completed"})
+"""Signals whose value is a number of epochs."""
+OF_VALIDATION = frozenset({
+    "generalisation_gap", "loss_gap", "epochs_without_improvement", "recent_improvement", "gain_over_prior",
+})  # fmt: skip
+OF_GRADIENTS = frozenset({"gradient_norm", "applied_gradient_norm", "first_gradient_norm"})
+OF_STEPS = frozenset(
+    {"sudden_non_finite", "sudden_jump", "overshoot", "loss_rebound", "rate_spent_share", "first_loss"}
+)
+OF_CLASSES, OF_TWO = frozenset({"beyond_commonest"}), frozenset({"discriminator_loss"})
+OF_DATA = frozenset({"leaks_found", "improbable_labels"})
+LAYERS = "layers/"
+OF_LAYERS = frozenset({
+    FINDINGS, "update_ratio", "peak_update_ratio", "usual_update_ratio", "dead_share", "saturated_share",
+    "activation_max", "input_scale", "layer_gradient_spread",
+})  # fmt: skip
+"""Signals that the worker measures at inspected steps."""
+LEAST_STEPS = 50
+"""Of loss_rebound: five means of ten steps."""
+
+
+def unjudged(record: RunRecord, diagnostics: list[Diagnostic], raised: set[str]) -> list[str]:
+    """Return one sentence for each reason, the documents that it concerns first.
+
+    Args:
+        raised: documents whose alert is raised: those were judged.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for diagnostic in diagnostics:
+        reasons = [_reason(record, trigger.signal, [trigger, *trigger.only_if]) for trigger in diagnostic.triggers]
+        if diagnostic.id not in raised and reasons and all(reasons):
+            by_reason.setdefault(reasons[0], []).append(diagnostic.id)
+    sentences = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
+    if (reason := _no_inspection(record)) and reason not in by_reason:
+        sentences.append(f"single layers: {reason}.")
+    return sentences + _substitutes(record)
+
+
+def _reason(record: RunRecord, signal: str, conditions: list[Condition]) -> str:
+    """Return why a signal says nothing in this run; empty where it says something."""
+    for names, reason in _REASONS:
+        if signal in names and (found := reason(record)):
+            return found
+    needed = max(map(epochs_needed, conditions), default=0)
+    done = len(record.by_epoch(VALIDATION_LOSS if signal in OF_VALIDATION else TRAIN_LOSS))
+    return f"needs {needed} epochs, {done} so far" if done < needed else ""
+
+
+def epochs_needed(condition: Condition) -> int:
+    """Return how many epochs a condition needs before it can hold."""
+    if condition.signal in COUNTS_EPOCHS:
+        return int(condition.threshold)
+    if condition.signal == "recent_improvement":
+        return 4  # three epochs are compared with the one before
+    return condition.points if condition.signal in BY_EPOCH else 0
+
+
+def _no_validation(record: RunRecord) -> str:
+    if record.by_epoch(VALIDATION_LOSS) or (record.selection_key or "").startswith("validation/"):
+        return ""
+    return "no epoch was validated" if record.status.state.is_ended else "no epoch has been validated yet"
+
+
+def _no_gradients(record: RunRecord) -> str:
+    if record.metrics.last(GRADIENT_NORM) is not None:
+        return ""
+    own = record.resolved.objective == "train_step"
+    return "your train_step records no gradient_norm" if own else "no gradient norm was recorded"
+
+
+def _no_gpu(record: RunRecord) -> str:
+    return "" if gpu_utilisation(record) else "no GPU was used"
+
+
+def _no_wait(record: RunRecord) -> str:
+    return "" if record.metrics.last("throughput/data_wait_fraction") else "the wait for data was not recorded"
+
+
+def _no_inspection(record: RunRecord) -> str:
+    if any(key.startswith(LAYERS) for key in record.metrics.keys()):  # noqa: SIM118 - a store, not a mapping
+        return ""
+    return "no step was inspected" if record.specification.inspects else "monitoring.inspect is off"
+
+
+def _few_steps(record: RunRecord) -> str:
+    steps = record.metrics.last(STEP_LOSS)
+    return (
+        "" if steps and steps.step >= LEAST_STEPS else f"needs {LEAST_STEPS} steps, {steps.step if steps else 0} so far"
+    )
+
+
+def _no_steps(record: RunRecord) -> str:
+    return "" if record.metrics.last(STEP_LOSS) else "no step was recorded"
+
+
+def _no_classes(record: RunRecord) -> str:
+    return "" if record.class_shares("validation") else "the validation samples have no known classes"
+
+
+def _no_adversary(record: RunRecord) -> str:
+    return "" if record.is_adversarial else "no losses of two networks were recorded"
+
+
+def _no_data_verdicts(record: RunRecord) -> str:
+    validation = record.part(Validation)
+    if validation.known_from is not None or validation.report.checks:
+        return ""
+    return f"the data were not validated{f' ({validation.problem})' if validation.problem else ''}"
+
+
+_REASONS: tuple[tuple[frozenset[str], Callable[[RunRecord], str]], ...] = (
+    (OF_VALIDATION, _no_validation),
+    (OF_GRADIENTS, _no_gradients),
+    (frozenset({"gpu_utilisation"}), _no_gpu),
+    (frozenset({"data_wait_share"}), _no_wait),
+    (frozenset({"loss_rebound"}), _few_steps),
+    (OF_STEPS, _no_steps),
+    (OF_LAYERS, _no_inspection),
+    (OF_CLASSES, _no_classes),
+    (OF_TWO, _no_adversary),
+    (OF_DATA, _no_data_verdicts),
+)
+
+
+def _substitutes(record: RunRecord) -> list[str]:
+    """Name what was judged by something else than the configuration asks for."""
+    wanted, used = f"validation/{record.config.selection.metric}", record.selection_key
+    if used is None or used == wanted or not record.epoch_at:
+        return []
+    return [f"{record.config.selection.metric}: not recorded; the best epoch is that of {used}."]
