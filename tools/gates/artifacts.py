@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from trainwright.tools.gates.releases import BEGUN, folder_of
 from trainwright.tools.ledger import entries
-from trainwright.tools.workspace.kept import OPENED_BY
+from trainwright.tools.workspace.kept import OPENED_BY, READ_ONLY
 from trainwright.tools.workspace.tables import LedgerEntry
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import StorageError
@@ -70,6 +70,8 @@ def publish(session: Session, project: str, folder: Path) -> None:
     """
     workspace = session.info.get(OPENED_BY)
     if not (folder / DRAFTS).is_dir() or (workspace is not None and workspace.is_archived):
+        return
+    if session.info.get(READ_ONLY):  # without the lock, these may be the drafts of a decision under way
         return
     bodies = sorted((entry for kind in NAMING for entry in entries(session, project, kind)), key=lambda entry: entry[0])
     newest = {name: digest for _, body in bodies for name, digest in body["artifacts"].items()}

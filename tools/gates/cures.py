@@ -1,4 +1,4 @@
-"""Fixes that were tried against an alert, and their results, from the ledger's diagnoses and configurations.
+"""Fixes that were tried against an alert, and their results: on later baselines, and in short paired runs.
 
 A fix that was tried and did not clear its alert is not proposed again; without any left, the owner may accept it.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.paired import outcomes
 from trainwright.tools.owner.grants import DECISION, accepted_alerts
 from trainwright.tools.owner.requests import REQUEST
 from trainwright.trainer.base.errors import ConfigurationError
@@ -26,7 +27,7 @@ RANK = {"critical": 0, "warning": 1, "info": 2}
 
 
 class Tried(BaseModel):
-    """One fix of an alert that a later baseline was trained with."""
+    """One fix of an alert that a later baseline was trained with, or a short run beside one without it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -40,12 +41,17 @@ class Tried(BaseModel):
     """The run's selection metric, at its best epoch."""
     value_after: float | None
     cleared: bool
-    """Whether the alert was gone, or less severe."""
+    """Whether the alert was gone, or less severe; in short runs also whether nothing else became worse."""
+    in_pairs: bool = False
+    why: str = ""
 
     def __str__(self) -> str:
-        """In a few words: `clip_gradients (100 -> 90, r2 0.3 -> 0.2)`."""
+        """In a few words: `clip_gradients (100 -> 90; best value 0.3 -> 0.2)`."""
         measured = "cleared" if self.cleared else f"{_number(self.before)} -> {_number(self.after)}"
-        return f"{self.fix} ({measured}; best value {_number(self.value_before)} -> {_number(self.value_after)})"
+        if self.in_pairs:
+            measured = f"in short runs: {'cured' if self.cleared else 'not cured'}, {self.why}"
+        what = "at the end" if self.in_pairs else "best value"
+        return f"{self.fix} ({measured}; {what} {_number(self.value_before)} -> {_number(self.value_after)})"
 
 
 def tried(evidence: Evidence, alert: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
@@ -68,10 +74,27 @@ def tried(evidence: Evidence, alert: str, *, new: dict[str, Any] | None = None) 
     return list(found.values())
 
 
+def tried_on(evidence: Evidence, alert: str, config_digest: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
+    """Return what was tried on later baselines, and in short runs of one configuration; a baseline's result counts."""
+    paired = {
+        fix: Tried(
+            fix=fix, changes=one.changes, before=one.before, after=one.after, value_before=one.value_before,
+            value_after=one.value_after, cleared=one.cured is True, in_pairs=True, why=one.why,
+        )
+        for fix, one in outcomes(evidence, alert, config_digest).items()
+    }  # fmt: skip
+    return list({**paired, **{one.fix: one for one in tried(evidence, alert, new=new)}}.values())
+
+
 def untried(alert: dict[str, Any], done: list[Tried]) -> list[dict[str, Any]]:
-    """Return the alert's fixes with changes, without those that were tried and did not clear it."""
+    """Return the alert's fixes with changes, those that cured in short runs first.
+
+    Those that were tried and did not clear it are left out.
+    """
     in_vain = {one.fix for one in done if not one.cleared}
-    return [fix for fix in alert["fixes"] if fix["changes"] and fix["id"] not in in_vain]
+    cured = {one.fix for one in done if one.cleared and one.in_pairs}
+    left = [fix for fix in alert["fixes"] if fix["changes"] and fix["id"] not in in_vain]
+    return sorted(left, key=lambda fix: fix["id"] not in cured)
 
 
 def fixes_exhausted(evidence: Evidence, *, new: dict[str, Any] | None = None) -> str:
@@ -88,7 +111,7 @@ def fixes_exhausted(evidence: Evidence, *, new: dict[str, Any] | None = None) ->
         return ""
     names = {alert["id"] for body in bodies for alert in body["alerts"]}
     done = {name: tried(evidence, name, new=new) for name in sorted(names)}
-    if any(untried(alert, done[alert["id"]]) for alert in bodies[-1]["alerts"]):
+    if any(untried(alert, on_baseline(evidence, alert["id"], new=new)) for alert in bodies[-1]["alerts"]):
         return ""
     found = {one.fix: one for fixes in done.values() for one in fixes}
     if len(found) < ENOUGH_TRIED or any(_is_better(evidence, one) for one in found.values()):
@@ -98,10 +121,40 @@ def fixes_exhausted(evidence: Evidence, *, new: dict[str, Any] | None = None) ->
     )
 
 
+def fixed(evidence: Evidence, new: dict[str, Any]) -> list[str]:
+    """Return the alerts of earlier baselines that a diagnosis does not raise any more, with the fix where it was one.
+
+    Args:
+        new: body of the diagnosis.
+    """
+    earlier = [body for _, body in evidence.entries("diagnosis") if body["run_id"] != new["run_id"]]
+    open_now = {alert["id"] for alert in new["alerts"]}
+    last = {alert["id"]: (body["run_id"], alert["severity"]) for body in earlier for alert in body["alerts"]}
+    found = []
+    for name, (run_id, severity) in last.items():
+        if name not in open_now:
+            by = [one.fix for one in tried(evidence, name, new=new) if one.cleared]
+            found.append(f"{name} ({severity} on {run_id}): {f'cleared by {by[-1]}' if by else 'gone'}")
+    return found
+
+
+def on_baseline(evidence: Evidence, alert: str, *, new: dict[str, Any] | None = None) -> list[Tried]:
+    """Return what was tried against an alert of the present configuration."""
+    return tried_on(evidence, alert, evidence.config_digest, new=new)
+
+
 def open_alerts(evidence: Evidence, alerts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the critical alerts that the owner has not accepted, and the ids of those that the owner has."""
+    """Return the critical alerts that the owner has not accepted, and the ids of those that the owner has.
+
+    Who accepts a cause accepts its consequences; a cause that only a consequence makes critical is accepted with it.
+    """
     critical = [alert for alert in alerts if alert["severity"] == "critical"]
-    accepted = accepted_alerts(evidence.grants)
+    granted = accepted_alerts(evidence.grants)
+    accepted = {one["id"] for one in critical if {one["id"], one.get("consequence_of")} & granted}
+    for one in critical:
+        caused = {other["id"] for other in critical if other.get("consequence_of") == one["id"]}
+        if one.get("by_itself") and caused and caused <= accepted:
+            accepted.add(one["id"])
     return [one for one in critical if one["id"] not in accepted], [
         one["id"] for one in critical if one["id"] in accepted
     ]
@@ -116,13 +169,13 @@ def accepted_open(evidence: Evidence) -> list[str]:
 
 def described(evidence: Evidence, alert: dict[str, Any]) -> str:
     """Return the alert's id, with the fixes that did not clear it."""
-    done = [str(one) for one in tried(evidence, alert["id"]) if not one.cleared]
+    done = [str(one) for one in on_baseline(evidence, alert["id"]) if not one.cleared]
     return f"{alert['id']} (tried without clearing it: {', '.join(done)})" if done else str(alert["id"])
 
 
 def cure(evidence: Evidence, alert: dict[str, Any]) -> NextCall:
     """Name the first fix not yet tried; without one, the grant to request and the document to read."""
-    fixes = untried(alert, tried(evidence, alert["id"]))
+    fixes = untried(alert, on_baseline(evidence, alert["id"]))
     if fixes:
         why = f"{alert['id']}: {fixes[0]['text']} Then train the baseline again."
         stated = {"reason": f"{alert['id']}: {fixes[0]['text']}"} if alert["id"] in OF_MEMORY else {}

@@ -215,7 +215,7 @@ class Evidence:
         row = self._rows.get(run_id) or self.session.get(Run, run_id)
         if row is None or row.project != self.name:
             return None
-        return RunEvidence(row, self.workspace.run_directory(self.name, run_id), self.facts, self.inspection)
+        return RunEvidence(row, self.workspace.run_directory(self.name, run_id), self)
 
     def newest(self, kind: RunKind, *, config: str | None = None, source: str | None = None) -> RunEvidence | None:
         """Return the newest run of a kind that belongs to no study; completed ones come first."""

@@ -113,7 +113,7 @@ class PastEvidence(Evidence):
         found = super().run(run_id)
         if found is None or run_id not in self.facts.started:
             return None
-        past = PastRun(found.row, found.directory, self.facts, self.inspection)
+        past = PastRun(found.row, found.directory, self)
         past.moved_on = past.sealed is None or run_id in self._resumed_later
         return past
 

@@ -7,7 +7,11 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.answers import NextCall
+from trainwright.tools.gates.cures import tried_on, untried
 from trainwright.tools.gates.overlay import is_allowed
+from trainwright.tools.owner.grants import accepted_alerts
+from trainwright.tools.training_monitor.diagnosis import diagnose
+from trainwright.trainer.base.errors import AlertError, StorageError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind, RunState
 
@@ -29,10 +33,10 @@ def onward(run: RunEvidence) -> NextCall:
     if resumable:
         own = {"project": run.row.project, "run_id": run.id}
         return NextCall(tool="resume_training", arguments=own, why=f"the run is {state.value}")
-    if state is RunState.FAILED and status.failure is not None and status.failure.category == "storage":
-        return _after_full_disk(run)
-    if state is RunState.FAILED and status.failure is not None and status.failure.details.get("changes"):
-        return _fixing(run, status.failure.details["changes"], status.failure)
+    if state is RunState.FAILED and status.failure is not None:
+        call = _after_failure(run, status.failure)
+        if call is not None:
+            return call
     if state.is_terminal and not run.is_sealed:  # it ended unobserved: run_status files and seals it
         return NextCall(tool="run_status", arguments={"run_id": run.id}, why="the run has ended, and is not filed")
     if state.is_ended:
@@ -48,6 +52,33 @@ def _fixing(run: RunEvidence, changes: dict[str, Any], failure: Failure) -> Next
     if run.row.kind == RunKind.EXPORT and all(map(is_allowed, changes)):
         return without_gates_anew(run, changes, why)
     arguments = {"project": run.row.project, "changes": changes, "reason": f"{run.id}: {failure.category}"}
+    return NextCall(tool="configure", arguments=arguments, why=why)
+
+
+def _after_failure(run: RunEvidence, failure: Failure) -> NextCall | None:
+    """Return the call that the kind of failure asks for; None where it is only to be started again."""
+    if failure.category == StorageError.category:
+        return _after_full_disk(run)
+    if failure.category == AlertError.category:
+        return after_alert(run, failure)
+    changes = failure.details.get("changes")
+    return _fixing(run, changes, failure) if changes else None
+
+
+def after_alert(run: RunEvidence, failure: Failure) -> NextCall | None:
+    """Name the first change not yet tried that fixes the alert on which a run was stopped.
+
+    None where no key can make one, or the owner accepts the alert by now: then nothing has to be fixed.
+    """
+    name = str(failure.details.get("id", ""))
+    alert = next((one for one in diagnose(run.directory) if one.id == name), None)
+    if alert is None or name in accepted_alerts(run.project.grants):
+        return None
+    fixes = untried(alert.model_dump(mode="json"), tried_on(run.project, name, run.row.config_digest))
+    if not fixes:
+        return None
+    arguments = {"project": run.row.project, "changes": fixes[0]["changes"], "reason": f"{run.id}: {name}"}
+    why = f"{name} stopped the run. {fixes[0]['text']}"[:MOST_CHARACTERS]
     return NextCall(tool="configure", arguments=arguments, why=why)
 
 

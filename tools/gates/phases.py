@@ -27,7 +27,7 @@ class Phase(StrEnum):
         return f"phases/{self.number + 1:02d}_{self.value}/checklist.md"
 
 
-LOOKING = frozenset({RunKind.SMOKE, RunKind.PROBE})
+LOOKING = frozenset({RunKind.SMOKE, RunKind.PROBE, RunKind.CURE})
 """Kinds that try the work without being evidence of its quality."""
 
 PERMITTED: dict[Phase, frozenset[RunKind]] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import NextCall
 from trainwright.tools.gates.onward import onward
-from trainwright.tools.ledger import Inspection, ProjectFacts, seal_differences
+from trainwright.tools.ledger import seal_differences
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunDirectory, RunState, RunStatus
@@ -16,18 +16,20 @@ from trainwright.trainer.run.results import Comparison, Export, TestSetAccess
 from trainwright.trainer.run.split_rows import SplitRows
 
 if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
     from trainwright.tools.ledger.events import RunEvaluated
 
 
 class RunEvidence:
     """One run's record, as its worker left it and the ledger sealed it."""
 
-    def __init__(self, row: Run, directory: RunDirectory, facts: ProjectFacts, inspection: Inspection) -> None:
+    def __init__(self, row: Run, directory: RunDirectory, project: Evidence) -> None:
         self.row = row
         self.directory = directory
-        self.facts = facts
-        self._inspection = inspection
-        self._seal = facts.seals.get(row.id)
+        self.project = project
+        self.facts = project.facts
+        self._inspection = project.inspection
+        self._seal = self.facts.seals.get(row.id)
         self.sealed: dict[str, str] | None = self._seal.digests if self._seal else None
 
     @property

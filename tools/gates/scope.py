@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 OUT_OF_MEMORY = "out_of_memory"
 DOCUMENT = "diagnostics/out_of_memory.md"
-TRAINING = frozenset({kind.value for kind in RunKind} - {RunKind.EXPORT.value, RunKind.REPLAY.value})
+TRAINING = frozenset(kind.value for kind in set(RunKind) - {RunKind.EXPORT, RunKind.REPLAY, RunKind.CURE})
 MOST_NAMED = 5
 
 

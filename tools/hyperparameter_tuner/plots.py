@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.figures.style import plain
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord
-from trainwright.tools.training_monitor.plots import plain
 from trainwright.trainer.config.schema import Choices
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from trainwright.trainer.objectives.sections import MEASURING
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (
     "seed", "code_root", "data", "task.use", "loss", "target_scaling", "metrics", "returns", "training.device",
-    "selection", "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging",
+    "selection", "reproducibility", "search", "evaluation_gate", "deployment", "checkpoints", "logging", "monitoring",
     *OBJECTIVE_MEASURES,
 )  # fmt: skip
 """Keys that decide what is learned and how a result is evaluated, or that change nothing about it."""

@@ -244,6 +244,30 @@ class Diagnosed(Event):
     alerts: list[Values] = []
 
 
+class CureChanged(Event):
+    """Fixes of an alert began to be tried in short paired runs (with `fixes`), or their trial ended."""
+
+    name = "cure"
+    cure_id: str
+    state: str
+    """running, ended, or stopped: by a person, a limit or a failure."""
+    run_id: str = ""
+    """The run that raised the alert."""
+    alert: str = ""
+    config_digest: str = ""
+    """Of that run's configuration, which every pair shares but for the fix."""
+    steps: int = 0
+    fixes: list[Values] = []
+    """Each {id, text, changes}, the proposed one first."""
+    outcomes: list[Values] = []
+    version: str = ""
+    documents: dict[str, str] = {}
+    """Digests of the diagnostic documents by which the outcomes were evaluated."""
+    failure: Values | None = None
+    created_at: Moment | None = None
+    ended_at: Moment | None = None
+
+
 class Pruned(Event):
     """Weights were deleted to make room: digests and sizes of them, their tombstones."""
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
+from trainwright.tools import alerts
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.hyperparameter_tuner import study_status
 from trainwright.tools.projects.diagnosis import diagnose
@@ -149,10 +150,12 @@ def _made(way: _Way, call: NextCall) -> NextCall | None:
 
 def _run(way: _Way, view: RunView) -> NextCall | None:
     """Wait for a run's end, and report its result."""
-    while not view.is_ended and not way.is_over and not _new_alerts(way, view):
-        view = wait_for_run(way.workspace, view.run_id, way.seconds_left, should_stop=way.should_stop)
+    while not view.is_ended and not way.is_over and not alerts.news_of(way.workspace, view.run_id, way.known):
+        view = _waited(way, view.run_id)
     way.note(f"{view.run_id}: {', '.join(_came_to(view))}")
-    way.alerts += [line for line in _lines(view) if line.id not in way.known]
+    arisen = alerts.news_of(way.workspace, view.run_id, way.known)
+    alerts.mark_seen(way.workspace, arisen)
+    way.alerts += map(AlertLine.of, arisen)
     way.failure = view.failure
     if view.is_ended and view.state is not RunState.COMPLETED:
         way.ended = "failure"
@@ -180,13 +183,8 @@ def _figure(value: bool | float) -> str:
     return str(value).lower() if isinstance(value, bool) else f"{value:.4g}"
 
 
-def _new_alerts(way: _Way, view: RunView) -> bool:
-    return any(line.id not in way.known for line in _lines(view))
-
-
-def _lines(view: RunView) -> list[AlertLine]:
-    alerts = [alert for alert in view.alerts if alert.severity != "info"]
-    return [AlertLine(run_id=view.run_id, **alert.model_dump(include=set(AlertLine.model_fields))) for alert in alerts]
+def _waited(way: _Way, run_id: str) -> RunView:
+    return wait_for_run(way.workspace, run_id, way.seconds_left, should_stop=way.should_stop, known=way.known)
 
 
 def _start(way: _Way, arguments: dict[str, Any], kind: RunKind | None = None) -> NextCall | None:
@@ -197,8 +195,7 @@ def _start(way: _Way, arguments: dict[str, Any], kind: RunKind | None = None) ->
 
 
 def _watch(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
-    view = wait_for_run(way.workspace, arguments["run_id"], way.seconds_left, should_stop=way.should_stop)
-    return _run(way, view)
+    return _run(way, _waited(way, arguments["run_id"]))
 
 
 def _study(way: _Way, arguments: dict[str, Any]) -> NextCall | None:

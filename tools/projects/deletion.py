@@ -22,6 +22,7 @@ from trainwright.tools.workspace.tables import (
     ConfigVersion,
     LedgerEntry,
     Project,
+    RaisedAlert,
     RegisteredModel,
     Run,
     Study,
@@ -89,7 +90,7 @@ def _require_rest(session: Session, project: str, runs: list[Run]) -> None:
 def _remove_rows(session: Session, project: str) -> None:
     studies = select(Study.id).where(Study.project == project)
     session.execute(delete(Trial).where(Trial.study.in_(studies)))
-    for table in (RegisteredModel, Run, Study, ConfigVersion):
+    for table in (RaisedAlert, RegisteredModel, Run, Study, ConfigVersion):
         session.execute(delete(table).where(table.project == project))
     session.execute(delete(Project).where(Project.name == project))
 

@@ -7,27 +7,32 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, Field
-
 import trainwright
-from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.answers import NextCall
+from trainwright.tools.cures import ensure_tried, try_fixes
 from trainwright.tools.gates import cures
 from trainwright.tools.gates.artifacts import digests_of, new_drafts, publish
 from trainwright.tools.gates.evidence import Evidence
-from trainwright.tools.gates.figures import beside
 from trainwright.tools.gates.next_call import next_call
 from trainwright.tools.gates.run_evidence import RunEvidence
 from trainwright.tools.ledger import record, seal_differences
 from trainwright.tools.ledger.events import Diagnosed
+from trainwright.tools.projects.diagnosis_answer import DiagnosisAnswer, answer_of
+from trainwright.tools.projects.pages import write_pages
+from trainwright.tools.projects.proposal import proposal
+from trainwright.tools.projects.trial_view import trial_of, waiting_call
 from trainwright.tools.reports.markdown import granted
-from trainwright.tools.training_monitor import Goal, assess, diagnostics_digests
+from trainwright.tools.training_monitor import Goal, diagnostics_digests
+from trainwright.tools.training_monitor.glance import glance
 from trainwright.tools.training_orchestrator import followed_next, refresh_project
-from trainwright.tools.training_orchestrator.views import FailureView, failure_of
 from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunState, write_atomically
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from trainwright.tools.gates.cures import Tried
     from trainwright.tools.training_monitor import Assessment
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
@@ -35,58 +40,20 @@ if TYPE_CHECKING:
 REPORT = "diagnostic_report.md"
 
 
-class AlertView(BaseModel):
-    """One finding: the measurement, the document that explains it, and the calls that fix it."""
-
-    id: str
-    severity: str
-    message: str
-    document: str
-    fixes: list[str]
-    """Calls and hints; without the changes that were tried on this alert and did not clear it."""
-    tried: list[str] = []
-    """Earlier fixes of this alert, with their results."""
-
-
-class DiagnosisAnswer(Answer):
-    """Assessment of a run's curves."""
-
-    project: str
-    run_id: str
-    kind: str
-    state: str
-    failure: FailureView | None = None
-    """Why it failed, or was interrupted, and the remedy."""
-    fit: str
-    recommendation: str
-    reasons: list[str]
-    epochs: int
-    best_epoch: int | None = None
-    best_value: float | None = None
-    """Of the goal's metric on validation, certified where it can be."""
-    reported: float | None = None
-    """The training process's own, where that reads differently: the curves show it."""
-    gap: float | None = None
-    """Train-validation gap at the last epoch; 0.15 is 15 %."""
-    gradient_norm_median: float | None = None
-    gradient_norm_maximum: float | None = None
-    alerts: list[AlertView]
-    report: str | None = None
-    """Path of the report, when this is the baseline."""
-    plots: list[str] = Field(default_factory=list)
-
-    def unsaid(self) -> dict[str, Any]:
-        """Figures of the gradients, where no alert speaks of them."""
-        return dict.fromkeys(("gradient_norm_median", "gradient_norm_maximum"), True)
-
-
-def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> DiagnosisAnswer:
+def diagnose(
+    workspace: Workspace, project: str, run_id: str | None = None, *, fix: str | None = None
+) -> DiagnosisAnswer:
     """Assess a run (default: the present configuration's baseline, or before it the run that failed last).
 
+    Args:
+        fix: `try` begins to try the fixes of its first alert in short paired runs, the id of a fix that one alone.
+
     Raises:
-        NotFoundError: no such project or run.
-        ConflictError: the run belongs to another project, or there is no baseline yet and nothing has failed.
+        NotFoundError: no such project, run or fix.
+        ConflictError: the run belongs to another project, there is no baseline yet and nothing has failed, or there is
+            nothing to try.
         IntegrityError: the baseline's record is not as it was sealed.
+        GateRefusedError, LimitReachedError: no run may start to try a fix.
     """
     with workspace.session() as session:
         get_project(session, project)
@@ -97,19 +64,39 @@ def diagnose(workspace: Workspace, project: str, run_id: str | None = None) -> D
         goal = Goal.model_validate(evidence.project.goal)
         is_baseline = evidence.baseline is not None and evidence.baseline.id == run.id and run.is_complete
         folder = evidence.folder
-    assessment = assess(run.directory, goal)
+        accepted = set(cures.accepted_open(evidence)) if is_baseline else set()
+    if fix is not None:
+        try_fixes(workspace, project, run.id, fix)
+    else:
+        ensure_tried(workspace, project, run.id)
+    seen = glance(run.directory, goal, accepted=accepted)
+    assessment = seen.assessment
     plots = _write_report(workspace, run, goal, assessment) if is_baseline else []
     after = NextCall(tool="diagnose_run", arguments={"project": project, "run_id": run.id})
     call = followed_next(workspace, project, after=after)
     with workspace.session() as session:
         evidence = Evidence(session, workspace, project)
-        done = {alert.id: cures.tried(evidence, alert.id) for alert in assessment.alerts}
+        digest = run.row.config_digest
+        done = {alert.id: cures.tried_on(evidence, alert.id, digest) for alert in assessment.alerts}
         ground = _ground_to_conclude(evidence, assessment) if is_baseline else ""
-    answer = _answer(project, run, assessment, done)
-    update: dict[str, Any] = {"report": str(folder / REPORT) if is_baseline else None, "plots": plots, "next": call}
+        waiting, trial = waiting_call(evidence, run), trial_of(evidence, run)
+        proposed = None if waiting is not None else proposal(evidence, run, seen, done)
+    pages = write_pages(workspace, project, run.id) if run.status.state.is_ended else []
+    answer = answer_of(project, run, seen, done)
+    if proposed is not None and _is_proven(proposed, done) and assessment.recommendation != "deploy":
+        call = proposed
+    update: dict[str, Any] = {"report": str(folder / REPORT) if is_baseline else None, "plots": plots}
+    update |= {"page": pages[0] if pages else None, "trial": trial, "next": waiting or call}
+    update["proposal"] = proposed if call is None or str(proposed) != str(call) else None
     if ground:
         update |= {"recommendation": "conclude", "reasons": [*answer.reasons, ground]}
     return answer.model_copy(update=update)
+
+
+def _is_proven(proposed: NextCall, done: Mapping[str, list[Tried]]) -> bool:
+    """Whether short runs have shown that the proposed changes cure."""
+    changes = proposed.arguments.get("changes")
+    return any(one.cleared and one.in_pairs and one.changes == changes for tried in done.values() for one in tried)
 
 
 def _ground_to_conclude(evidence: Evidence, assessment: Assessment, new: dict[str, Any] | None = None) -> str:
@@ -182,14 +169,16 @@ def _further(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> di
     """Return the report's additions of the project: fixes tried, why it may end, and the owner's grants."""
     new = {"run_id": run.id, **assessment.as_recorded()}
     return {
-        "tried": {alert.id: cures.tried(evidence, alert.id, new=new) for alert in assessment.alerts},
+        "tried": {alert.id: cures.on_baseline(evidence, alert.id, new=new) for alert in assessment.alerts},
+        "fixed": cures.fixed(evidence, new),
         "ground": _ground_to_conclude(evidence, assessment, new),
         "granted": granted(evidence.session, evidence.workspace, evidence.name),
     }
 
 
 def _draw(run: RunDirectory, goal: Goal, target: Path, further: dict[str, Any]) -> None:
-    from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
+    from trainwright.tools.figures.curves import learning_curves
+    from trainwright.tools.figures.gradients import gradient_health
     from trainwright.tools.training_monitor.report import diagnostic_report
 
     (target / "plots").mkdir()
@@ -197,39 +186,3 @@ def _draw(run: RunDirectory, goal: Goal, target: Path, further: dict[str, Any]) 
     learning_curves([run], plots[0])
     gradient_health(run, plots[1])
     write_atomically(target / REPORT, diagnostic_report(run, goal, plots, further=further).encode())
-
-
-def _answer(
-    project: str, run: RunEvidence, assessment: Assessment, done: dict[str, list[cures.Tried]]
-) -> DiagnosisAnswer:
-    in_vain = {name: {one.fix for one in found if not one.cleared} for name, found in done.items()}
-    alerts = [
-        AlertView(
-            id=alert.id,
-            severity=alert.severity,
-            message=alert.message,
-            document=alert.document,
-            fixes=[fix.call(project) or fix.text for fix in alert.fixes if fix.id not in in_vain[alert.id]],
-            tried=[str(one) for one in done[alert.id]],
-        )
-        for alert in assessment.alerts
-    ]
-    shown = beside(run.certified().get(assessment.metric or ""), assessment.best_value)
-    return DiagnosisAnswer(
-        project=project,
-        run_id=run.id,
-        kind=run.row.kind,
-        state=run.status.state.value,
-        failure=failure_of(run.directory),
-        fit=assessment.fit,
-        recommendation=assessment.recommendation,
-        reasons=assessment.reasons,
-        epochs=assessment.epochs,
-        best_epoch=assessment.best_epoch,
-        best_value=shown.get("value", assessment.best_value),
-        reported=shown.get("reported"),
-        gap=assessment.gap,
-        gradient_norm_median=assessment.gradient.median,
-        gradient_norm_maximum=assessment.gradient.maximum,
-        alerts=alerts,
-    )

@@ -20,6 +20,7 @@ from trainwright.tools.gates.phases import Phase
 from trainwright.tools.gates.releases import BEGUN, releases
 from trainwright.tools.ledger import Inspection, entries
 from trainwright.tools.ledger.events import ReleaseBegun
+from trainwright.tools.projects.pages import write_pages
 from trainwright.tools.projects.status import CheckLineView, check_lines, decided_before, is_met, met_still
 from trainwright.tools.provenance import attest
 from trainwright.tools.reports import draft_artifacts
@@ -90,7 +91,9 @@ def pass_gate(workspace: Workspace, project: str, phase: str | None = None, *, c
     if isinstance(decided, GateRefusedError):
         raise decided
     with workspace.session() as session:  # the decision is committed: `phase_status_of` publishes its artifacts now
-        answer = _answer(Evidence(session, workspace, project, inspection=inspection), *decided)
+        evidence = Evidence(session, workspace, project, inspection=inspection)
+        answer = _answer(evidence, *decided)
+        write_pages(workspace, project, evidence=evidence)
     if answer.now_in == "finished":
         answer.artifacts += _provenance(workspace, project)
     return answer

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from trainwright.tools.gates.phases import Phase
     from trainwright.tools.gates.run_evidence import RunEvidence
     from trainwright.tools.workspace import Workspace
-    from trainwright.tools.workspace.tables import Run
+    from trainwright.tools.workspace.tables import RaisedAlert, Run
 
 NEWEST_RUNS = 6
 SHOWN_RUNS = 3
@@ -80,6 +80,12 @@ class AlertLine(BaseModel):
     severity: str
     message: str
     document: str
+
+    @classmethod
+    def of(cls, row: RaisedAlert) -> AlertLine:
+        """Return the line of an alert that was raised."""
+        message = _short(row.message)
+        return cls(run_id=row.run, id=row.id, severity=row.severity, message=message, document=row.document)
 
 
 class ProjectSummary(Answer):
@@ -206,6 +212,16 @@ def overview(workspace: Workspace) -> list[ProjectStatus]:
             workspace.kept.answer(session, name, "brief", partial(_looked_at, session, workspace, name, brief=True))
             for name in _newest_first(session)
         ]
+
+
+def read_status(workspace: Workspace, project: str) -> ProjectStatus:
+    """Return a project's status as its records are now: no run is filed or sealed, and no lock is taken.
+
+    Raises NotFoundError.
+    """
+    with workspace.snapshot() as session, one_glance():
+        get_project(session, project)
+        return _status(session, workspace, project)
 
 
 def newest_first(workspace: Workspace) -> list[str]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
-from trainwright.tools import evaluation, ledger, limits
+from trainwright.tools import alerts, evaluation, ledger, limits
 from trainwright.tools.gates.carrying import record_carry_over
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.next_call import next_call
@@ -89,6 +89,7 @@ def follow(workspace: Workspace, run: Run) -> Observation:
         return seen  # otherwise another server has resumed it since the row was read
     _hold_to_limits(directory, seen)
     if seen.is_settled:
+        alerts.look(workspace, run, seen.status)  # before it is sealed: afterwards nobody looks for new ones
         _seal(workspace, run, seen, directory)
     elif run.state != seen.state:
         _file(workspace, run, seen, None)

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sqlalchemy import select
 
-from trainwright.tools import ledger, limits, owner
+from trainwright.tools import ledger, limits, owner, tracking
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.first_of_kind import require_tried
 from trainwright.tools.gates.folds import is_fold
 from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
+from trainwright.tools.owner.grants import accepted_alerts
+from trainwright.tools.training_monitor.documents import watched_by_worker
 from trainwright.tools.training_orchestrator import locations
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.run_plan import (
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Project
     from trainwright.trainer.config import TrainingConfig
+    from trainwright.trainer.run.conditions import Watched
 
 STANDS = (
     "The baseline stands as the final run: optimization settled on its configuration. To train longer: "
@@ -99,9 +102,11 @@ def start_run(
         for directory in written:  # the row is rolled back, so its folder is removed too
             shutil.rmtree(directory.path, ignore_errors=True)
         raise
+    notes = list(decided.plan.notes)
     if written:
         decided.launcher.start(written[0], Launch(attempt=1), run_key)
-    view = view_run(workspace, decided.run).model_copy(update={"taken_as": list(decided.plan.notes) or None})
+        notes += tracking.follow_asked(workspace, decided.plan.config)
+    view = view_run(workspace, decided.run).model_copy(update={"taken_as": notes or None})
     if not decided.is_complete:
         return view
     is_other = decided.run.kind != kind.value
@@ -229,6 +234,7 @@ def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[s
         permit=permit,
         commits_steps=RunKind(run.kind) in COMMITTING and launcher_of(RunKind(run.kind), plan.config).gives_key,
         overlay=plan.overlay,
+        watch=watched_under(evidence),
         exports_program=exports_program(RunKind(run.kind), run.label),
     )
     path = workspace.run_directory(project.name, run.run_id).path
@@ -244,6 +250,12 @@ def _write(evidence: Evidence, run: RunStarted, *, plan: RunPlan, permit: dict[s
     return directory
 
 
+def watched_under(evidence: Evidence) -> list[Watched]:
+    """Return what the worker evaluates itself: an alert that the owner accepts must stop no run."""
+    accepted = accepted_alerts(evidence.grants)
+    return [one for one in watched_by_worker() if one.id not in accepted]
+
+
 def _data_of(evidence: Evidence, plan: RunPlan, kind: RunKind) -> str | None:
     """Return the run whose data from elsewhere this one reads: its source's, or planning's; None: it fetches them."""
     if plan.source is not None:
@@ -256,6 +268,7 @@ def _held_to(evidence: Evidence, plan: RunPlan, kind: RunKind, is_short: bool) -
     if is_short:
         return {"data"}
     other_rows = kind is RunKind.LEAK_PRICE or (kind is RunKind.ABLATION and is_fold(evidence.config, plan.config))
+    other_rows |= kind is RunKind.CURE and plan.config.data != evidence.config.data  # a fix that scales the inputs
     return {"code", "environment"} | (set() if other_rows else {"data"})
 
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from trainwright.tools import ledger, limits
+from trainwright.tools import ledger, limits, tracking
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, write_launch
@@ -59,6 +59,7 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
     _tell(directory, order)
     launch = write_launch(directory.path, order.launch.model_copy(update={"former": None}))
     order.launcher.start(directory, launch, order.key)
+    tracking.follow_asked(workspace, directory.specification().config)
     return view_run(workspace, order.row)
 
 

@@ -118,7 +118,8 @@ def _trained(evidence: Evidence, request: RunRequest, base_digest: str) -> RunPl
         config = parse_config(apply_changes(values, changes))
     _check_alone(evidence.project, kind, config)
     bound = SMOKE_STEPS if kind is RunKind.SMOKE and request.max_steps is None else request.max_steps
-    return RunPlan(config, base_digest, None, bound, changes if kind is RunKind.FINAL else {}, tuple(notes))
+    source = get_run(evidence.session, request.source_run) if kind is RunKind.CURE and request.source_run else None
+    return RunPlan(config, base_digest, source, bound, changes if kind is RunKind.FINAL else {}, tuple(notes))
 
 
 def _asked(evidence: Evidence, request: RunRequest) -> dict[str, Any]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from trainwright.tools import alerts
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation import STAGE, is_under_way
 from trainwright.tools.gates.beside_trees import trees_text
+from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.figures import beside, evaluation_text
+from trainwright.tools.gates.onward import after_alert
 from trainwright.tools.ledger import Look
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose
 from trainwright.tools.training_orchestrator.follow import followed_next
@@ -24,15 +28,17 @@ from trainwright.tools.training_orchestrator.gate_views import (
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
 from trainwright.tools.versions import data_versions, version_of
-from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.errors import AlertError, TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.evidence import Data, Resolved
 from trainwright.trainer.run.results import Comparison, Export, Probe
+from trainwright.trainer.run.torn import TornMetrics, damage_of
 
 if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
-    from trainwright.trainer.run import RunDirectory
+    from trainwright.trainer.run import MetricStore, RunDirectory
     from trainwright.trainer.run.results import AdapterExport
 
 EXPORTING = {RunKind.BASELINE, RunKind.TRIAL, RunKind.FINAL, RunKind.EXPORT}
@@ -40,8 +46,7 @@ EXPORTING = {RunKind.BASELINE, RunKind.TRIAL, RunKind.FINAL, RunKind.EXPORT}
 SHOWN = ("train/loss", "train/learning_rate", "train/gradient_norm")
 OF_A_STEP = ("train/learning_rate", "train/gradient_norm")
 """Metrics of little use once a run has ended."""
-MOST_METRICS = 10
-MOST_KEYS = 10
+MOST_METRICS, MOST_KEYS = 10, 10
 MOST_NOTES, MOST_NOTE_CHARACTERS = 8, 200
 MOST_TRACEBACK_LINES = 12
 MOST_MESSAGE_CHARACTERS = 500
@@ -128,6 +133,8 @@ class RunView(Answer):
     """Wall-clock seconds of this attempt."""
     samples_per_second: float | None = None
     alerts: list[Alert] = Field(default_factory=list)
+    alert_history: list[str] | None = None
+    """What became of alerts that are not simply open: recurring, cleared, or fixed by a later run."""
     leak: str | None = None
     """Of a leak_price run: what the leak that its label names was worth."""
     planning_closed_by: list[ClosedBy] | None = None
@@ -136,6 +143,8 @@ class RunView(Answer):
     """Of a completed smoke run on other data than the one before: how many rows are new, gone, and moved from test."""
     note: str | None = None
     """Set where a start found this run complete, and started none."""
+    damaged: list[str] | None = None
+    """Which parts of its record are torn, and what of them was read; absent where it is whole."""
     sealed: bool = False
     """Whether the ended run's digests are in the ledger."""
 
@@ -150,8 +159,8 @@ class RunView(Answer):
         gone |= {"epoch": not self.epoch, "seconds": not self.seconds, "stop_reason": self.stop_reason == "completed"}
         shown = {name: True for name in self.metrics if self.state.is_ended and name in OF_A_STEP}
         in_words = dict.fromkeys(("title", "signal", "measured", "threshold", "unit", "step", "epoch"), True)
-        alerts = {"__all__": {**in_words, "requirement": True, "fixes": {"__all__": {"id"}}}}
-        return {name: True for name, is_gone in gone.items() if is_gone} | {"metrics": shown, "alerts": alerts}
+        of_alerts = {"__all__": {**in_words, "requirement": True, "fixes": {"__all__": {"id"}}}}
+        return {name: True for name, is_gone in gone.items() if is_gone} | {"metrics": shown, "alerts": of_alerts}
 
 
 def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> RunView:
@@ -159,7 +168,7 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
 
     The view of an ended and sealed run is cached: nothing of it is read again until one of its files changes.
     """
-    look = partial(_described, workspace, run, with_alerts=with_alerts)
+    look = partial(describe_run, workspace, run, with_alerts=with_alerts)
     if run.sealed:
         with workspace.snapshot() as session:
             view = workspace.kept.answer(session, run.project, ("run", run.id, with_alerts), look).model_copy()
@@ -172,11 +181,13 @@ def view_run(workspace: Workspace, run: Run, *, with_alerts: bool = False) -> Ru
         view.leak = leak_of(workspace, run)
     if view.kind in {RunKind.BASELINE, RunKind.ABLATION} and view.state is RunState.COMPLETED and view.is_ended:
         view.folds = folds_of(workspace, run)
+    view.alert_history = (alerts.history(workspace, run.id) or None) if with_alerts else None
     view.next = next_for(workspace, run, view)
     return view
 
 
-def _described(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunView:
+def describe_run(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunView:
+    """Describe a run as it is now, without the call that makes sense next; nothing is filed or sealed."""
     directory = workspace.run_directory(run.project, run.id)
     seen = observe(directory)
     status = seen.status
@@ -198,7 +209,7 @@ def _described(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunView:
         sealed=run.sealed,
     )
     try:
-        _add_measurements(view, directory)
+        _add_measurements(view, directory, directory.metrics())
         view.resumed = _resumed(directory, view)
         view.result = _result(directory)
         view.alerts = diagnose(directory) if with_alerts else []
@@ -209,6 +220,12 @@ def _described(workspace: Workspace, run: Run, *, with_alerts: bool) -> RunView:
             view.trees = trees_text(directory, view.best["metric"], view.best["value"])
     except TrainwrightError as error:
         view.failure = view.failure or FailureView.model_validate(error.as_dict() | {"last_lines": []})
+        torn = TornMetrics(directory.path / METRICS)
+        with suppress(TrainwrightError):
+            _add_measurements(view, directory, torn)
+        view.damaged = damage_of(directory, torn)
+    else:
+        view.damaged = damage_of(directory) or None
     return view
 
 
@@ -249,9 +266,8 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
     """Return the call that makes sense after this view."""
     if not view.is_ended:
         return NextCall(tool="run_status", arguments={"run_id": run.id, "wait_seconds": 50}, why="the run goes on")
-    if run.study is not None:
-        arguments = {"study_id": run.study, "wait_seconds": 50}
-        return NextCall(tool="tuning_status", arguments=arguments, why="the run belongs to this study")
+    if (parent := _parent(run)) is not None:
+        return parent
     if view.state in {RunState.INTERRUPTED, RunState.STOPPED}:
         return NextCall(
             tool="resume_training",
@@ -262,8 +278,29 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
     if suggested is not None:
         return suggested
     if view.state is RunState.FAILED and view.kind != RunKind.EXPORT:  # an export has no curves to read
-        return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
+        diagnosis = NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
+        return _after_alert(workspace, run, view) or diagnosis
     return followed_next(workspace, run.project)
+
+
+def _after_alert(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
+    """Return the change that fixes the alert on which the run was stopped, where a key can make one."""
+    if view.failure is None or view.failure.category != AlertError.category:
+        return None
+    with workspace.snapshot() as session:
+        found = Evidence(session, workspace, run.project).run(run.id)
+        return after_alert(found, found.status.failure) if found and found.status.failure else None
+
+
+def _parent(run: Run) -> NextCall | None:
+    """Return the call about what a run belongs to: a study, or a trial of another run's fixes."""
+    if run.study is not None:
+        arguments: dict[str, Any] = {"study_id": run.study, "wait_seconds": 50}
+        return NextCall(tool="tuning_status", arguments=arguments, why="the run belongs to this study")
+    if run.kind == RunKind.CURE:
+        arguments = {"project": run.project, "run_id": run.source_run}
+        return NextCall(tool="diagnose_run", arguments=arguments, why="it says what the tried fixes did")
+    return None
 
 
 def failure_of(directory: RunDirectory, seen: Observation | None = None) -> FailureView | None:
@@ -331,8 +368,7 @@ def _adapter(written: AdapterExport) -> dict[str, Any]:
     return {**found, "merged_max_abs_difference": merged}
 
 
-def _add_measurements(view: RunView, directory: RunDirectory) -> None:
-    store = directory.metrics()
+def _add_measurements(view: RunView, directory: RunDirectory, store: MetricStore) -> None:
     with store.reading():
         names = [*SHOWN, *filter(lambda key: key.startswith("validation/"), store.keys())][:MOST_METRICS]
         latest = {name: point.value for name in names if (point := store.last(name)) is not None}

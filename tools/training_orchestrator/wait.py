@@ -5,16 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from trainwright.tools import alerts
 from trainwright.tools.training_orchestrator.follow import follow
 from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from trainwright.tools.workspace import Workspace
-    from trainwright.trainer.run import RunDirectory
 
 LONGEST_WAIT_SECONDS = 50.0
 POLL_SECONDS = 0.2
@@ -36,13 +36,16 @@ def wait_for_run(
     *,
     poll_seconds: float = POLL_SECONDS,
     should_stop: Callable[[], bool] = lambda: False,
+    known: Collection[str] | None = None,
 ) -> RunView:
-    """Return when the run has ended, raised a new alert, or gone past `after_step`; at the latest after the wait.
+    """Return when the run has ended, has an alert that is news, or is past `after_step`; at the latest after the wait.
 
-    The run continues however the wait ends. Polling reads two small files; no database is held meanwhile.
+    The run continues however the wait ends. Polling reads a few small files; no database is held meanwhile.
 
     Args:
         wait_seconds: at most 50, so that no client gives up first.
+        known: alerts that are no news to the caller, beside those that an answer has carried; None: no alert ends the
+            wait.
         should_stop: called before each poll, for callers on another thread that are cancelled.
 
     Raises:
@@ -51,16 +54,13 @@ def wait_for_run(
     deadline = time.monotonic() + min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS)
     with workspace.session() as session:
         run = get_run(session, run_id)
-    directory = workspace.run_directory(run.project, run.id)
-    alerts_before = _alerts(directory)
     while True:
         seen = follow(workspace, run)
+        alerts.look(workspace, run, seen.status)
         ended = seen.state.is_ended and (run.sealed or seen.state is RunState.INTERRUPTED)
         news = ended or (after_step is not None and seen.status.step > after_step)
-        if news or _alerts(directory) > alerts_before or should_stop() or time.monotonic() >= deadline:
+        if known is not None and not seen.state.is_ended:  # what has ended is filed within moments, and shown whole
+            news = news or bool(alerts.news_of(workspace, run.id, known))
+        if news or should_stop() or time.monotonic() >= deadline:
             return view_run(workspace, run, with_alerts=True)
         time.sleep(min(poll_seconds, max(0.0, deadline - time.monotonic())))
-
-
-def _alerts(directory: RunDirectory) -> int:
-    return len(directory.events("alert"))

@@ -15,6 +15,7 @@ from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.events import EVENTS, read_body, read_event
 from trainwright.tools.verification.answers import verify_answers
 from trainwright.tools.verification.copies import verify_copies
+from trainwright.tools.verification.cures import verify_cures
 from trainwright.tools.verification.diagnoses import verify_diagnoses
 from trainwright.tools.verification.evaluations import verify_evaluations
 from trainwright.tools.verification.files import verify_artifacts, verify_checkpoints, verify_runs
@@ -58,6 +59,7 @@ PARTS: dict[str, Callable[[Case], Found]] = {
     "triggers": verify_triggers,
     "verdicts": verify_verdicts,
     "diagnoses": verify_diagnoses,
+    "tried_fixes": verify_cures,
     "provenance_statements": verify_provenance,
     "finished_projects": verify_since,
 }

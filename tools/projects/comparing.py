@@ -1,0 +1,156 @@
+"""Comparison of runs side by side: named ones, those of a study, or those of a project by kind or label."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.evaluation.paired import paired_tests
+from trainwright.tools.projects.curves import directories_of
+from trainwright.tools.training_orchestrator import followed_next
+from trainwright.tools.workspace.records import get_project, get_study, runs_of
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
+from trainwright.trainer.base.text import one_line
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from trainwright.tools.training_monitor import RunComparison
+    from trainwright.tools.workspace import Workspace
+    from trainwright.tools.workspace.tables import Run
+    from trainwright.trainer.run import RunDirectory
+
+MOST_RUNS = 8
+"""Side by side; of more, the best."""
+MOST_READ = 200
+"""Runs of a project or study, the newest, whose values are compared."""
+MOST_CELLS = 48
+"""Keys times runs, of the configurations' differences: an answer stays small."""
+MOST_GROUPS = 8
+TRAINED = (RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL)
+
+
+class ComparisonAnswer(Answer):
+    """Runs side by side."""
+
+    runs: list[dict[str, Any]]
+    left_out: int | None = None
+    """Further runs, which are in `groups` alone."""
+    groups: list[dict[str, Any]] = Field(default_factory=list)
+    """Runs that differ in their seed alone, together: seeds, mean and deviation of the metric. The best first."""
+    groups_left_out: int | None = None
+    differences: dict[str, dict[str, Any]]
+    """Dotted configuration key to its value by run, where they differ."""
+    differences_left_out: int | None = None
+    """Further keys that differ; configure shows a run's configuration."""
+    identity_differences: dict[str, dict[str, str | None]]
+    """Of environment, data, code and engine: those whose digests differ between the runs."""
+    named: dict[str, list[str]] = Field(default_factory=dict)
+    """Packages, code files, data and hardware in which another run differs from the first."""
+    notes: list[str]
+    """Notes on the differences, and what may be claimed of them."""
+    paired: list[dict[str, Any]] = Field(default_factory=list)
+    """The first run's exported program and each other's on the same fixed rows, differences being first minus second:
+    McNemar's test of classes, the paired t-test of losses, 95 % intervals of metrics; or why it is not tested."""
+    picture: str | None = None
+    """Path of the overlaid curves."""
+
+
+def compare_runs(
+    workspace: Workspace,
+    run_ids: list[str] | None = None,
+    *,
+    project: str | None = None,
+    study_id: str | None = None,
+    only: str | None = None,
+) -> ComparisonAnswer:
+    """Return the runs' results and the differences between them.
+
+    Args:
+        run_ids: the runs; None: those of the study, or of the project.
+        only: kind or label of a project's runs.
+
+    Raises:
+        NotFoundError: an unknown run, project or study, or fewer than two runs are chosen.
+        ConfigurationError: nothing says which runs.
+    """
+    from trainwright.tools.training_monitor.compare import compare_runs as compare
+
+    chosen = run_ids if run_ids is not None else _chosen(workspace, project, study_id, only)
+    owner, directories = directories_of(workspace, chosen)
+    found = compare(directories, MOST_RUNS)
+    ids = [row.run_id for row in found.runs]
+    after = NextCall(tool="compare_runs", arguments={"run_ids": ids})
+    return ComparisonAnswer(
+        **_bounded(found),
+        paired=paired_tests(workspace, owner, ids),
+        picture=_drawn(workspace.project_folder(owner), [one for one in directories if one.run_id in set(ids)]),
+        next=followed_next(workspace, owner, after=after),
+    )
+
+
+def _chosen(workspace: Workspace, project: str | None, study_id: str | None, only: str | None) -> list[str]:
+    with workspace.snapshot() as session:
+        if study_id is not None:
+            study = get_study(session, study_id)
+            rows = [row for row in runs_of(session, study.project) if row.study == study.id]
+        elif project is not None:
+            get_project(session, project)
+            rows = [row for row in runs_of(session, project) if _is_meant(row, only)]
+        else:
+            raise ConfigurationError(
+                "compare_runs needs run_ids, a project, or a study_id.",
+                remedy="compare_runs(run_ids=['baseline-1', 'trial-1']), or compare_runs(project='…', only='trial').",
+            )
+        kinds = sorted({row.kind for row in runs_of(session, rows[0].project if rows else project)} if project else ())
+    if len(rows) < 2:
+        what = f"study {study_id}" if study_id is not None else f"project {project}, {only or 'trained'}"
+        raise NotFoundError(
+            f"There are {len(rows)} runs of {one_line(what, 120)}: a comparison needs two.",
+            remedy=f"Name others: the project has runs of kind {', '.join(kinds)}."
+            if kinds
+            else "Wait for its trials: tuning_status shows them.",
+        )
+    return [row.id for row in rows[-MOST_READ:]]
+
+
+def _is_meant(row: Run, only: str | None) -> bool:
+    return row.kind in TRAINED if only is None else only in {row.kind, row.label}
+
+
+def _bounded(found: RunComparison) -> dict[str, Any]:
+    """Return the answer's fields of a comparison, with at most so many rows, keys and groups as fit."""
+    rows = [row.model_dump(exclude_none=True) for row in found.runs]
+    if len(rows) > 3:
+        for row in rows:  # of few runs the last epoch's values too
+            row.pop("final")
+    keys = list(found.differences)
+    most = max(4, MOST_CELLS // max(len(rows), 1))
+    groups = [group.model_dump(exclude_none=True) for group in found.groups]
+    for group in groups:
+        if len(group["runs"]) > 4:
+            group["runs"] = [*group["runs"][:4], f"and {len(group['runs']) - 4} more"]
+    return {
+        "runs": rows,
+        "left_out": found.left_out or None,
+        "groups": groups[:MOST_GROUPS] if any(group.seeds > 1 for group in found.groups) else [],
+        "groups_left_out": max(len(groups) - MOST_GROUPS, 0) or None,
+        "differences": {key: found.differences[key] for key in keys[:most]},
+        "differences_left_out": max(len(keys) - most, 0) or None,
+        "identity_differences": found.identity_differences,
+        "named": found.named,
+        "notes": found.notes,
+    }
+
+
+def _drawn(folder: Path, runs: list[RunDirectory]) -> str | None:
+    """Draw the runs over one another into the project's `plots/`; None where they are one."""
+    from trainwright.tools.figures.curves import comparison
+
+    if len({run.run_id for run in runs}) < 2:
+        return None
+    (folder / "plots").mkdir(exist_ok=True)
+    return str(comparison(runs, folder / "plots" / f"comparison-{len(runs)}-{runs[0].run_id}.png"))

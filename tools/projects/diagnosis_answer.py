@@ -1,0 +1,218 @@
+"""Answer of a diagnosis: the verdict, the alerts with their cause first, the curves in numbers, and one proposal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, Field
+
+from trainwright.tools.answers import Answer, NextCall
+from trainwright.tools.gates.figures import beside
+from trainwright.tools.training_monitor.curve_summary import CurveSummary
+from trainwright.tools.training_orchestrator.views import FailureView, failure_of
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.cures import Tried
+    from trainwright.tools.gates.run_evidence import RunEvidence
+    from trainwright.tools.training_monitor import Alert
+    from trainwright.tools.training_monitor.glance import Glance
+
+MOST_ALERTS = 3
+"""Alerts that a concise answer words; the others it only names."""
+MOST_FURTHER, MOST_UNJUDGED = 10, 6
+MOST_LAYERS, MOST_ROWS = 3, 5
+MOST_FIXES = 3
+"""Of the first alert; the others show none."""
+MOST_CHARACTERS = 220
+"""Of one alert's message, and of one tried fix, in a concise answer."""
+
+
+class AlertView(BaseModel):
+    """One finding: the measurement, the document that explains it, and the calls that fix it."""
+
+    id: str
+    severity: str
+    message: str
+    measured: float | None = None
+    threshold: float | None = None
+    unit: str = ""
+    step: int = 0
+    epoch: int | None = None
+    layers: list[str] = []
+    """Those that the worker named, the worst first."""
+    rows: list[str] = []
+    """Rows of the training data that the worker named."""
+    consequence_of: str | None = None
+    """Id of the alert that explains it; absent: it stands for itself."""
+    document: str
+    fixes: list[str]
+    """Calls and hints; without the changes that were tried on this alert and did not clear it."""
+    tried: list[str] = []
+    """Earlier fixes of this alert, with their results."""
+
+    def concise(self, *, with_fixes: bool, with_tried: bool = True) -> dict[str, Any]:
+        """Return it short: the message says the measurement in words, and the proposal is one of the fixes."""
+        found = self.model_dump(mode="json", exclude={"measured", "threshold", "unit", "epoch"})
+        found |= {"message": shortened(self.message), "fixes": self.fixes[: MOST_FIXES if with_fixes else 0]}
+        found |= {"layers": _some(self.layers, MOST_LAYERS), "rows": _some(self.rows, MOST_ROWS)}
+        found["tried"] = [shortened(one, MOST_CHARACTERS // 2) for one in self.tried[-1:] if with_tried]
+        return {name: value for name, value in found.items() if value not in ("", [], None)}
+
+
+class FixResult(BaseModel):
+    """What one fix did in a short run, beside the run without it."""
+
+    fix: str
+    cured: str
+    """yes, no, or unclear."""
+    why: str
+    alert_before: float | None = None
+    """The alert's measured value without the fix."""
+    alert_after: float | None = None
+    value_before: float | None = None
+    """The end of the compared curve without the fix."""
+    value_after: float | None = None
+    noise: float | None = None
+    """Of the compared curve, one standard deviation."""
+    run_id: str = ""
+
+
+class FixTrial(BaseModel):
+    """Fixes of one alert, tried in short runs: same seed, same steps, with and without each."""
+
+    alert: str
+    state: str
+    """running, ended, or stopped."""
+    steps: int
+    without: str | None = None
+    """The run without any fix."""
+    curve: str | None = None
+    """By which value_before and value_after are compared."""
+    fixes: list[str] = Field(default_factory=list)
+    """Of a trial that is under way: what it tries, in this order."""
+    results: list[FixResult] = Field(default_factory=list)
+    failure: str | None = None
+    """Why it stopped, and the remedy."""
+
+
+class DiagnosisAnswer(Answer):
+    """How a run is going, and what to do about it."""
+
+    ALWAYS: ClassVar[tuple[str, ...]] = ("alerts", "unjudged", "curves")
+
+    project: str
+    run_id: str
+    kind: str
+    state: str
+    verdict: str
+    """healthy, attention, or stop."""
+    failure: FailureView | None = None
+    """Why it failed, or was interrupted, and the remedy."""
+    fit: str
+    recommendation: str
+    """Of the model: deploy, optimize, debug, or conclude below the goal."""
+    reasons: list[str]
+    proposal: NextCall | None = None
+    """The one thing to do about this run; absent where `next` is that."""
+    epochs: int
+    best_epoch: int | None = None
+    best_value: float | None = None
+    """Of the goal's metric on validation, certified where it can be."""
+    reported: float | None = None
+    """The training process's own, where that reads differently: the curves show it."""
+    gap: float | None = None
+    """Train-validation gap at the last epoch; 0.15 is 15 %."""
+    gradient_norm_median: float | None = None
+    gradient_norm_maximum: float | None = None
+    alerts: list[AlertView]
+    """The cause before its consequences."""
+    further_alerts: list[str] = Field(default_factory=list)
+    """Of a concise answer: those that it only names."""
+    trial: FixTrial | None = None
+    """The newest trial of fixes on this run's configuration."""
+    curves: list[CurveSummary] = Field(default_factory=list)
+    unjudged: list[str] = Field(default_factory=list)
+    """What could not be judged, and why."""
+    page: str | None = None
+    """Path of the ended run's page: one HTML file with curves, alerts, predictions, data and environment."""
+    report: str | None = None
+    """Path of the report, when this is the baseline."""
+    plots: list[str] = Field(default_factory=list)
+
+    def shown(self, *, full: bool = False) -> dict[str, Any]:
+        """Return everything, or what fits into 1,200 tokens: the first alerts in words, the others by name."""
+        found = super().shown(full=full)
+        if full:
+            return found
+        has_results = self.trial is not None and bool(self.trial.results)  # they take room, and say what was tried
+        most = MOST_ALERTS - has_results
+        found["alerts"] = [
+            alert.concise(with_fixes=not place and not has_results, with_tried=not has_results)
+            for place, alert in enumerate(self.alerts[:most])
+        ]
+        further = [f"{alert.id} ({alert.severity})" for alert in self.alerts[most:]]
+        found["further_alerts"] = _some(further, MOST_FURTHER)
+        if "unjudged" in found:
+            found["unjudged"] = _some([shortened(one, MOST_CHARACTERS // 2) for one in self.unjudged], MOST_UNJUDGED)
+        if self.trial is not None and self.trial.state == "running":  # they are those of the answer before
+            found = {name: value for name, value in found.items() if name not in {"curves", "unjudged"}}
+        said = [alert.message for alert in self.alerts]
+        found["reasons"] = [reason for reason in self.reasons if not any(message in reason for message in said)]
+        return {name: value for name, value in found.items() if name in self.ALWAYS or value not in ([], {})}
+
+    def unsaid(self) -> dict[str, Any]:
+        """Figures of the gradients, where no alert speaks of them."""
+        return dict.fromkeys(("gradient_norm_median", "gradient_norm_maximum"), True)
+
+
+def answer_of(project: str, run: RunEvidence, seen: Glance, done: dict[str, list[Tried]]) -> DiagnosisAnswer:
+    """Return the answer about a run, without proposal and next call.
+
+    Args:
+        done: by alert, the fixes that were tried.
+    """
+    assessment = seen.assessment
+    shown = beside(run.certified().get(assessment.metric or ""), assessment.best_value)
+    return DiagnosisAnswer(
+        project=project,
+        run_id=run.id,
+        kind=run.row.kind,
+        state=run.status.state.value,
+        verdict=seen.verdict,
+        failure=failure_of(run.directory),
+        fit=assessment.fit,
+        recommendation=assessment.recommendation,
+        reasons=assessment.reasons,
+        epochs=assessment.epochs,
+        best_epoch=assessment.best_epoch,
+        best_value=shown.get("value", assessment.best_value),
+        reported=shown.get("reported"),
+        gap=assessment.gap,
+        gradient_norm_median=assessment.gradient.median,
+        gradient_norm_maximum=assessment.gradient.maximum,
+        alerts=[_view(project, alert, done.get(alert.id, [])) for alert in assessment.alerts],
+        curves=seen.curves,
+        unjudged=seen.unjudged,
+    )
+
+
+def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Return a text of at most so many characters."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _view(project: str, alert: Alert, done: list[Tried]) -> AlertView:
+    in_vain = {one.fix for one in done if not one.cleared}
+    taken = ("id", "severity", "message", "measured", "threshold", "unit", "step", "epoch", "consequence_of")
+    return AlertView(
+        **alert.model_dump(include=set(taken)),
+        layers=alert.layers,
+        rows=[str(row) for row in alert.rows],
+        document=alert.document,
+        fixes=[fix.call(project) or fix.text for fix in alert.fixes if fix.id not in in_vain],
+        tried=[str(one) for one in done],
+    )
+
+
+def _some(values: list[str], most: int) -> list[str]:
+    return values if len(values) <= most else [*values[:most], f"{len(values) - most} more"]

@@ -1,0 +1,62 @@
+"""Every ended trial of fixes, derived again from its sealed runs and compared with the ledger."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import trainwright
+from trainwright.tools.gates.paired import CONTROL, ENDED, runs_of_cure
+from trainwright.tools.ledger.seals import changed_files
+from trainwright.tools.training_monitor import Goal, diagnostics_digests
+from trainwright.tools.training_monitor.pairs import Pair
+from trainwright.tools.verification.findings import Case, Finding, Found
+from trainwright.tools.workspace.tables import Project
+from trainwright.trainer.base.canonical import canonical_json
+from trainwright.trainer.base.errors import TrainwrightError
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace.tables import LedgerEntry
+
+
+def verify_cures(case: Case) -> Found:
+    """Evaluate the pairs of every ended trial again, where version and documents are those that evaluated them."""
+    begun = {body.get("cure_id"): body for _, body in case.of("cure") if body.get("fixes")}
+    ended = [(entry, body) for entry, body in case.of("cure") if body.get("state") == ENDED]
+    findings: list[Finding] = []
+    for entry, body in ended:
+        try:
+            findings += _differences(case, entry, begun[body["cure_id"]], body)
+        except (TrainwrightError, LookupError, ValueError, TypeError, AttributeError) as error:
+            findings.append(_finding(entry, f"it cannot be derived again: {error}"))
+    return len(ended), findings
+
+
+def _differences(case: Case, entry: LedgerEntry, begun: dict[str, Any], ended: dict[str, Any]) -> list[Finding]:
+    if (ended["version"], ended["documents"]) != (trainwright.__version__, diagnostics_digests()):
+        return []  # others evaluate otherwise; the runs that `fixes_exhausted` depends on are compared all the same
+    project = str(entry.project)
+    facts = case.project(project)
+    runs = runs_of_cure(facts, begun["cure_id"])
+    seals = {run: facts.seals[run].digests for run in runs.values()}
+    directories = {fix: case.workspace.run_directory(project, run) for fix, run in runs.items()}
+    if any(changed_files(directories[fix], seals[run], case.inspection) for fix, run in runs.items()):
+        return []  # named with the run, whose record of then is gone
+    goal = Goal.model_validate(facts.rows.of(Project)[0].goal)
+    pair = Pair(directories[CONTROL], begun["alert"], goal)
+    fixes = {fix["id"]: fix for fix in begun["fixes"]}
+    found = []
+    for recorded in ended["outcomes"]:
+        fix, directory = fixes[recorded["fix"]], directories.get(recorded["fix"])
+        if pair.shown is not None and directory is None:  # a value that does not go with the others: no run was made
+            derived = {**recorded, "cured": None, "run": ""}
+        else:
+            outcome = pair.outcome(directory, fix) if pair.shown and directory else pair.not_shown(fix, begun["steps"])
+            derived = outcome.model_dump(mode="json")
+        if json.loads(canonical_json(derived)) != recorded:
+            found.append(_finding(entry, f"{recorded['fix']} cured: recorded {recorded}, derived {derived}"))
+    return found
+
+
+def _finding(entry: LedgerEntry, what: str) -> Finding:
+    return Finding(where="verdict", what=f"project {entry.project}: trial of fixes (ledger {entry.sequence}): {what}")
