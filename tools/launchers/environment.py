@@ -37,7 +37,7 @@ _SECRET_VALUE = re.compile(r"://[^/\s]*@")
 def inherited_environment(environment: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the part of the environment (this process's own by default) that a child may see."""
     source = os.environ if environment is None else environment
-    return {name: value for name, value in source.items() if _is_kept(name) and not _is_secret(name, value)}
+    return {name: value for name, value in source.items() if _is_kept(name) and not is_secret(name, value)}
 
 
 def worker_environment(config: TrainingConfig, connections: Mapping[str, Connection] | None = None) -> dict[str, str]:
@@ -56,5 +56,6 @@ def _is_kept(name: str) -> bool:
     return name in KEPT_NAMES or name.startswith(KEPT_PREFIXES)
 
 
-def _is_secret(name: str, value: str) -> bool:
+def is_secret(name: str, value: str) -> bool:
+    """Return whether a variable is named like a credential, or holds an address with a password."""
     return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value))

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sqlalchemy import literal, select
+from sqlalchemy import case, literal, select
 
 from trainwright.tools.workspace.tables import Project, Run, Study
 from trainwright.trainer.base.errors import ConflictError, NotFoundError, near
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 STUDY = "study"
 LATEST = "latest"
+CURE = RunKind.CURE.value
 LONG_ID = re.compile(
     rf"(?<![\w/.-])(?:{'|'.join([*RunKind, STUDY])})-[a-z0-9][a-z0-9_-]*-\d{{8}}-\d{{6}}-[0-9a-f]{{6}}(?![\w/-]|\.\w)"
 )
@@ -63,6 +64,11 @@ def run_handles(session: Session) -> dict[str, str]:
     return _counted(session, Run, None)
 
 
+def study_handles(session: Session) -> dict[str, str]:
+    """Return the handle of every study with its long id, in order of creation."""
+    return _counted(session, Study, None)
+
+
 def handles(session: Session, texts: Iterable[str]) -> dict[str, str]:
     """Return long id to handle for every run and study that the texts name."""
     found = {name for text in texts for name in LONG_ID.findall(text)}
@@ -101,12 +107,16 @@ def _named(session: Session, table: Table, name: str | None, project: str | None
 
 
 def _newest(session: Session, table: Table, project: str | None, prefer: tuple[str, ...]) -> str | None:
-    """Return the newest, those in a preferred state and outside studies first."""
-    study = Run.study if table is Run else literal(None)
-    query = select(table.id, table.state, study).order_by(table.created_at.desc(), table.id.desc())
+    """Return the newest, those in a preferred state first, and those of studies last.
+
+    A run that tries a fix is the newest only while it is in such a state.
+    """
+    parent = case((Run.kind == CURE, CURE), else_=Run.study) if table is Run else literal(None)
+    query = select(table.id, table.state, parent).order_by(table.created_at.desc(), table.id.desc())
     rows = session.execute(query if project is None else query.where(table.project == project)).all()
-    own = [(name, state) for name, state, study in rows if study is None] or [(name, state) for name, state, _ in rows]
-    return next((name for name, state in own if state in prefer), own[0][0] if own else None)
+    living = [name for name, state, parent in rows if state in prefer and parent in {None, CURE}]
+    own = [name for name, _, parent in rows if parent is None] or [name for name, _, _ in rows]
+    return next(iter([*living, *own]), None)
 
 
 def _by_handle(session: Session, table: Table, project: str | None, rest: str) -> str | None:

@@ -22,6 +22,8 @@ T = TypeVar("T")
 WHOLE = "the whole workspace"
 OPENED_BY = "workspace"
 """Key in a session's `info`: its workspace."""
+READ_ONLY = "read_only"
+"""Option of a connection, and key in a session's `info`: it takes no write lock."""
 BEFORE_COMMIT, AFTER_COMMIT = "before_commit", "after_commit"
 """Keys in a session's `info`: {key: function of the workspace} to call at the end of the session, and after it."""
 ROWS = {
@@ -80,11 +82,11 @@ class Kept:
         state, settings = self._state(project), session.info[OPENED_BY].settings
 
         def holds(trace: Trace) -> Hashable:
-            return (state, self._version() if WHOLE in trace.marks else 0, settings, tuple(sys.path))
+            return (state, self.version() if WHOLE in trace.marks else 0, settings, tuple(sys.path))
 
         return self._memory.recall((project, what), make, state=holds, trim=trim)
 
-    def _version(self) -> int:
+    def version(self) -> int:
         """Return a number that changes with every write to the database, whoever makes it."""
         with self._lock:
             return self._written()

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 from trainwright.tools.workspace.presence import locked
 from trainwright.trainer.base.errors import IntegrityError
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest revision under migrations/versions."""
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from trainwright.tools.workspace.notify import Notify
 from trainwright.trainer.base.canonical import digest_json
 from trainwright.trainer.base.errors import ConfigurationError, near
 from trainwright.trainer.base.traces import Memory
@@ -35,9 +36,15 @@ HEADER = """\
 # data_variables: patterns of the variables that a configuration may name itself; a worker gets those that it names.
 # data_locations: patterns of what data may be fetched from, for example s3://our-bucket/*, https://example.org/*,
 #   sql://CHURN_DB_URL (a variable's or a connection's name); "*": anything that credentials are there for; []: nothing.
+# mlflow_uri: the MLflow server that runs with logging.mlflow are shown on, without a password; left out: a store in the
+#   workspace's folder trackers.
 # approvals: where you answer what agents ask for: terminal (`trainwright approve`), elicitation (a question that the
 #   agent's client shows you; some clients answer by themselves); [] means in this file only.
 # grants: ids of requests that you grant here.
+# notify: how you are told of alerts unasked. command: a program with its arguments, run without a shell, which gets the
+#   alert as JSON on its standard input. webhook: an http(s) address that the JSON is posted to, or webhook_env: the
+#   variable that holds it; secret_env: the variable whose value is sent along as a bearer token. severity: warning or
+#   critical, the least that is sent; seconds: the longest that one attempt may take.
 """
 
 
@@ -142,10 +149,14 @@ class Settings(BaseModel):
     """Patterns of the environment variables that a configuration may name for its data's credentials."""
     data_locations: list[str] = Field(default_factory=lambda: ["*"])
     """Patterns of the remote files and databases that data may come from."""
+    mlflow_uri: str | None = None
+    """Address of the MLflow server that runs are shown on; None: the environment's, or the workspace's own store."""
     approvals: list[Literal["terminal", "elicitation"]] = Field(default_factory=lambda: ["terminal"])  # type: ignore[arg-type]
     """Where the owner answers requests, besides this file."""
     grants: list[str] = Field(default_factory=list)
     """Ids of requests that the owner grants here."""
+    notify: Notify | None = None
+    """How the owner is told of alerts."""
 
     @classmethod
     def load(cls, folder: Path, *, make: bool = True) -> Settings:
@@ -176,8 +187,8 @@ class Settings(BaseModel):
 
     @property
     def digest(self) -> str:
-        """Digest of the settings, recorded with every gate decision."""
-        return digest_json(self.model_dump(mode="json"))
+        """Digest of the settings that bear on gates, recorded with every gate decision."""
+        return digest_json(self.model_dump(mode="json", exclude={"notify"}))
 
     def gives_to_data(self, variable: str) -> bool:
         """Return whether a variable of the environment may be named for data: by a pattern, or in a connection."""
@@ -213,5 +224,5 @@ def _told(problem: Any) -> str:
     if problem["type"] != "extra_forbidden":
         return f"`{key}` = {str(problem['input'])[:80]!r}: {problem['msg']}"
     section: Any = Settings.model_fields[parents[0]].annotation if parents else Settings
-    meant = near(last, section.model_fields)
+    meant = near(last, getattr(section, "model_fields", Notify.model_fields))
     return f"unknown key `{key}`" + (f"; did you mean `{meant[0]}`?" if meant else "")

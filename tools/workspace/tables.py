@@ -126,6 +126,44 @@ class Trial(Base):
     """Optuna's system attributes, carried so that samplers and pruners stay pure."""
 
 
+class RaisedAlert(Base):
+    """One alert of a run, with its life: raised, cleared, raised again, fixed by a later configuration."""
+
+    __tablename__ = "alerts"
+
+    run: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    """The diagnostic document's."""
+    project: Mapped[str] = mapped_column(ForeignKey("projects.name"), index=True)
+    severity: Mapped[str] = mapped_column(String(16))
+    message: Mapped[str] = mapped_column(Text)
+    document: Mapped[str] = mapped_column(Text)
+    fix: Mapped[str] = mapped_column(Text, default="")
+    """The call of the first fix that a key of the configuration can make."""
+    step: Mapped[int] = mapped_column(default=0)
+    epoch: Mapped[int | None] = mapped_column(default=None)
+    times: Mapped[int] = mapped_column(default=1)
+    """How often it was raised."""
+    is_back: Mapped[bool] = mapped_column(default=False)
+    """Whether an earlier configuration had fixed it."""
+    raised_at: Mapped[float]
+    """Unix seconds, as below."""
+    cleared_at: Mapped[float | None] = mapped_column(default=None)
+    fixed_by: Mapped[str | None] = mapped_column(String(80), default=None)
+    """The later run, under another configuration, in which it did not fire."""
+    seen: Mapped[bool] = mapped_column(default=False, index=True)
+    """Whether an answer has carried it."""
+    owed: Mapped[str] = mapped_column(String(32), default="", index=True)
+    """The owner's ways of notification that it still has to take, with commas."""
+    attempts: Mapped[int] = mapped_column(default=0)
+    due_at: Mapped[float | None] = mapped_column(default=None)
+    """When the next attempt to notify is made."""
+    notice: Mapped[str] = mapped_column(Text, default="")
+    """Result of the last attempt to notify the owner."""
+    revision: Mapped[int] = mapped_column(index=True)
+    """Number of its last change, counted over the workspace."""
+
+
 class LedgerEntry(Base):
     """One link of the hash chain. Triggers refuse UPDATE and DELETE."""
 

@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.exc import DatabaseError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
 
-from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY, Kept
+from trainwright.tools.workspace.kept import AFTER_COMMIT, BEFORE_COMMIT, OPENED_BY, READ_ONLY, Kept
 from trainwright.tools.workspace.presence import copy_database, is_archived, locked, require_database
 from trainwright.tools.workspace.schema_version import upgrade_if_needed
 from trainwright.tools.workspace.settings import Settings
@@ -29,8 +29,6 @@ DATABASE = "workspace.sqlite"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 PATIENCE_SECONDS = 8.0
 """How long a call waits for a database that another program holds: an answer comes within ten seconds."""
-READ_ONLY = "read_only"
-"""Option of a connection that takes no write lock."""
 
 
 class Workspace:
@@ -129,7 +127,7 @@ class Workspace:
     def snapshot(self) -> Iterator[Session]:
         """Give a session that reads the database as of its first query and blocks no writer."""
         engine = self._engine.execution_options(**{READ_ONLY: True})
-        with self._told(), Session(engine, expire_on_commit=False, info={OPENED_BY: self}) as session:
+        with self._told(), Session(engine, expire_on_commit=False, info={OPENED_BY: self, READ_ONLY: True}) as session:
             yield session
 
     @contextmanager

@@ -1,0 +1,1 @@
+"""Figures of runs as PNG, one kind a file: curves, layers, machine, predictions, probes. Drawn from records alone."""

@@ -1,0 +1,64 @@
+"""Drawing of a picture by its kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from trainwright.tools.figures.calibration import calibration
+from trainwright.tools.figures.confusion import confusion
+from trainwright.tools.figures.curves import comparison, learning_curves
+from trainwright.tools.figures.gradients import gradient_flow
+from trainwright.tools.figures.machine import learning_rate, utilisation
+from trainwright.tools.figures.probes import batch_size, range_test
+from trainwright.tools.figures.ranks import precision_recall, roc
+from trainwright.tools.figures.updates import update_ratios
+from trainwright.tools.figures.worst_samples import worst_samples
+from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.trainer.base.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from trainwright.tools.figures.kinds import Kind
+    from trainwright.trainer.run import RunDirectory
+
+DRAWN: dict[str, Callable[[list[RunRecord], Path], Path]] = {
+    "gradient_flow": gradient_flow,
+    "update_ratios": update_ratios,
+    "learning_rate": learning_rate,
+    "utilisation": utilisation,
+    "confusion": confusion,
+    "roc": roc,
+    "precision_recall": precision_recall,
+    "calibration": calibration,
+    "worst_samples": worst_samples,
+    "range_test": range_test,
+    "batch_size": batch_size,
+}
+OVERLAID = frozenset({"curves", "learning_rate", "roc", "precision_recall", "calibration"})
+"""Kinds that draw several runs over one another."""
+
+
+def draw(kind: Kind, runs: Sequence[RunDirectory], path: Path, metric: str | None = None) -> Path:
+    """Draw one kind of figure of one or several runs into a PNG.
+
+    Raises:
+        NotFoundError: a run did not record what the kind draws.
+        ConfigurationError: the kind is of one run, or takes no metric.
+        IntegrityError: a run's record is damaged.
+    """
+    if kind not in OVERLAID and len(runs) > 1:
+        first = runs[0].run_id
+        raise ConfigurationError(
+            f"A picture of kind {kind!r} shows one run, and {len(runs)} were named.",
+            remedy=f"plot_metrics(run_ids=[{first!r}], kind={kind!r}), each run alone. These kinds overlay several: "
+            f"{', '.join(sorted(OVERLAID))}.",
+        )
+    if metric is not None and kind != "curves":
+        raise ConfigurationError(
+            f"`metric` names a curve, and a picture of kind {kind!r} has none.", remedy="Leave out kind, or metric."
+        )
+    if kind == "curves":
+        return learning_curves(runs, path) if metric is None else comparison(runs, path, metric)
+    return DRAWN[kind]([RunRecord(run) for run in runs], path)

@@ -1,0 +1,10 @@
+"""Kinds of pictures by name: light, for the tool's schema is made from it when the server starts."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Kind = Literal[
+    "curves", "gradient_flow", "update_ratios", "learning_rate", "utilisation", "confusion", "roc",
+    "precision_recall", "calibration", "worst_samples", "range_test", "batch_size",
+]  # fmt: skip

@@ -1,0 +1,7 @@
+"""Tracking: each run's card, and its numbers in MLflow, Weights & Biases or Trackio, fed by processes of their own."""
+
+from trainwright.tools.tracking.card import RunCard, run_card
+from trainwright.tools.tracking.process import catch_up, ensure_follower, follow_asked
+from trainwright.tools.tracking.registry import TRACKERS
+
+__all__ = ["TRACKERS", "RunCard", "catch_up", "ensure_follower", "follow_asked", "run_card"]
