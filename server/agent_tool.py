@@ -18,11 +18,13 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, ContentBlock, InputRequiredResult, TextContent, ToolAnnotations
 from pydantic import ValidationError
 
+from trainwright.server.apps import RUN_VIEW, with_curves
 from trainwright.server.argument_repair import normalized_arguments, repaired_arguments
 from trainwright.server.context import AppContext
 from trainwright.server.errors import argument_error, refusal, with_call
 from trainwright.server.facts import facts_of
 from trainwright.server.markdown import markdown
+from trainwright.server.news import with_news
 
 if TYPE_CHECKING:
     from trainwright.tools.answers import Answer
@@ -61,7 +63,10 @@ class StrictTool(Tool):
             raise
         except Exception as error:  # noqa: BLE001 - the one place where failures are worded for the agent
             result = refusal(with_call(error, self.name, normalized))
-        return await _named(context, noted(result, notes))
+        if self.meta is not None:
+            with suppress(Exception):  # the answer is complete without the view beside it
+                result = await anyio.to_thread.run_sync(with_curves, context, normalized, result)
+        return await _completed(context, normalized, noted(result, notes))
 
     def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments as the function takes them. Raises ConfigurationError."""
@@ -81,6 +86,16 @@ def noted(result: CallToolResult, notes: list[str]) -> CallToolResult:
         facts = {**facts, "taken_as": [*notes, *facts.get("taken_as", [])]}
     lines = TextContent(type="text", text="\n".join(f"taken_as: {note}" for note in notes))
     return result.model_copy(update={"content": [lines, *result.content], "structured_content": facts})
+
+
+async def _completed(context: Context[Any, Any], arguments: dict[str, Any], result: CallToolResult) -> CallToolResult:
+    """Return the result with the news of alerts, and with handles in place of the long ids of runs and studies."""
+    app = context.request_context.lifespan_context
+    if isinstance(app, AppContext):
+        with suppress(Exception):  # the answer is complete without news, which the next one carries then
+            result = await anyio.to_thread.run_sync(with_news, app, arguments, result)
+            await anyio.to_thread.run_sync(app.follow_runs)
+    return await _named(context, result)
 
 
 async def _named(context: Context[Any, Any], result: CallToolResult) -> CallToolResult:
@@ -110,12 +125,14 @@ def agent_tool(
     destructive: bool = False,
     idempotent: bool = False,
     structured: bool = True,
+    shows_run: bool = False,
 ) -> Callable[[Callable[..., Any]], StrictTool]:
     """Make a tool of a function: its docstring is the description, its signature the strict schema.
 
     Args:
         answers: `module:Model` of the answers it may give, below `trainwright`.
         structured: whether it answers with structured content; False for documents and pictures (see content_only).
+        shows_run: whether hosts of MCP Apps show the view of a run beside its answers.
     """
 
     def make(function: Callable[..., Any]) -> StrictTool:
@@ -135,6 +152,7 @@ def agent_tool(
         arguments.model_rebuild(force=True)
         tool.parameters = shortened(arguments.model_json_schema(by_alias=True))
         tool.answers = answers
+        tool.meta = {"ui": {"resourceUri": RUN_VIEW}} if shows_run else None
         tool.fn_metadata.output_schema = OUTPUT_SCHEMA if structured else None
         return tool
 

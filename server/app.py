@@ -9,12 +9,14 @@ from pathlib import Path
 from mcp.server import MCPServer
 
 import trainwright
+from trainwright.server.apps import run_apps
 from trainwright.server.completions import add_completions
 from trainwright.server.context import AppContext
 from trainwright.server.prompts import add_prompts
 from trainwright.server.resources import add_resources
 from trainwright.server.stdio import StdioServer
 from trainwright.server.surface import TOOLS
+from trainwright.server.updates import Updates
 
 INSTRUCTIONS = """\
 Trainwright trains PyTorch models through five gated phases: planning, baseline, diagnostics, optimization, \
@@ -28,25 +30,32 @@ digits/baseline-2; detail="full" shows all of an answer. The documents are at re
 def build_server(workspace_path: Path) -> MCPServer[AppContext]:
     """Return a server over the workspace folder, which is created when the first call needs it."""
     app = AppContext(workspace_path)
+    updates = Updates(app)
     server = StdioServer(
         "trainwright",
         title="Trainwright",
         version=trainwright.__version__,
         instructions=INSTRUCTIONS,
         tools=list(TOOLS),
-        lifespan=_lifespan(app),
+        lifespan=_lifespan(app, updates),
+        subscriptions=updates,
+        extensions=[run_apps()],
         log_level="WARNING",
     )
+    updates.serve(server)
     add_resources(server)
     add_prompts(server)
     add_completions(server, app)
     return server
 
 
-def _lifespan(app: AppContext) -> Callable[[MCPServer[AppContext]], AbstractAsyncContextManager[AppContext]]:
+def _lifespan(
+    app: AppContext, updates: Updates
+) -> Callable[[MCPServer[AppContext]], AbstractAsyncContextManager[AppContext]]:
     @asynccontextmanager
     async def lifespan(_: MCPServer[AppContext]) -> AsyncIterator[AppContext]:
         app.begin()
+        updates.begin()
         try:
             yield app
         finally:

@@ -64,7 +64,7 @@ async def watched_run(
     from trainwright.tools.training_orchestrator import wait_for_run
 
     def look(should_stop: Callable[[], bool]) -> RunView:
-        return wait_for_run(workspace, run_id, wait_seconds, after_step, should_stop=should_stop)
+        return wait_for_run(workspace, run_id, wait_seconds, after_step, should_stop=should_stop, known=())
 
     return await waited(context, look, lambda: run_progress(workspace, run_id))
 

@@ -1,4 +1,4 @@
-"""`trainwright`: serve, doctor, status, verify, validate-data, attest, prune, stage, pipeline, keys, approve, demo …"""
+"""`trainwright`: serve, dashboard, doctor, status, follow, verify, validate-data, attest, prune, stage, keys …"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -25,6 +25,8 @@ app = typer.Typer(
 keys = typer.Typer(help="Keys that sign the ledger.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 SIGNING_KEY = "TRAINWRIGHT_SIGNING_KEY"
+Tracker = Literal["mlflow", "wandb", "trackio"]
+Tracking = Literal["tensorboard", "mlflow", "wandb", "trackio"]
 WorkspaceOption = Annotated[
     Path | None,
     typer.Option("--workspace", "-w", help="Workspace folder; default: TRAINWRIGHT_HOME, else ./.trainwright"),
@@ -118,6 +120,57 @@ def status(
     show_status(_existing(workspace_path(workspace)), as_json=as_json)
 
 
+@app.command("open")
+def open_tracker(
+    page: Annotated[Tracking, typer.Argument(help="tensorboard, mlflow, wandb or trackio")],
+    workspace: WorkspaceOption = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")] = 0,
+    *,
+    browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
+) -> None:
+    """Serve a tracker's page on the runs as they train, until Ctrl-C."""
+    from trainwright.server.commands.tracking import open_tracker as serve
+
+    serve(_existing(workspace_path(workspace)), page, port, browser=browser)
+
+
+@app.command()
+def track(
+    what: Annotated[str, typer.Argument(help="A project, or a run as digits/baseline-2")],
+    to: Annotated[Tracker, typer.Option("--to", help="mlflow, wandb or trackio")],
+    workspace: WorkspaceOption = None,
+) -> None:
+    """Show runs in a tracker now, whatever their configurations ask for: what it has already is not repeated."""
+    from trainwright.server.commands.tracking import track as give
+
+    give(_existing(workspace_path(workspace)), what, to)
+
+
+@app.command()
+def dashboard(
+    workspace: WorkspaceOption = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any that is free.")] = 0,
+    *,
+    browser: Annotated[bool, typer.Option("--browser", help="Open it in the browser.")] = False,
+) -> None:
+    """Serve a live page: projects and gates, runs with their curves, alerts, comparisons, studies, the ledger."""
+    from trainwright.server.commands.dashboard import serve_dashboard
+
+    serve_dashboard(_existing(workspace_path(workspace)), port, browser=browser)
+
+
+@app.command()
+def follow(
+    workspace: WorkspaceOption = None,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Look at every run once, notify, and end: for cron.")] = False,
+) -> None:
+    """Follow the runs without a server until none is alive: print their alerts, and notify as settings.yaml says."""
+    from trainwright.server.commands.follow import follow_runs
+
+    follow_runs(_existing(workspace_path(workspace)), once=once)
+
+
 @app.command()
 def verify(  # noqa: PLR0917 - options of a command line
     workspace: Annotated[Path | None, typer.Argument(help="Workspace folder; default as everywhere")] = None,
@@ -182,21 +235,9 @@ def rebuild(
     option: WorkspaceOption = None,
 ) -> None:
     """Rebuild a lost database from the projects' ledger.jsonl files; exit with 1 when any of them is damaged."""
-    from trainwright.server.commands.terminal import Terminal
-    from trainwright.server.format import counted
-    from trainwright.tools.verification.rebuilding import rebuild_workspace
+    from trainwright.server.commands.rebuild import show_rebuilt
 
-    path = workspace_path(workspace or option)
-    made = rebuild_workspace(path)
-    terminal = Terminal()
-    for problem in made.problems:
-        terminal.marked("fail", problem)
-    size = f"{made.entries} entries of the ledger, {counted(made.runs, 'run')}"
-    terminal.marked("fail" if made.problems else "ok", f"rebuilt {', '.join(made.projects) or 'no project'}: {size}")
-    if made.moved:
-        terminal.line(f"      The old database is now {', '.join(made.moved)}.")
-    terminal.line(f"      trainwright verify {path} compares all of it with the runs' records.")
-    if made.problems:
+    if not show_rebuilt(workspace_path(workspace or option)):
         raise typer.Exit(1)
 
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context
 
+from trainwright.server.following import Following
+from trainwright.trainer.base.errors import TrainwrightError
+
 if TYPE_CHECKING:
+    from trainwright.server.dashboard.serving import Dashboard
+    from trainwright.tools.tracking.pages import Page
     from trainwright.tools.workspace import Workspace
 
 WARM_UP_AFTER_SECONDS = 0.5
@@ -31,6 +37,15 @@ class AppContext:
         self._workspace: Workspace | None = None
         self._warm_up: threading.Timer | None = None
         self._log: logging.Handler | None = None
+        self.on_change: Callable[[str, str, str], None] = lambda _project, _run, _handle: None
+        """Called with project, long id and handle when something about a run has changed, on any thread."""
+        self._following = Following(self._run_changed)
+        self._dashboard: Dashboard | None = None
+        self._opening = threading.Lock()
+        self._pages: dict[str, Page] = {}
+        """Of trackers that calls have opened, by name."""
+        self._without_news: int | None = None
+        """Version of the database in which every alert had been seen."""
 
     def workspace(self) -> Workspace:
         """Return the open workspace with the owner's settings as they are now. Raises TrainwrightError."""
@@ -38,6 +53,7 @@ class AppContext:
         from trainwright.tools.ledger import copy_all_forward
         from trainwright.tools.owner import record_settings_grants
         from trainwright.tools.projects import finish_deletions, finish_provenance
+        from trainwright.tools.tracking import catch_up
         from trainwright.tools.training_orchestrator import put_back_all, remove_abandoned
         from trainwright.tools.workspace import Workspace
 
@@ -53,8 +69,17 @@ class AppContext:
                 finish_provenance(self._workspace)
                 finish_deletions(self._workspace)
                 finish_pruning(self._workspace)
+                catch_up(self._workspace)
             workspace = self._workspace.refreshed()
             return workspace if workspace.is_archived else record_settings_grants(workspace)
+
+    def _run_changed(self, project: str, run_id: str) -> None:
+        """Tell subscribers, and write the page of a run that has ended: on the follower's thread, no answer waits."""
+        from trainwright.tools.projects import write_ended_page
+
+        self.on_change(project, run_id, self.with_handles({"run": run_id})["run"])
+        if self._workspace is not None:
+            write_ended_page(self._workspace, project, run_id)
 
     def with_handles(self, value: Any) -> Any:
         """Return JSON values with every long id of a run or study replaced by its handle."""
@@ -65,6 +90,60 @@ class AppContext:
             return value
         with self._workspace.snapshot() as session:
             return with_handles(value, handles(session, texts))
+
+    def take_news(self, projects: set[str], shown: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], int]:
+        """Return the alerts that an answer about these projects (none: about all) should carry, and how many are left.
+
+        They count as seen then. Where nothing was written since there were none, the database is not asked.
+
+        Args:
+            shown: (run, diagnostic) of the alerts that the answer shows anyway.
+        """
+        from trainwright.tools.alerts import take_news
+
+        workspace = self._workspace
+        if workspace is None or workspace.is_archived or workspace.kept.version() == self._without_news:
+            return [], 0
+        version = workspace.kept.version()
+        found, left, waiting = take_news(workspace, projects, shown)
+        if not waiting:
+            self._without_news = version
+        return found, left
+
+    def dashboard_address(self) -> str:
+        """Return the address of the live page, which is served from the first call on. Raises TrainwrightError."""
+        from trainwright.server.dashboard.serving import Dashboard
+
+        with self._lock:
+            if self._dashboard is None:
+                self._dashboard = Dashboard(self.path)
+                self._dashboard.start()
+            return self._dashboard.access.address
+
+    def tracker_address(self, name: str) -> str:
+        """Return the address of a tracker's page, which is served from the first call on. Raises TrainwrightError."""
+        from trainwright.tools.tracking.pages import link_event_files, open_page
+
+        workspace = self.workspace()
+        with self._opening:  # not the other calls' lock: a page takes seconds to open
+            page = self._pages.get(name)
+            if page is None or page.has_ended:
+                page = self._pages[name] = open_page(workspace, name)
+            elif name == "tensorboard":  # runs that have begun since
+                link_event_files(workspace)
+            return page.address
+
+    def follow_runs(self) -> None:
+        """Let runs that are alive be followed while no call asks for them."""
+        if self._workspace is not None:
+            self._following.begin(self._workspace)
+
+    def open_and_follow(self) -> None:
+        """Follow the runs of a workspace that there is, before the first call; a failure is the first call's."""
+        with suppress(TrainwrightError, OSError):
+            if (self.path / "workspace.sqlite").is_file():
+                self.workspace()
+                self.follow_runs()
 
     def begin(self) -> None:
         """Import the operations in the background, soon after the first requests of a client have been answered.
@@ -84,7 +163,15 @@ class AppContext:
         """Close the workspace's database and the log file."""
         if self._warm_up is not None:
             self._warm_up.cancel()
+        self._following.end()
+        with self._opening:
+            for page in self._pages.values():
+                page.close()
+            self._pages.clear()
         with self._lock:
+            if self._dashboard is not None:
+                self._dashboard.stop()
+                self._dashboard = None
             if self._workspace is not None:
                 self._workspace.close()
                 self._workspace = None

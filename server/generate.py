@@ -81,6 +81,7 @@ def _surface(tool: StrictTool) -> dict[str, Any]:
         "inputSchema": tool.parameters,
         "outputSchema": tool.output_schema,
         "annotations": tool.annotations.model_dump(by_alias=True, exclude_none=True) if tool.annotations else {},
+        "_meta": tool.meta,
     }
     return {name: part for name, part in seen.items() if part is not None}
 

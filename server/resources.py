@@ -30,6 +30,7 @@ STAGES_TEMPLATE = f"{files.ROOT}{{project}}/pipeline/{{file}}"
 INDEX_URI = "trainwright://documents"
 Content = TypeVar("Content", str, bytes)
 RUN_TEMPLATE = "trainwright://runs/{+run_id}/status"
+PROJECT_TEMPLATE = f"{files.ROOT}{{project}}/status"
 
 
 class DocumentResource(Resource):
@@ -71,6 +72,9 @@ def add_resources(server: MCPServer[AppContext]) -> None:
         _document
     )
     server.resource(RUN_TEMPLATE, name="run_status", title="Status of a run", mime_type="application/json")(_run)
+    server.resource(PROJECT_TEMPLATE, name="project_status", title="Status of a project", mime_type="application/json")(
+        _project
+    )
     server.resource(files.REPORT_TEMPLATE, name="report", title="A project's report", mime_type="text/markdown")(
         _report
     )
@@ -94,6 +98,11 @@ def _document(path: str) -> str:
 def _run(run_id: str, context: Context[Any, Any]) -> str:
     """State, progress and alerts of a run, as run_status returns them."""
     return _worded(_run_json, context, run_id)
+
+
+def _project(project: str, context: Context[Any, Any]) -> str:
+    """Phase, checks, runs and open alerts of a project, as project_status returns them."""
+    return _worded(_project_json, context, project)
 
 
 def _report(project: str, path: str, context: Context[Any, Any]) -> str:
@@ -140,6 +149,14 @@ def _run_json(context: Context[Any, Any], run_id: str) -> str:
     workspace = workspace_of(context)
     view = refresh_run(workspace, run_of(workspace, run_id))
     return json.dumps(context.request_context.lifespan_context.with_handles(facts_of(view)))
+
+
+def _project_json(context: Context[Any, Any], project: str) -> str:
+    from trainwright.tools.projects import ProjectStatus, project_status
+
+    status = project_status(workspace_of(context), project)
+    assert isinstance(status, ProjectStatus)  # noqa: S101 - one name gives one status
+    return json.dumps(context.request_context.lifespan_context.with_handles(facts_of(status)))
 
 
 def _worded(function: Callable[..., Content], *arguments: Any) -> Content:

@@ -5,7 +5,7 @@ from trainwright.server.surface.architect import plan_training
 from trainwright.server.surface.checkpoints import export_model, list_checkpoints, prune_checkpoints
 from trainwright.server.surface.data import validate_data
 from trainwright.server.surface.documents import read_document
-from trainwright.server.surface.monitoring import compare_runs, diagnose_run, plot_metrics
+from trainwright.server.surface.monitoring import compare_runs, diagnose_run, open_dashboard, plot_metrics
 from trainwright.server.surface.projects import advance, configure, create_project, pass_gate, project_status
 from trainwright.server.surface.runs import (
     resume_training,
@@ -31,6 +31,7 @@ TOOLS: tuple[StrictTool, ...] = (
     diagnose_run,
     plot_metrics,
     compare_runs,
+    open_dashboard,
     start_tuning,
     tuning_status,
     list_checkpoints,

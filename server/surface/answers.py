@@ -28,3 +28,10 @@ class DocumentAnswer(Answer):
     offset: int
     total_characters: int
     next_offset: int | None = None
+
+
+class DashboardAnswer(Answer):
+    """Where the live page is."""
+
+    address: str
+    """With its token: who has it can read the page, on this machine. `#/runs/RUN_ID` behind it opens a run."""

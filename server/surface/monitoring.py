@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import Context
 from mcp.types import CallToolResult, ImageContent
@@ -14,19 +14,22 @@ from trainwright.server.agent_tool import agent_tool, content_only, reply
 from trainwright.server.context import workspace_of
 from trainwright.server.files import links
 from trainwright.server.format import counted
-from trainwright.server.surface.arguments import Detail, Project, RunId, run_of
+from trainwright.server.surface.arguments import Detail, Project, RunId, run_of, study_of
+from trainwright.tools.answers import NextCall
+from trainwright.tools.figures.kinds import Kind
 
 
-@agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True)
+@agent_tool("tools.projects:DiagnosisAnswer", title="Diagnose a run", idempotent=True, shows_run=True)
 def diagnose_run(
     context: Context[Any, Any],
     project: Project | None = None,
-    run_id: Annotated[RunId | None, Field(description="Any run, also one under way")] = None,
+    run_id: Annotated[RunId | None, Field(description="Any, also under way")] = None,
+    fix: Annotated[str | None, Field(description="try, or one fix's id")] = None,
     detail: Detail = "concise",
 ) -> CallToolResult:
-    """Find what is wrong with a run and how to fix it: alerts with their document and ready configuration
-    changes, the fit of the learning curves, and a recommendation: deploy, optimize or debug. With project alone it
-    writes the baseline's diagnostic_report.md, which the diagnostics gate needs, or reports on the run that failed."""
+    """How a run goes and what to do: verdict (healthy, attention, stop), alerts with ready changes, curves in
+    numbers, what could not be judged, one proposal. With project alone it writes the baseline's diagnostic_report.md,
+    which the diagnostics gate needs, or reports on the run that failed. fix tries fixes in short paired runs."""
     from trainwright.tools import projects
     from trainwright.tools.workspace.records import get_run
     from trainwright.trainer.base.errors import ConfigurationError
@@ -41,42 +44,77 @@ def diagnose_run(
     if project is None:
         with workspace.session() as session:
             project = get_run(session, str(run)).project
-    answer = projects.diagnose(workspace, project, run)
-    found = f"{answer.fit} fit, recommendation: {answer.recommendation}."
-    omit = {"run_id", "project", "kind", "state", "fit", "recommendation"}
+    answer = projects.diagnose(workspace, project, run, fix=fix)
+    found = f"{answer.verdict}. {answer.fit} fit, recommendation: {answer.recommendation}."
+    omit = {"run_id", "project", "kind", "state", "verdict", "fit", "recommendation"}
     headline = f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}"
-    shown = links(workspace, project, [*([answer.report] if answer.report else []), *answer.plots])
+    shown = links(workspace, project, [*(path for path in (answer.report, answer.page) if path), *answer.plots])
     return reply(answer, headline, *shown, omit=omit, full=detail == "full")
 
 
-@agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True, structured=False)
+@agent_tool("tools.projects:CurvesAnswer", title="Plot runs", read_only=True, structured=False, shows_run=True)
 def plot_metrics(
     context: Context[Any, Any],
     run_ids: Annotated[list[str], Field(min_length=1, max_length=8)],
+    kind: Kind = "curves",
     metric: Annotated[
-        str | None, Field(description="One recorded key, e.g. validation/accuracy; default: all learning curves")
+        str | None, Field(description="Of kind curves: one recorded key, e.g. validation/accuracy")
     ] = None,
 ) -> CallToolResult:
-    """See the learning curves of one run or several overlaid: a picture in the answer, and its file's path."""
+    """See runs: a picture in the answer, and its path. Predictions are of validation rows at the best epoch;
+    range_test and batch_size are a probe's."""
     from trainwright.tools import projects
 
     workspace = workspace_of(context)
-    answer = projects.plot_metrics(workspace, [run_of(workspace, run) for run in run_ids], metric)
+    answer = projects.plot_metrics(workspace, [run_of(workspace, run) for run in run_ids], metric, kind)
     shown = links(workspace, Path(answer.path).parents[1].name, [answer.path])
-    picture = base64.b64encode(Path(answer.path).read_bytes()).decode()
-    image = ImageContent(type="image", data=picture, mime_type="image/png")
+    what = metric or ("learning curves" if kind == "curves" else kind.replace("_", " "))
     return content_only(
-        answer, f"{metric or 'Learning curves'} of {counted(len(answer.run_ids), 'run')}.", image, *shown
+        answer, f"{what.capitalize()} of {counted(len(answer.run_ids), 'run')}.", _picture(answer.path), *shown
     )
 
 
 @agent_tool("tools.projects:ComparisonAnswer", title="Compare runs", read_only=True)
 def compare_runs(
-    context: Context[Any, Any], run_ids: Annotated[list[str], Field(min_length=2, max_length=12)]
+    context: Context[Any, Any],
+    run_ids: Annotated[list[str] | None, Field(min_length=2, max_length=12)] = None,
+    project: Project | None = None,
+    study_id: str | None = None,
+    only: Annotated[str | None, Field(description="Kind or label, of a project's runs")] = None,
 ) -> CallToolResult:
-    """Runs side by side: metrics at the best and last epoch, time, and only those configuration keys that differ."""
+    """Runs side by side, named or of a project or study: metrics, means over seeds, what differs in configuration,
+    data, code and packages; and a picture of their curves."""
     from trainwright.tools import projects
 
     workspace = workspace_of(context)
-    answer = projects.compare_runs(workspace, [run_of(workspace, run) for run in run_ids])
-    return reply(answer, f"{counted(len(answer.runs), 'run')} compared.")
+    runs = None if run_ids is None else [run_of(workspace, run, project) for run in run_ids]
+    study = None if study_id is None else study_of(workspace, study_id, project)
+    answer = projects.compare_runs(workspace, runs, project=project, study_id=study, only=only)
+    shown: list[Any] = []
+    if answer.picture is not None:
+        shown = [_picture(answer.picture), *links(workspace, Path(answer.picture).parents[1].name, [answer.picture])]
+    return reply(answer, f"{counted(len(answer.runs), 'run')} compared.", *shown)
+
+
+@agent_tool("server.surface.answers:DashboardAnswer", title="Open the live page", idempotent=True)
+def open_dashboard(
+    context: Context[Any, Any],
+    page: Literal["trainwright", "tensorboard", "mlflow", "wandb", "trackio"] = "trainwright",
+) -> CallToolResult:
+    """Serve the workspace's live page, or a tracker's, on this machine while this server runs; returns its address for
+    a browser."""
+    from trainwright.server.surface.answers import DashboardAnswer
+
+    workspace_of(context)  # made here, if this is the first call
+    app = context.request_context.lifespan_context
+    address = app.dashboard_address() if page == "trainwright" else app.tracker_address(page)
+    call = NextCall(tool="project_status", why="the page shows people the same")
+    if page != "trainwright":
+        headline = "Give the person this address."
+        return reply(DashboardAnswer(address=address, next=call), headline)
+    headline = "Give the person this address: it opens on this machine alone, and the token in it lets them in."
+    return reply(DashboardAnswer(address=address, next=call), headline)
+
+
+def _picture(path: str) -> ImageContent:
+    return ImageContent(type="image", data=base64.b64encode(Path(path).read_bytes()).decode(), mime_type="image/png")

@@ -71,7 +71,7 @@ async def start_training(
     return await started(context, order, wait_seconds)
 
 
-@agent_tool("tools.training_orchestrator:RunView", title="Look at a run", read_only=True)
+@agent_tool("tools.training_orchestrator:RunView", title="Look at a run", read_only=True, shows_run=True)
 async def run_status(
     context: Context[Any, Any],
     run_id: NewestRun = None,

@@ -1,0 +1,139 @@
+"""Routes of the page: each translates one address into one view model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from trainwright.server import documents
+from trainwright.server.dashboard.bundle import bundle
+from trainwright.server.dashboard.guard import Access, Guard
+from trainwright.server.dashboard.stream import events
+from trainwright.tools import dashboard
+from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+    from starlette.types import ASGIApp
+
+    from trainwright.tools.workspace import Workspace
+
+STATUS = {NotFoundError: 404, ConfigurationError: 400}
+MOST_DIGITS = 15
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def build_application(workspace: Workspace, access: Access, is_closing: Callable[[], bool]) -> ASGIApp:
+    """Return the page's server over an open workspace.
+
+    Args:
+        is_closing: whether open streams have to end.
+    """
+    views: dict[str, Callable[[Workspace, Request], BaseModel]] = {
+        "/api/overview": lambda opened, _: dashboard.overview(opened),
+        "/api/projects/{project}": lambda opened, request: dashboard.project_page(opened, _name(request, "project")),
+        "/api/projects/{project}/ledger": _ledger,
+        "/api/runs/{run}": lambda opened, request: dashboard.run_page(opened, _name(request, "run")),
+        "/api/runs/{run}/curves": _curves,
+        "/api/studies/{study}": lambda opened, request: dashboard.study_page(opened, _name(request, "study")),
+        "/api/comparison": lambda opened, request: dashboard.comparison_page(opened, _listed(request, "runs")),
+    }
+    streams = Streams(workspace, is_closing)
+    routes: dict[str, Endpoint] = {path: _answering(partial(view, workspace)) for path, view in views.items()}
+    routes |= {"/": _home, "/api/documents/{path:path}": _document}
+    routes |= {"/api/events": streams.workspace, "/api/runs/{run}/events": streams.run}
+    application = Starlette(
+        routes=[Route(path, endpoint) for path, endpoint in routes.items()],
+        exception_handlers={TrainwrightError: _worded},
+    )
+    return Guard(application, access, bundle().policy)
+
+
+class Streams:
+    """Event streams: a browser that reconnects sends the id of the last event that it has."""
+
+    def __init__(self, workspace: Workspace, is_closing: Callable[[], bool]) -> None:
+        self._workspace, self._is_closing = workspace, is_closing
+
+    async def workspace(self, request: Request) -> Response:
+        """Stream what is new in the workspace since the ledger's entry `after`."""
+        last = request.headers.get("last-event-id", "")
+        after = _whole(last, "Last-Event-ID")
+        after = _number(request, "after") if after is None else after
+        changes = dashboard.WorkspaceChanges(self._workspace, after or 0)
+        return _stream(events(changes.look, lambda new: str(new.sequence), self._is_closing))
+
+    async def run(self, request: Request) -> Response:
+        """Stream what is new about a run since the cursor `after`. Raises NotFoundError."""
+        cursor = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        make = partial(dashboard.RunChanges, self._workspace, _name(request, "run"), _listed(request, "keys"), cursor)
+        changes = await run_in_threadpool(make)
+        return _stream(events(changes.look, lambda _: changes.cursor, self._is_closing))
+
+
+async def _home(_: Request) -> Response:
+    return HTMLResponse(bundle().html)
+
+
+async def _document(request: Request) -> Response:
+    path = documents.resolve(_name(request, "path"))
+    return JSONResponse({"path": path, "text": await run_in_threadpool(documents.read_text, path)})
+
+
+def _ledger(workspace: Workspace, request: Request) -> BaseModel:
+    return dashboard.ledger_page(workspace, _name(request, "project"), _number(request, "before"))
+
+
+def _curves(workspace: Workspace, request: Request) -> BaseModel:
+    points = _number(request, "points")
+    more = {} if points is None else {"points": points}
+    return dashboard.curves(workspace, _name(request, "run"), _listed(request, "keys"), **more)
+
+
+def _answering(read: Callable[[Request], BaseModel]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        answer = await run_in_threadpool(read, request)
+        return Response(answer.model_dump_json(), media_type="application/json")
+
+    return endpoint
+
+
+def _name(request: Request, part: str) -> str:
+    return str(request.path_params[part])
+
+
+def _listed(request: Request, name: str) -> list[str]:
+    return [each for each in request.query_params.get(name, "").split(",") if each]
+
+
+def _number(request: Request, name: str) -> int | None:
+    return _whole(request.query_params.get(name, ""), name)
+
+
+def _whole(text: str, name: str) -> int | None:
+    """Return a whole number; None of any other text. Raises ConfigurationError for more digits than one may have."""
+    if not text.isdecimal():
+        return None
+    if len(text) > MOST_DIGITS:
+        raise ConfigurationError(
+            f"{name} has {len(text)} digits; it may have {MOST_DIGITS}.", remedy="Leave it out to begin anew."
+        )
+    return int(text)
+
+
+def _stream(lines: AsyncIterator[str]) -> Response:
+    return StreamingResponse(lines, media_type="text/event-stream")
+
+
+async def _worded(_: Request, error: Exception) -> Response:
+    """Answer a failure with its message and remedy, never with a traceback."""
+    assert isinstance(error, TrainwrightError)  # noqa: S101 - registered for these alone
+    status = next((code for kind, code in STATUS.items() if isinstance(error, kind)), 500)
+    return JSONResponse({"message": error.message, "remedy": error.remedy}, status_code=status)

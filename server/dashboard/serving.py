@@ -1,0 +1,77 @@
+"""Serving of the page: in a thread beside an agent's server, or in the foreground for a person."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from trainwright.server.dashboard.application import build_application
+from trainwright.server.dashboard.guard import HOSTS, Access
+from trainwright.tools.workspace import Workspace
+from trainwright.trainer.base.errors import ConflictError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STOP_SECONDS = 5.0
+
+
+class Dashboard:
+    """A page that is being served over one workspace."""
+
+    def __init__(self, path: Path, port: int = 0) -> None:
+        """Take the port (0: any free one), and open the workspace for reading beside others.
+
+        Raises:
+            ConflictError: the port is taken.
+            StorageError, IntegrityError: the workspace cannot be opened.
+        """
+        self._socket = _bound(port)
+        self.access = Access(self._socket.getsockname()[1], secrets.token_urlsafe(24))
+        try:
+            self._workspace = Workspace.open(path)
+        except BaseException:
+            self._socket.close()
+            raise
+        application = build_application(self._workspace, self.access, lambda: self._server.should_exit)
+        self._server = uvicorn.Server(
+            uvicorn.Config(application, log_config=None, access_log=False, timeout_graceful_shutdown=1, lifespan="off")
+        )
+        self._thread: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Serve until the process is interrupted."""
+        try:
+            self._server.run(sockets=[self._socket])
+        finally:
+            self._workspace.close()
+
+    def start(self) -> None:
+        """Serve in a thread."""
+        self._thread = threading.Thread(target=self.run, name="dashboard", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(STOP_SECONDS)
+
+
+def _bound(port: int) -> socket.socket:
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOSTS[0], port))
+        listening.listen(128)  # whoever opens the address before the thread has begun waits
+    except OSError as error:
+        listening.close()
+        raise ConflictError(
+            f"Port {port} of this machine cannot be taken: {error.strerror}.",
+            remedy="Name another one with --port, or none for any that is free.",
+        ) from error
+    return listening
