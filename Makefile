@@ -5,11 +5,15 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 BENCH_STAMP := $(VENV)/.installed-for-benchmarks
 COMPANIONS := $(VENV)/companions
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 10
+LOWEST := $(VENV)/lowest
+PYTEST_RUN := -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python $(PYTEST_RUN) --durations 10
 # Programs that tests run and that need other versions than ours: each lives in an environment of its own.
 COMPANION_PROGRAMS := dvc kfp moto[server]
 # Libraries that `make bench-data` measures beside us, each in an environment of its own.
 RIVALS := pandera[polars] pointblank[pl] great_expectations
+# Log-only rules that `make monitor-faults` runs on the same logs, each in an environment of its own.
+MONITORS := runmedic trainproof
 # The first interpreter that is new enough; override with `make install PYTHON=/path/to/python`.
 PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3.14 python3 python; do \
             $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$name; break; }; done)
@@ -22,7 +26,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install companions long-tests bench-data demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-session bench-resume bench-engine bench-soak data-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
+.PHONY: help install companions lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -67,10 +71,24 @@ types: install  ## mypy, strict
 layers: install  ## Imports run one way: server, tools, trainer
 	$(BIN)/lint-imports
 
+lowest: $(LOWEST)/.installed companions  ## Run the quick tests and the contracts on the lowest versions that pyproject.toml allows
+	$(LOWEST)/bin/python $(PYTEST_RUN) -m "not slow and not long and not gpu"
+	$(LOWEST)/bin/python $(PYTEST_RUN) -m "not long and not gpu" tests/contracts
+
+extras: companions  ## Resolve every optional extra, and its lowest versions, beside the rest: a conflict is an error
+	@for extra in $$($(BIN)/python -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"])'); do \
+	  for which in highest lowest-direct; do \
+	    $(COMPANIONS)/uv/bin/uv pip compile --quiet --resolution $$which --extra $$extra --python $(BIN)/python \
+	      pyproject.toml -o /dev/null && echo "$$extra, $$which: fits" || exit 1; done; done
+
 check: lint types layers test  ## Style, types, layers and tests: what CI runs
 
 bench-surface: install  ## What the server costs an agent: start-up, tool list, start calls, looks at 1,000 runs (QUICK=1)
 	$(BIN)/python benchmarks/surface --repetitions $(if $(QUICK),3 --projects 3 --runs 60 --points 60000,9)
+
+bench-monitor: install  ## What the monitor costs with a million points, 1,000 runs, 100 writers; how soon the page shows (QUICK=1)
+	$(BIN)/python -P benchmarks/monitor $(if $(QUICK),--quick)
 
 bench-memory: install  ## Memory estimated before anything is allocated, and measured, beside two other estimators (QUICK=1)
 	$(BIN)/python -P benchmarks/memory $(if $(QUICK),--quick,--write)
@@ -92,6 +110,9 @@ bench-engine: $(BENCH_STAMP)  ## What a step costs beside a bare loop and two fr
 
 bench-soak: install  ## Whether memory, files or processes grow over 2,000 epochs and over 200 runs (QUICK=1)
 	$(BIN)/python benchmarks/soak.py $(if $(QUICK),--epochs 200 --runs 3)
+
+monitor-faults: $(COMPANIONS)/.installed-monitors  ## Faults injected into runs of six fields, named by the monitor and by two other tools (QUICK=1)
+	$(BIN)/python -P benchmarks/monitor_faults $(if $(QUICK),--quick)
 
 data-faults: install  ## Leaks injected into clean data, found or not, and what false points they were worth (QUICK=1)
 	$(BIN)/python benchmarks/data_faults $(if $(QUICK),--quick,--held-out)
@@ -134,6 +155,18 @@ $(COMPANIONS)/.installed-rivals: $(COMPANIONS)/.installed
 	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" polars pyarrow || exit 1; done
 	@touch $@
 
+pages: $(COMPANIONS)/.installed  ## Install MLflow's page, 620 MB, which `trainwright open mlflow` serves
+	@test -x $(COMPANIONS)/mlflow/bin/mlflow || { $(PYTHON) -m venv --without-pip $(COMPANIONS)/mlflow && \
+	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $(COMPANIONS)/mlflow/bin/python \
+	  "mlflow==$$(sed -n 's/^mlflow-skinny==//p' constraints.txt)"; }
+
+$(COMPANIONS)/.installed-monitors: $(COMPANIONS)/.installed
+	@for program in $(MONITORS); do \
+	  folder=$(COMPANIONS)/$$program; \
+	  $(PYTHON) -m venv --without-pip $$folder && \
+	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" || exit 1; done
+	@touch $@
+
 companions: $(COMPANIONS)/.installed  ## Install the programs that tests run beside us: DVC, Kubeflow's compiler, an S3 server
 
 $(COMPANIONS)/.installed: $(STAMP)
@@ -143,6 +176,14 @@ $(COMPANIONS)/.installed: $(STAMP)
 	  folder=$(COMPANIONS)/$${program%%[*}; \
 	  $(PYTHON) -m venv --without-pip $$folder && \
 	  $(COMPANIONS)/uv/bin/uv pip install --quiet --python $$folder/bin/python "$$program" || exit 1; done
+	@touch $@
+
+$(LOWEST)/.installed: pyproject.toml $(COMPANIONS)/.installed
+	@# torch itself is the one of .venv: another build of it takes gigabytes.
+	@$(BIN)/python -c 'import torch; print(f"torch=={torch.__version__}")' > $(VENV)/torch.txt
+	$(COMPANIONS)/uv/bin/uv venv --quiet --clear --python $(BIN)/python $(LOWEST)
+	UV_FIND_LINKS="$(PIP_FIND_LINKS)" $(COMPANIONS)/uv/bin/uv pip install --quiet --python $(LOWEST)/bin/python \
+	  --resolution lowest-direct -c $(VENV)/torch.txt -e ".[dev]"
 	@touch $@
 
 format: install  ## Put the code into the house's form

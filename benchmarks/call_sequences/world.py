@@ -16,11 +16,11 @@ from sklearn.datasets import load_iris
 from understudy import Library, Understudy
 
 from trainwright.tools import projects
+from trainwright.tools.figures import curves, gradients
 from trainwright.tools.gates import staleness
 from trainwright.tools.hyperparameter_tuner import conductor
 from trainwright.tools.hyperparameter_tuner import process as conductor_process
 from trainwright.tools.launchers import LAUNCHERS, Launch, write_launch
-from trainwright.tools.training_monitor import plots
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.run import ProcessIdentity, RunDirectory
@@ -195,8 +195,8 @@ def in_place(understudy: Understudy, pictures: Path) -> Iterator[None]:
             (LAUNCHERS["own"], "spawn", understudy.spawn),
             (conductor_process, "spawn", partial(_conduct, understudy)),
             (staleness, "installed_packages", cache(staleness.installed_packages)),
-            (plots, "learning_curves", partial(_draw_once, plots.learning_curves, pictures / "curves.png")),
-            (plots, "gradient_health", partial(_draw_once, plots.gradient_health, pictures / "gradients.png")),
+            (curves, "learning_curves", partial(_draw_once, curves.learning_curves, pictures / "curves.png")),
+            (gradients, "gradient_health", partial(_draw_once, gradients.gradient_health, pictures / "gradients.png")),
         ):
             stack.callback(setattr, module, name, getattr(module, name))
             setattr(module, name, stand_in)

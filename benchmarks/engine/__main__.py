@@ -29,10 +29,12 @@ import ours
 import own_lightning
 import own_trainer
 import torch
+import watched
 from clock import Moment
 from workload import LOG_EVERY, Workload
 
 SMALL = Workload("mlp", hidden=(128, 64), batch_size=32, steps=440, warmup_steps=40)
+LONG = Workload("mlp, watched", hidden=(128, 64), batch_size=32, steps=4000, warmup_steps=40)
 LARGE = Workload("large step", hidden=(512, 512), batch_size=3072, steps=34, warmup_steps=4)
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -59,12 +61,16 @@ def main() -> None:
     """Measure, print the tables, and the figures as one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, under a minute")
-    parser.add_argument("--only", choices=list(UNDER_US), help="what this framework costs more under our worker")
+    parser.add_argument("--only", choices=[*UNDER_US, "watch"], help="what this framework costs more, or the watch")
     asked = parser.parse_args()
     quick = asked.quick
     torch.set_num_threads(1)
     keep_freed_memory()
     began = os.getloadavg()[0]
+    if asked.only == "watch":
+        found = {each.name: watched.percent(each.load(), 3 if quick else 12)[0] for each in (LONG, LARGE)}
+        print(json.dumps({f"{name} percent": round(value, 2) for name, value in found.items()}))
+        return
     if asked.only:
         SMALL.load()
         print(json.dumps({"extra_ms": round(extra_ms(asked.only, rounds=3 if quick else 12), 3)}))
@@ -73,6 +79,7 @@ def main() -> None:
     pair = {name: CONTENDERS[name] for name in ("bare loop", "trainwright")}
     large = compare(LARGE.load(), pair, rounds=2 if quick else 9)
     extra = {name: extra_ms(name, rounds=3 if quick else 12) for name in UNDER_US}
+    watch = {each.name: watched.percent(each, 3 if quick else 12) for each in (LONG.load(), LARGE)}
     if not quick:
         determinism.show()
     print(
@@ -86,6 +93,8 @@ def main() -> None:
         "trainer_extra_ms": round(extra["Hugging Face Trainer"], 3),
         "lightning_extra_ms": round(extra["Lightning"], 3),
         "large_step_overhead_percent": round(100 * large["trainwright"][1] / large["bare loop"][0], 2),
+        "watch_percent": round(watch[LONG.name][0], 2),
+        "watch_large_step_percent": round(watch[LARGE.name][0], 2),
     }
     if quick:
         figures["label"] = "quick: few rounds, so an indication only"

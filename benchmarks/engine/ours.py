@@ -42,6 +42,7 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
 
     The run is written into `folder`; data and code lie there too unless `code_root` says otherwise.
     """
+    from trainwright.tools.training_monitor.documents import watched_by_worker
     from trainwright.trainer.assembly.assemble import assemble
     from trainwright.trainer.config import config_digest, parse_config
     from trainwright.trainer.engine.loop import train as train_engine
@@ -55,6 +56,7 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
     from trainwright.trainer.supervision.heartbeat import Heartbeat
     from trainwright.trainer.supervision.sampling import SystemSampler
     from trainwright.trainer.supervision.stop import StopRequest
+    from trainwright.trainer.watch.watch import watching
 
     class Clock(Observer):
         """Last of the observers: what it sees is the whole step."""
@@ -65,8 +67,8 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
     ends: list[Moment] = []
     config = parse_config(values)
     specification = RunSpecification(
-        run_id="run", project="bench", kind=RunKind.BASELINE, config=config, config_digest=config_digest(config),
-        code_root=str(code_root or folder),
+        run_id="run", project="bench", kind=RunKind.TRIAL, config=config, config_digest=config_digest(config),
+        code_root=str(code_root or folder), watch=watched_by_worker(),
     )  # fmt: skip
     directory = RunDirectory.create(folder / "run", specification)
     stop = StopRequest(directory.path / "stop_reason")
@@ -75,7 +77,9 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
     heartbeat.start()
     session = assemble(specification, directory, stop)
     recorder = Recorder(directory.metrics(writer=True), trackers_of(session), sampler)
-    observers = Observers([recorder, Selection(), Reporter(heartbeat), Checkpointing(), Clock()], heartbeat.stage)
+    before, after = watching(session, recorder)
+    watched = [*before, recorder, *after, Selection(), Reporter(heartbeat), Checkpointing(), Clock()]
+    observers = Observers(watched, heartbeat.stage)
     sampler.start()
     try:
         (train_engine if session.work.framework is None else train_framework)(session, observers)

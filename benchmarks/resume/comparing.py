@@ -10,6 +10,8 @@ from trainwright.trainer.checkpoints.index import list_checkpoints, verify_check
 from trainwright.trainer.run import RunDirectory
 
 OF_THE_CLOCK = {"train_seconds", "data_wait_seconds"}
+OF_INSPECTIONS = ("layers/", "watch/")
+"""Measured at steps that the clock chooses: equal at those that both runs inspected."""
 SUMMARY = ("weights_digest", "best", "final", "stop_reason", "epochs", "steps", "early_stopping")
 
 
@@ -37,6 +39,9 @@ def _metrics(run: RunDirectory, whole: RunDirectory) -> list[str]:
     for key in keys:
         ours = [(point.step, repr(point.value)) for point in mine.series(key)]
         theirs = [(point.step, repr(point.value)) for point in other.series(key)]
+        if key.startswith(OF_INSPECTIONS):
+            shared = dict(ours).keys() & dict(theirs).keys()
+            ours, theirs = ([one for one in points if one[0] in shared] for points in (ours, theirs))
         if ours != theirs:
             first = next((pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]), None)
             found.append(f"metric {key}: {len(ours)} and {len(theirs)} points, first difference {first}")
