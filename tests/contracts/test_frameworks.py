@@ -21,6 +21,7 @@ from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.frameworks.framework import Framework, framework_in
 from trainwright.trainer.frameworks.loop import Moments, train
+from trainwright.trainer.jobs.evaluation.record import evaluation
 from trainwright.trainer.supervision.stop import StopRequest
 
 pytestmark = [pytest.mark.requirement("TRAIN-7"), pytest.mark.slow]
@@ -235,3 +236,14 @@ def test_7_what_is_other_is_told_and_what_cannot_be_is_refused(opened: Opened) -
         opened(closure=True)
     assert raised.value.remedy
     assert raised.value.document
+
+
+@pytest.mark.requirement("TRACK-1")
+def test_its_validation_rows_are_evaluated_at_the_end(opened: Opened, example: str) -> None:
+    found = evaluation(opened())
+    if example == EXAMPLES["lightning"]:  # a module that has a validation_step and no forward
+        assert 'missing the required "forward" function' in str(found.problem)
+        return
+    assert found.problem is None
+    assert found.rows > 0
+    assert found.worst[0].loss >= found.best[0].loss

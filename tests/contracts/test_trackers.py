@@ -17,7 +17,7 @@ from tests.trainer.killing import kill_at_call
 from trainwright.trainer.config import TrainingConfig
 from trainwright.trainer.config.schema import LoggingSection
 from trainwright.trainer.engine.observers.recorder import Recorder
-from trainwright.trainer.engine.trackers import TRACKERS, Tracker
+from trainwright.trainer.engine.trackers import TRACKERS, Tracker, Trackers
 from trainwright.trainer.engine.trackers.tensorboard import TensorBoard
 from trainwright.trainer.run import RunDirectory, RunState
 
@@ -40,6 +40,9 @@ class Lines:
     def close(self) -> None:
         self.draw()
         self.file.close()
+
+    def alert(self, event: Any) -> None:
+        self.draw()
 
     def draw(self) -> None:
         assert random.random() + np.random.rand() + torch.rand(1).item() >= 0
@@ -194,3 +197,27 @@ def test_a_run_that_was_killed_and_resumed_shows_the_steps_from_its_checkpoint_o
     found = read(run)["train/loss"]
     assert found == pytest.approx({step: points[step] for step in found})
     assert found.keys() >= {step for step in points if step > run.events("resumed")[0].data["step"]} > set()
+
+
+@pytest.mark.requirement("TRAIN-9", "TRACK-1")
+def test_tensorboard_shows_hyperparameters_and_each_alert_once(tmp_path: Path, make_run: Any) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    run = make_run(tmp_path / "run", VALUES)
+    trackers = Trackers(run, run.specification().config, {"tensorboard": TensorBoard()})
+    run.append_event("alert", id="gradient_explosion", severity="critical", step=7, measured=1e9)
+    trackers.log([({"train/loss": 1.0}, 7, 1e9)])
+    run.append_event("note", text="no alert")
+    trackers.close()
+    assert not [event for event in run.events("note") if "tensorboard failed" in event.data["text"]]
+    (file,) = (run.path / FOLDER).iterdir()
+    events = EventAccumulator(str(file), size_guidance={"tensors": 0})
+    events.Reload()
+    (text,) = [name for name in events.Tags()["tensors"] if name.startswith("alert/")]
+    (shown,) = events.Tensors(text)
+    assert text == "alert/gradient_explosion/text_summary"
+    assert shown.step == 7
+    assert b"- severity: critical" in shown.tensor_proto.string_val[0]
+    content = file.read_bytes()
+    assert b"_hparams_/session_start_info" in content
+    assert b"optimizer.learning_rate" in content

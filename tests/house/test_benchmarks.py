@@ -6,6 +6,8 @@ import importlib
 import json
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +113,19 @@ def test_the_size_benchmark_measures_a_look_of_the_kind_that_it_names(tmp_path: 
             size.later_look(path, tmp_path / "empty" / kind)
         size.first_look(path, tmp_path / "looks")
         size.later_look(path, tmp_path / "looks")
+
+
+@pytest.mark.requirement("DIAG-8", "DIAG-10")
+def test_the_fault_suite_names_a_rate_that_diverges_and_cures_it_and_says_nothing_of_a_sound_run() -> None:
+    """`make monitor-faults` does this over thirty kinds and forty sound ones, each over several seeds."""
+
+    def figures(only: str) -> dict[str, Any]:
+        asked = [sys.executable, "-P", "benchmarks/monitor_faults", "--seeds", "2", "--only", only]
+        ended = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+        found: dict[str, Any] = json.loads(ended.stdout.splitlines()[-1])
+        return found
+
+    faulty = figures("rate diverges, numbers")
+    assert (faulty["runs"], faulty["named_percent"], faulty["cured_percent"], faulty["precision"]) == (1, 100, 100, 1)
+    sound = figures("a good start, frozen")
+    assert (sound["healthy"], sound["false_stops"], sound["precision"]) == (1, 0, None)

@@ -31,6 +31,7 @@ async def test_old_and_new_protocol_serve_the_same(over_stdio, mode):
         assert {template.uri_template for template in templates} == {
             "trainwright://documents/{+path}",
             "trainwright://runs/{+run_id}/status",
+            "trainwright://projects/{project}/status",
             "trainwright://projects/{project}/reports/{+path}",
             "trainwright://projects/{project}/pictures/{+path}",
             "trainwright://projects/{project}/pipeline",

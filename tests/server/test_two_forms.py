@@ -113,11 +113,14 @@ async def train(session):
     await call("validate_data", project="iris", wait_seconds=50)
     await call("pass_gate", project="iris")
     await call("start_training", project="iris", kind="baseline")
-    await call("run_status", run_id="iris", wait_seconds=50)
+    for _ in range(6):  # an alert ends a wait before the run has ended
+        if (await call("run_status", run_id="iris", wait_seconds=50))["state"] == "completed":
+            break
     await call("pass_gate", project="iris", detail="full")
     await call("diagnose_run", project="iris")
     await call("plot_metrics", run_ids=["iris/baseline-1"])
     await call("compare_runs", run_ids=["iris/smoke-1", "iris/baseline-1"])
+    await call("open_dashboard")
     await call("pass_gate", project="iris")
 
 

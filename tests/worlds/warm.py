@@ -53,9 +53,9 @@ def import_for_worker() -> None:
 def _import_for_conductor() -> None:
     import optuna
 
-    from trainwright.tools import hyperparameter_tuner
+    from trainwright.tools import cures, hyperparameter_tuner
 
-    assert optuna, hyperparameter_tuner
+    assert all((optuna, cures, hyperparameter_tuner))
 
 
 WORKERS = frozenset({"handover", "worker", "jobs.generation", "jobs.inspection", "jobs.validate"})
@@ -66,12 +66,13 @@ IMPORTS = {"worker": import_for_worker, "conductor": _import_for_conductor}
 @contextmanager
 def warm() -> Iterator[None]:
     """Let this process's orchestrator, tuner and all that reads data hand their commands to the waiting processes."""
+    from trainwright.tools.cures import process as of_cures
     from trainwright.tools.data import requests
     from trainwright.tools.hyperparameter_tuner import process
     from trainwright.tools.launchers import LAUNCHERS
     from trainwright.tools.training_architect import inspecting
 
-    places_of_spawn: list[Any] = [LAUNCHERS["own"], process, requests, inspecting]
+    places_of_spawn: list[Any] = [LAUNCHERS["own"], process, of_cures, requests, inspecting]
     before = [place.spawn for place in places_of_spawn]
     for place in places_of_spawn:
         place.spawn = spawn
@@ -120,11 +121,13 @@ def spawn(
 
 def _role(module: str) -> str | None:
     from trainwright import trainer
+    from trainwright.tools import cures
     from trainwright.tools.hyperparameter_tuner import conductor
 
     if module.removeprefix(f"{trainer.__name__}.") in WORKERS:
         return "worker"
-    return "conductor" if module == conductor.__name__ else None
+    conductors = {conductor.__name__, f"{cures.__name__}.conductor"}
+    return "conductor" if module in conductors else None
 
 
 def _name(role: str, env: Mapping[str, str]) -> str:

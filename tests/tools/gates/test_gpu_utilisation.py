@@ -20,7 +20,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import latest_config
 from trainwright.trainer.config import config_digest, parse_config
 from trainwright.trainer.run import RunKind
-from trainwright.trainer.supervision.sampling import of_gpus, visible_gpus
+from trainwright.trainer.supervision.gpus import by_gpu, of_gpus, visible_gpus
 
 pytestmark = pytest.mark.slow
 
@@ -83,6 +83,8 @@ def test_the_sample_is_of_all_devices_of_the_run(monkeypatch: pytest.MonkeyPatch
     readings = [{"gpu_percent": 90.0, "gpu_memory_bytes": 5.0}, {"gpu_percent": 10.0, "gpu_memory_bytes": 7.0}]
     assert of_gpus(readings) == {"gpu_percent": 50.0, "gpu_percent_lowest": 10.0, "gpu_memory_bytes": 12.0}
     assert of_gpus([]) == {}
+    assert by_gpu(readings)["gpu1_percent"] == 10.0
+    assert by_gpu([{"power_watts": 300.0, "throttled": 1.0}]) == {"gpu0_power_watts": 300.0, "gpu0_throttled": 1.0}
     for named, expected in ((None, ["0", "1", "2"]), ("2,0", ["2", "0"]), ("1,-1,0", ["1"]), ("", []),
                             ("GPU-1a, GPU-2b", ["GPU-1a", "GPU-2b"])):  # fmt: skip
         if named is None:

@@ -84,7 +84,12 @@ def test_a_diagnosis_recommends_to_conclude_once_two_fixes_brought_no_better_val
     answer = projects.diagnose(workspace, NAME)
     assert answer.recommendation == "conclude", (answer.reasons, answer.alerts)
     assert "2 fixes were tried without a better loss: " in answer.reasons[-1]
-    assert "Ending below the goal" in (workspace.project_folder(NAME) / "diagnostic_report.md").read_text()
+    report = (workspace.project_folder(NAME) / "diagnostic_report.md").read_text()
+    assert "Ending below the goal" in report
+    fixed = report.split("## Fixed alerts (1)")[1].split("## ")[0]
+    assert "exploding_gradients (critical on baseline-flowers-" in fixed
+    assert "cleared by" in fixed
+    assert "exploding_gradients" not in report.split("## Open alerts")[1].split("## Fixed alerts")[0]
     projects.pass_gate(workspace, NAME, "diagnostics")
     call = projects.project_status(workspace, NAME).next
     assert call is not None

@@ -68,7 +68,7 @@ def test_a_gate_decision_reads_the_engine_once(at: At, built: Counter[str]) -> N
     workspace = at("trained")
     projects.pass_gate(workspace, NAME, "baseline")
     assert built["engine"] == 1
-    assert built["Evidence"] == 2, "one to decide by, and one of what the decision has made of it"
+    assert built["Evidence"] == 2, "one to decide by, and one of what the decision has made of it, for the page too"
 
 
 def test_a_start_reads_the_ledger_once_to_decide(at: At, built: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:

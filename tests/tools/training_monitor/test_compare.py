@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainwright.tools.training_monitor import compare_runs
-from trainwright.trainer.run.evidence import Data, Environment
+from trainwright.trainer.run.evidence import Code, Data, Environment, Split
 
 
 @pytest.mark.requirement("MON-3")
@@ -49,3 +49,64 @@ def test_other_data_or_environment_is_told_with_its_meaning(healthy):
 def test_a_key_that_only_one_model_has_reads_none_for_the_other(make_run):
     runs = [make_run("a").run, make_run("b", model={"use": "cnn"}).run]
     assert compare_runs(runs).differences["model.args.dropout"] == {"a": 0.1, "b": None}
+
+
+@pytest.fixture
+def seeded(make_run):
+    """`seeded(values, **sections)` makes a run of one configuration for each value, on seeds of its own."""
+
+    def make(name, values, **sections):
+        runs = []
+        for seed, value in enumerate(values):
+            recorder = make_run(f"{name}-{seed}", seed=seed, **sections)
+            recorder.epochs(validation_accuracy=[value - 0.1, value])
+            runs.append(recorder.run)
+        return runs
+
+    return make
+
+
+@pytest.mark.requirement("MON-3")
+def test_runs_that_differ_in_their_seed_alone_are_one_group_with_mean_and_deviation(seeded):
+    values = [0.95, 0.96, 0.97]
+    found = compare_runs([*seeded("one", values), *seeded("other", [0.90], loader={"batch_size": 64})])
+    first, second = found.groups
+    assert (first.runs, first.seeds, first.metric) == (["one-0", "one-1", "one-2"], 3, "validation/accuracy")
+    assert first.mean == pytest.approx(0.96)
+    assert first.deviation == pytest.approx(0.01)
+    assert (second.seeds, second.deviation) == (1, None)
+    assert any(note.startswith("No claim that one is better: 1 seed (other-0)") for note in found.notes)
+
+
+@pytest.mark.requirement("MON-3")
+def test_a_difference_is_claimed_only_of_enough_seeds_that_lie_apart(seeded):
+    large = {"loader": {"batch_size": 64}}
+    apart = compare_runs([*seeded("a", [0.91, 0.92, 0.93]), *seeded("b", [0.81, 0.82, 0.83], **large)])
+    assert any(note.startswith("a-0 and 2 more is better than b-0 and 2 more") for note in apart.notes)
+    near = compare_runs([*seeded("c", [0.90, 0.95, 0.85]), *seeded("d", [0.89, 0.94, 0.86], **large)])
+    assert any(note.startswith("No claim that c-0 and 2 more is better") for note in near.notes)
+
+
+@pytest.mark.requirement("MON-3")
+def test_packages_code_and_data_that_differ_are_named(healthy):
+    runs = [healthy("a").run, healthy("b").run]
+    for run, version, mark in zip(runs, ("2.13", "2.14"), "xy", strict=True):
+        run.write_evidence(Environment(fingerprint=mark, packages={"torch": version, "numpy": "2.4"}))
+        run.write_evidence(Code(digest=mark, files={"net.py": mark, "same.py": "s", f"{mark}.py": "m"}))
+        sizes = {"train": Split(size=100, fingerprint=mark), "test": Split(size=9, fingerprint="t")}
+        run.write_evidence(Data(fingerprint=mark, files={"rows.csv": mark}, splits=sizes))
+    found = compare_runs(runs)
+    assert found.named == {
+        "packages": ["torch 2.13 -> 2.14"],
+        "code": ["net.py changed", "x.py gone", "y.py new"],
+        "data": ["rows.csv changed", "train 100 -> 100 rows, other content"],
+    }
+    assert set(found.identity_differences) == {"environment", "data", "code"}
+
+
+@pytest.mark.requirement("MON-3")
+def test_of_many_runs_the_best_stand_side_by_side_and_the_rest_is_counted(seeded):
+    runs = [seeded(f"r{n}", [0.5 + n / 100], optimizer={"learning_rate": 0.001 * (n + 1)})[0] for n in range(12)]
+    found = compare_runs(runs, most=3)
+    assert [row.run_id for row in found.runs] == ["r11-0", "r10-0", "r9-0"]
+    assert (found.left_out, len(found.groups)) == (9, 12)

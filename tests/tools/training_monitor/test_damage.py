@@ -9,8 +9,8 @@ import sqlite3
 
 import pytest
 
+from trainwright.tools.figures.curves import learning_curves
 from trainwright.tools.training_monitor import assess, compare_runs, diagnose, diagnostic_report
-from trainwright.tools.training_monitor.plots import learning_curves
 from trainwright.trainer.base.errors import IntegrityError
 
 KEYS = [

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from trainwright.tools.figures.curves import learning_curves
+from trainwright.tools.figures.gradients import gradient_health
 from trainwright.tools.training_monitor import Goal, diagnostic_report
-from trainwright.tools.training_monitor.plots import gradient_health, learning_curves
 
 GOAL = Goal(metric="accuracy", direction="maximize", target=0.95)
 

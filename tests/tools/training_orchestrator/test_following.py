@@ -159,6 +159,18 @@ def test_damaged_events_and_metrics_lose_nothing_else(workspace: Workspace, comp
     assert refresh_project(workspace, "digits") == []  # sealed without digests: it is no evidence, and asked for once
 
 
+@pytest.mark.requirement("MON-4")
+def test_a_torn_record_is_shown_with_what_is_left_of_it(workspace: Workspace, completed_run: RunDirectory) -> None:
+    log = completed_run.path / "events.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    middle = len(lines) // 2
+    log.write_bytes(b"".join([*lines[:middle], b"\x00torn\n", *lines[middle:]]))
+    view = refresh_run(workspace, completed_run.run_id)
+    assert view.damaged == [f"events.jsonl: damaged at line {middle + 1}; the lines before and after it are read."]
+    assert view.state is RunState.COMPLETED
+    assert view.failure is None
+
+
 def test_a_run_whose_directory_is_gone_is_told(workspace: Workspace, completed_run: RunDirectory) -> None:
     completed_run.path.rename(completed_run.path.with_name("elsewhere"))
     view = refresh_run(workspace, completed_run.run_id)
@@ -265,7 +277,7 @@ def test_a_wait_is_bounded_and_ends_early_when_asked(
         directory.append_event("alert", id="nan_loss")
         return False
 
-    wait_for_run(workspace, directory.run_id, 50.0, poll_seconds=0.01, should_stop=alert_at_the_first_look)
+    wait_for_run(workspace, directory.run_id, 50.0, poll_seconds=0.01, should_stop=alert_at_the_first_look, known=())
     assert len(looks) == 1
 
 

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from trainwright.tools.launchers import Launch
-from trainwright.tools.training_orchestrator import refresh_run
+from trainwright.tools.ledger import append
+from trainwright.tools.training_orchestrator import refresh_run, resume_run
+from trainwright.tools.workspace.records import get_run
+from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import Failure, RunKind, RunState
 
 if TYPE_CHECKING:
@@ -39,6 +42,31 @@ def test_a_failed_export_has_no_curves_and_is_not_sent_to_be_diagnosed(
     view = refresh_run(workspace, made_run(kind=kind, state=RunState.FAILED, failure=failure).run_id)
     assert view.next is not None
     assert (view.next.tool == "diagnose_run") is is_diagnosed
+
+
+@pytest.mark.requirement("DIAG-9", "DIAG-11")
+@pytest.mark.parametrize(
+    ("alert", "tool"), [("exploding_gradients", "configure"), ("underfitting", "diagnose_run")], ids=["fix", "no fix"]
+)
+def test_a_run_that_an_alert_stopped_names_the_change_that_fixes_it(
+    workspace: Workspace, made_run: Callable[..., RunDirectory], alert: str, tool: str
+) -> None:
+    document = f"diagnostics/{alert}.md"
+    failure = Failure(
+        category="alert", message=f"{alert} ended the run.", remedy="…", document=document, details={"id": alert}
+    )
+    directory = made_run(state=RunState.FAILED, failure=failure, step=9)
+    with directory.metrics(writer=True) as store:
+        store.write([("train/gradient_norm", step, 1e6, 0.0) for step in range(1, 10)])
+    view = refresh_run(workspace, directory.run_id)
+    assert view.failure is not None
+    assert (view.failure.category, view.failure.document) == ("alert", document)
+    assert view.next is not None
+    assert view.next.tool == tool
+    if tool == "configure":
+        assert view.next.arguments["changes"] == {"training.clip_norm": 1.0}
+        with pytest.raises(ConflictError, match="would fail again"):
+            resume_run(workspace, directory.run_id)
 
 
 @pytest.mark.requirement("TRAIN-7")
@@ -87,3 +115,25 @@ def test_a_resumed_run_without_a_whole_checkpoint_says_so(
     assert resumed is not None
     assert resumed.note == "no intact checkpoint: began at step 0"
     assert len(resumed.skipped) == len(skipped)
+
+
+@pytest.mark.requirement("DIAG-10")
+def test_a_fix_that_was_tried_in_vain_is_not_named_again(
+    workspace: Workspace, made_run: Callable[..., RunDirectory]
+) -> None:
+    failure = Failure(category="alert", message="It ended.", remedy="…", details={"id": "exploding_gradients"})
+    directory = made_run(state=RunState.FAILED, failure=failure, step=9)
+    with directory.metrics(writer=True) as store:
+        store.write([("train/gradient_norm", step, 1e6, 0.0) for step in range(1, 10)])
+    first = refresh_run(workspace, directory.run_id).next
+    assert first is not None
+    with workspace.session() as session:
+        run = get_run(session, directory.run_id)
+        in_vain = {"fix": "clip_gradients", "changes": first.arguments["changes"], "cured": False, "why": "no"}
+        body = {"cure_id": "cure-1", "state": "ended", "run_id": run.id, "alert": "exploding_gradients",
+                "config_digest": run.config_digest, "outcomes": [in_vain]}  # fmt: skip
+        append(session, run.project, "cure", body)
+    then = refresh_run(workspace, directory.run_id).next
+    assert then is not None
+    assert then.arguments.get("changes") != first.arguments["changes"]
+    assert then.tool == "configure"

@@ -28,7 +28,9 @@ def test_a_run_leaves_status_metrics_events_and_every_evidence_file(digits_run: 
     for key in ("train/gradient_norm", "train/learning_rate", "validation/accuracy", "throughput/samples_per_second"):
         assert store.last(key) is not None, key
     kinds = [event.kind for event in digits_run.events()]
-    assert kinds == ["started", "probe", *["epoch", "checkpoint"] * 3, "stopping", "ended"]
+    assert [kind for kind in kinds if kind != "worst_samples"] == [
+        "started", "probe", *["epoch", "checkpoint"] * 3, "stopping", "ended",
+    ]  # fmt: skip
     assert not (digits_run.path / ".ballast").exists()
 
 

@@ -1,0 +1,247 @@
+"""What every tracker that follows runs promises: one structure, all that was recorded, nothing twice, nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+from sqlalchemy import select
+from tests.worlds.flowers import NAME
+
+from trainwright.tools.tracking import TRACKERS, RunCard, run_card
+from trainwright.tools.tracking.places import folder_of, mlflow_database
+from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.tables import Run
+from trainwright.trainer.config.schema import LoggingSection
+from trainwright.trainer.run import RunKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.worlds.flowers import World
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of the libraries that read the stores
+
+
+def library(name: str) -> Any:
+    """Return a tracker to test; MLflow's database takes half a minute to make."""
+    known = TRACKERS[name]
+    reason = f"pip install '.[{known.extra}]': {known.library} is not installed"
+    marks = [pytest.mark.skipif(find_spec(known.library) is None, reason=reason)]
+    return pytest.param(name, marks=[*marks, pytest.mark.long] if name == "mlflow" else marks)
+
+
+class Shown(NamedTuple):
+    """One run as a tracker shows it."""
+
+    experiment: str
+    name: str
+    tags: list[str]
+    group: str | None
+    """Name of the outermost parent."""
+    parameters: dict[str, Any]
+    metrics: dict[str, dict[int, float]]
+    results: dict[str, float]
+    metadata: dict[str, Any]
+    times: int
+    """Numbers that are stored, repetitions included."""
+
+
+def from_mlflow(workspace: Workspace) -> dict[str, Shown]:
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(mlflow_database(workspace))
+    found = {}
+    for experiment in client.search_experiments():
+        runs = {run.info.run_id: run for run in client.search_runs([experiment.experiment_id])}
+        for run in runs.values():
+            data, outer = run.data, run
+            while parent := outer.data.tags.get("mlflow.parentRunId"):
+                outer = runs[parent]
+            if "trainwright.run_id" not in data.tags:
+                continue
+            points = {key: client.get_metric_history(run.info.run_id, key) for key in data.metrics}
+            found[data.tags["trainwright.run_id"]] = Shown(
+                experiment=experiment.name,
+                name=run.info.run_name,
+                tags=data.tags["purpose"].split(", "),
+                group=None if outer is run else outer.info.run_name,
+                parameters=data.params,
+                metrics={key: {point.step: point.value for point in one} for key, one in points.items()},
+                results={k.removeprefix("summary/"): v for k, v in data.metrics.items() if k.startswith("summary/")},
+                metadata=data.tags,
+                times=sum(len(one) for key, one in points.items() if not key.startswith("summary/")),
+            )
+    return found
+
+
+def from_trackio(workspace: Workspace) -> dict[str, Shown]:
+    os.environ["TRACKIO_DIR"] = str(folder_of(workspace, "trackio"))
+    import sqlite3
+
+    found = {}
+    for file in folder_of(workspace, "trackio").glob("*.db"):
+        with sqlite3.connect(file) as connection:
+            rows = connection.execute("SELECT run_id, run_name, step, metrics FROM metrics ORDER BY id").fetchall()
+            configs = {run: json.loads(text) for run, text in connection.execute("SELECT run_id, config FROM configs")}
+        for run_id, name, step, text in rows:
+            shown = found.setdefault(
+                run_id,
+                Shown(
+                    file.stem, name, configs[run_id]["tags"], configs[run_id].get("_Group"), configs[run_id], {}, {},
+                    configs[run_id]["metadata"], 0,
+                ),
+            )  # fmt: skip
+            values = json.loads(text)
+            for key, value in values.items():
+                shown.metrics.setdefault(key, {})[step] = value
+            shown.results.update({k.removeprefix("summary/"): v for k, v in values.items() if k.startswith("summary/")})
+            count = len([key for key in values if not key.startswith("summary/")])
+            found[run_id] = shown._replace(times=shown.times + count)
+    return found
+
+
+def blocks(content: bytes) -> Iterator[bytes]:
+    """Give the records of an offline file: LevelDB's log format behind a head of seven bytes."""
+    place, size, begun = 7, 2**15, b""
+    while place < len(content):
+        if size - place % size < 7:
+            place += size - place % size
+            continue
+        _, length, kind = struct.unpack_from("<IHB", content, place)
+        begun += content[place + 7 : place + 7 + length]
+        place += 7 + length
+        if kind in {1, 4}:  # whole, or the last part
+            yield begun
+            begun = b""
+
+
+def from_wandb(workspace: Workspace) -> dict[str, Shown]:
+    from wandb.proto import wandb_internal_pb2
+
+    found = {}
+    for file in sorted(folder_of(workspace, "wandb").glob("wandb/offline-run-*/run-*.wandb")):
+        config: dict[str, Any] = {}
+        metrics: dict[str, dict[int, float]] = {}
+        results: dict[str, float] = {}
+        run: Any = None
+        count = 0
+        for data in blocks(file.read_bytes()):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(data)
+            if record.WhichOneof("record_type") == "run":
+                run = record.run
+                config |= {item.key: json.loads(item.value_json) for item in run.config.update}
+            elif record.WhichOneof("record_type") == "config":
+                config |= {item.key: json.loads(item.value_json) for item in record.config.update}
+            elif record.WhichOneof("record_type") == "summary":
+                results |= {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in record.summary.update}
+            elif record.WhichOneof("record_type") == "history":
+                values = {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in record.history.item}
+                step = values.pop("trainer/step")
+                for key, value in values.items():
+                    if not key.startswith("_"):
+                        metrics.setdefault(key, {})[step] = value
+                        count += 1
+        found[run.run_id] = Shown(
+            run.project, run.display_name, list(run.tags), run.run_group or None, config, metrics, results,
+            config["metadata"], count,
+        )  # fmt: skip
+    return found
+
+
+READERS: dict[str, Callable[[Workspace], dict[str, Shown]]] = {
+    "mlflow": from_mlflow, "trackio": from_trackio, "wandb": from_wandb,
+}  # fmt: skip
+"""A new tracker is one line here: how what it shows is read."""
+
+
+class Given(NamedTuple):
+    """A whole project, given to a tracker."""
+
+    name: str
+    workspace: Workspace
+    runs: dict[str, Run]
+    cards: dict[str, RunCard]
+    shown: dict[str, Shown]
+
+
+def give(workspace: Workspace, name: str) -> None:
+    """Give the project's runs as the owner's command does."""
+    command = [str(Path(sys.executable).with_name("trainwright")), "track", NAME, "--to", name]
+    done = subprocess.run(
+        [*command, "--workspace", str(workspace.path)], capture_output=True, text=True, check=False, timeout=200
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module", params=map(library, TRACKERS))
+def given(request: pytest.FixtureRequest, flowers: World) -> Iterator[Given]:
+    flowers.set_back("trained")
+    workspace = Workspace.open(flowers.workspace)
+    with workspace.snapshot() as session:
+        runs = {run.id: run for run in session.scalars(select(Run))}
+    give(workspace, request.param)
+    cards = {run_id: run_card(workspace, run_id) for run_id in runs}
+    yield Given(request.param, workspace, runs, cards, READERS[request.param](workspace))
+    workspace.close()
+
+
+def test_every_tracker_is_held_to_this_and_has_its_switch() -> None:
+    assert TRACKERS.keys() == READERS.keys()
+    assert TRACKERS.keys() <= LoggingSection.model_fields.keys()
+
+
+@pytest.mark.requirement("TRACK-2")
+def test_a_project_is_one_experiment_and_its_runs_have_names_tags_and_parents(given: Given) -> None:
+    assert given.shown.keys() == given.runs.keys()
+    for run_id, run in given.runs.items():
+        shown, card = given.shown[run_id], given.cards[run_id]
+        assert shown.experiment == run.project
+        assert (shown.name, shown.tags) == (card.name, card.tags)
+        assert shown.name.startswith(f"{run.kind}-")
+        assert shown.group == (card.parents[0].name if card.parents else None)
+    assert {run.kind: given.shown[run_id].tags for run_id, run in given.runs.items()} == {
+        "smoke": ["smoke"],
+        "baseline": ["baseline"],
+    }
+
+
+@pytest.mark.requirement("TRACK-1", "TRAIN-9")
+def test_curves_and_results_are_those_that_were_recorded(given: Given) -> None:
+    for run_id, run in given.runs.items():
+        store = given.workspace.run_directory(run.project, run_id).metrics()
+        for key in store.keys():  # noqa: SIM118 - no mapping
+            recorded = {point.step: point.value for point in store.series(key)}
+            assert given.shown[run_id].metrics[key] == pytest.approx(recorded, nan_ok=True), (run_id, key)
+        for name, value in given.cards[run_id].metrics.items():
+            assert given.shown[run_id].results[name] == pytest.approx(value)
+
+
+@pytest.mark.requirement("TRACK-1", "TRACK-3")
+def test_the_card_is_shown_with_parameters_data_and_metadata(given: Given) -> None:
+    for run_id, card in given.cards.items():
+        shown = given.shown[run_id]
+        for key in ("seed", "optimizer.learning_rate", "model.parameters"):
+            if key in card.parameters:
+                assert str(shown.parameters[key]) == str(card.parameters[key])
+        for key in ("author", "intent", "code_digest", "state"):
+            if key in card.metadata:
+                assert shown.metadata[key] == card.metadata[key]
+
+
+@pytest.mark.requirement("TRAIN-9")
+def test_what_it_has_is_not_repeated_and_a_lost_position_adds_nothing(given: Given) -> None:
+    before = {run_id: shown.times for run_id, shown in given.shown.items()}
+    if given.name != "wandb":  # whose offline files are joined by the run's id when they are sent
+        lost = next(run.id for run in given.runs.values() if run.kind == RunKind.BASELINE)
+        (folder_of(given.workspace, given.name) / "positions" / f"{lost}.json").write_text("{")
+    give(given.workspace, given.name)
+    assert {run_id: shown.times for run_id, shown in READERS[given.name](given.workspace).items()} == before

@@ -1,0 +1,61 @@
+"""`trainwright dashboard` at a terminal: an address that works, until Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from trainwright.server import cli
+from trainwright.tools.workspace import Workspace
+
+pytestmark = pytest.mark.slow
+
+
+def command(workspace: Path, *more: str) -> list[str]:
+    return [sys.executable, "-P", "-m", cli.__name__, "dashboard", "--workspace", str(workspace), *more]
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    Workspace.open(tmp_path / "workspace").close()
+    return tmp_path / "workspace"
+
+
+@pytest.mark.requirement("MON-2")
+def test_it_prints_an_address_that_opens_and_ends_by_ctrl_c(workspace):
+    process = subprocess.Popen(command(workspace), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+        with opener.open(address, timeout=30) as page:
+            assert b"<title>Trainwright</title>" in page.read()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert errors == ""
+    assert process.returncode == 128 + signal.SIGINT, "as shells report an interrupt"
+
+
+def test_a_taken_port_is_refused_with_a_remedy(workspace):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = subprocess.run(command(workspace, "--port", port), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert port in done.stderr
+    assert "--port" in done.stderr
+
+
+def test_a_workspace_that_is_not_there_is_not_made(tmp_path):
+    done = subprocess.run(command(tmp_path / "none"), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert not (tmp_path / "none").exists()

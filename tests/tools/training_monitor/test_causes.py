@@ -1,0 +1,136 @@
+"""Causes come before what follows from them, and each new signal fires past its threshold only."""
+
+from __future__ import annotations
+
+import pytest
+
+from trainwright.tools.training_monitor import diagnose
+from trainwright.tools.training_monitor.diagnosis import Alert, ranked
+from trainwright.tools.training_monitor.documents import load_diagnostics
+from trainwright.trainer.run.evidence import Data, Resolved, Split
+
+DIAGNOSTICS = {one.id: one for one in load_diagnostics()}
+
+
+def alert(name: str, severity: str = "warning") -> Alert:
+    return Alert.model_validate({
+        "id": name, "severity": severity, "title": name, "message": "", "signal": "", "measured": 1.0, "threshold": 0.0,
+        "unit": "", "step": 1, "document": "", "requirement": "DIAG-7", "fixes": [],
+    })  # fmt: skip
+
+
+def shown(alerts: list[Alert]) -> list[tuple[str, str, str | None]]:
+    return [(one.id, one.severity, one.consequence_of) for one in alerts]
+
+
+def ids(recorder):
+    return [one.id for one in diagnose(recorder.run)]
+
+
+@pytest.mark.requirement("DIAG-8")
+def test_a_cause_comes_first_and_is_as_severe_as_what_follows_from_it():
+    found = ranked([alert("nan", "critical"), alert("other"), alert("rate")], {"rate": ["nan"]})
+    assert shown(found) == [("rate", "critical", None), ("nan", "critical", "rate"), ("other", "warning", None)]
+
+
+@pytest.mark.requirement("DIAG-8")
+def test_a_chain_of_consequences_ends_at_its_root():
+    found = ranked([alert("a"), alert("b"), alert("c")], {"c": ["b"], "b": ["a"]})
+    assert shown(found) == [("c", "warning", None), ("a", "warning", "c"), ("b", "warning", "c")]
+
+
+@pytest.mark.requirement("DIAG-8")
+def test_information_explains_nothing():
+    found = ranked([alert("hint", "info"), alert("nan", "critical")], {"hint": ["nan"]})
+    assert shown(found) == [("nan", "critical", None), ("hint", "info", None)]
+
+
+@pytest.mark.requirement("DIAG-8")
+def test_documents_explain_known_ones_and_never_each_other():
+    def explained(name: str, path: tuple[str, ...] = ()) -> None:
+        assert name not in path, path
+        for other in DIAGNOSTICS[name].explains:
+            explained(other, (*path, name))
+
+    for name in DIAGNOSTICS:
+        explained(name)
+
+
+def rated(make_run, ratio, losses):
+    recorder = make_run().steps("train/loss", losses).steps("train/learning_rate", [0.1] * len(losses))
+    return recorder.steps("watch/update_ratio_median", [ratio] * 3).steps("train/gradient_norm", [1.0] * len(losses))
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("ratio", "fires"), [(0.2, False), (0.3, True)])
+def test_a_rate_is_too_high_where_a_step_moves_a_fifth_of_the_weights(make_run, ratio, fires):
+    assert ("learning_rate_too_high" in ids(rated(make_run, ratio, [2.3] * 20))) is fires
+    assert "learning_rate_too_high" not in ids(rated(lambda: make_run("learns"), ratio, [2.3] * 5 + [0.5] * 20))
+
+
+@pytest.mark.requirement("DIAG-7", "DIAG-10")
+@pytest.mark.parametrize(("ratio", "fires"), [(1e-4, False), (5e-5, True)])
+def test_a_rate_that_is_too_low_is_brought_to_where_it_moves_the_weights(make_run, ratio, fires):
+    found = {one.id: one for one in diagnose(rated(make_run, ratio, [2.3] * 30).run)}
+    assert ("learning_rate_too_low" in found) is fires
+    if fires:
+        assert found["learning_rate_too_low"].fixes[0].changes == {"optimizer.learning_rate": pytest.approx(0.2)}
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_a_warmup_is_counted_at_its_peak(make_run):
+    recorder = make_run().steps("train/loss", [2.3] * 30)
+    recorder.steps("train/learning_rate", [0.001, 0.002, 0.003, *[0.1] * 27]).steps("train/gradient_norm", [1.0] * 30)
+    recorder.steps("watch/update_ratio_median", [5e-5, 1e-4, 1.5e-4])  # 0.005 of the weights at the peak
+    assert "learning_rate_too_low" not in ids(recorder)
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("jump", "fires"), [(15.0, False), (30.0, True)])
+def test_one_wild_batch_after_calm_steps_is_a_bad_sample(make_run, jump, fires):
+    recorder = rated(make_run, 0.01, [2.3] * 10 + [jump] + [2.3] * 10)
+    assert ("bad_samples" in ids(recorder)) is fires
+
+
+def classes(recorder, counts, loss="cross_entropy"):
+    split = Split(size=sum(counts), classes={str(place): count for place, count in enumerate(counts)})
+    recorder.run.write_evidence(Data(splits={"train": split, "validation": split}))
+    recorder.run.write_evidence(Resolved(loss=loss))
+    return recorder
+
+
+@pytest.mark.requirement("DIAG-7")
+@pytest.mark.parametrize(("accuracy", "fires"), [(0.9, True), (0.93, False)])
+def test_a_model_that_answers_the_commonest_class_has_learned_nothing(make_run, accuracy, fires):
+    recorder = make_run().epochs(validation_accuracy=[accuracy] * 4)
+    assert ("class_imbalance" in ids(classes(recorder, [90, 10]))) is fires
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_learned_by_heart_and_useless_on_others_is_unrelated_labels_and_not_overfitting_first(make_run):
+    recorder = make_run().steps("train/loss", [2.3] * 5 + [1.0] * 45)
+    recorder.epochs(
+        train_loss=[2.3, 2.0, 1.5, 1.2, 1.0, 0.8], validation_loss=[2.31, 2.4, 2.6, 2.8, 3.0, 3.2],
+        train_accuracy=[0.1, 0.2, 0.4, 0.5, 0.6, 0.7], validation_accuracy=[0.1] * 6,
+    )  # fmt: skip
+    found = shown(diagnose(classes(recorder, [100] * 10).run))
+    assert found[0][0] == "labels_unrelated"
+    assert ("overfitting", "warning", "labels_unrelated") in found
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_a_good_start_has_nothing_to_lose_or_to_reduce(make_run):
+    noise = [0.002, 0.004, 0.001, 0.03, 0.002] * 20
+    recorder = make_run().steps("train/loss", noise).epochs(train_loss=[0.01] * 6, validation_loss=[0.01] * 6)
+    assert ids(classes(recorder, [100] * 3)) == []
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_two_networks_against_each_other_are_judged_by_who_wins(make_run):
+    def gan(name, discriminator, generator):
+        recorder = make_run(name).steps("train/loss", [2.0] * 50 + [15.0] * 50)
+        recorder.steps("train/discriminator_loss", [discriminator] * 100)
+        return ids(recorder.steps("train/generator_loss", [generator] * 100))
+
+    assert gan("even", 1.3, 0.8) == []
+    assert gan("won", 0.001, 15.0) == ["discriminator_wins"]

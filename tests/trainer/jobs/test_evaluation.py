@@ -1,0 +1,141 @@
+"""Evaluation at a run's end: predictions, confusion, importance, best and worst rows, from validation rows alone."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from trainwright.trainer.base.canonical import digest_bytes
+from trainwright.trainer.jobs.evaluation import outputs
+from trainwright.trainer.jobs.evaluation.forms import CLASSES, LABELS, NUMBERS, PLACES, form_of, kept_of
+from trainwright.trainer.jobs.evaluation.record import evaluation
+from trainwright.trainer.run.evaluation import FILE, Evaluation
+from trainwright.trainer.run.evidence import Summary
+
+pytestmark = pytest.mark.requirement("TRACK-1", "MON-2")
+
+TABLE = {"model": {"use": "mlp", "args": {"hidden": [8]}}, "data": {"use": "breast_cancer"}}
+NUMBER = {**TABLE, "data": {"use": "diabetes"}, "loss": "mse", "target_scaling": "standardize"}
+
+
+def arrays_of(run: Any, part: Evaluation | None = None) -> dict[str, Any]:
+    content = (run.artifacts / FILE).read_bytes()
+    found = np.load(io.BytesIO(content), allow_pickle=False)
+    predictions = (part or run.part(Evaluation)).predictions
+    assert predictions is not None
+    assert predictions.digest == digest_bytes(content)
+    return {name: found[name] for name in found.files}
+
+
+def test_a_run_keeps_predictions_of_its_validation_rows_that_give_its_accuracy(digits_run: Any) -> None:
+    found, arrays = digits_run.part(Evaluation), arrays_of(digits_run)
+    best = digits_run.part(Summary).best
+    assert best is not None
+    assert (found.kind, found.split, found.epoch, found.problem) == (CLASSES, "validation", best.epoch, None)
+    assert found.rows == found.size == len(arrays["row"]) == len(set(arrays["row"].tolist()))
+    share = float((arrays["prediction"] == arrays["target"]).mean())
+    assert share == pytest.approx(best.metrics["accuracy"], abs=1e-9)
+    assert float(arrays["loss"].mean()) == pytest.approx(best.metrics["loss"], rel=1e-4)
+    assert found.confusion is not None
+    assert sum(map(sum, found.confusion)) == found.rows
+    assert sum(row[place] for place, row in enumerate(found.confusion)) == round(share * found.rows)
+    assert arrays["probability"].shape == (found.rows, 10)
+
+
+def test_the_worst_rows_come_first_and_images_have_thumbnails(digits_run: Any) -> None:
+    found, arrays = digits_run.part(Evaluation), arrays_of(digits_run)
+    losses = [one.loss for one in found.worst]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[0] == pytest.approx(float(arrays["loss"].max()))
+    assert found.best[0].loss == pytest.approx(float(arrays["loss"].min()))
+    assert arrays["worst_images"].shape == (len(found.worst), 8, 8, 1)
+    assert found.latency_ms is not None
+    assert min(found.latency_ms.values()) > 0
+
+
+def test_a_tables_rows_have_their_cells_and_its_columns_an_importance(open_session: Any) -> None:
+    found = evaluation(session := open_session(TABLE))
+    samples = session.work.splits.samples["validation"]
+    worst = found.worst[0]
+    assert worst.source_row == int(samples.rows[worst.row])
+    assert worst.inputs["mean radius"] == pytest.approx(float(samples.raw[worst.row][0][0]), rel=1e-4)
+    assert worst.target in {"malignant", "benign"}
+    assert found.importance is not None
+    assert (found.importance.score, len(found.importance.columns), found.importance.left_out) == ("loss", 30, 0)
+
+
+def test_a_column_that_the_model_does_not_read_has_no_importance(open_session: Any) -> None:
+    session = open_session(NUMBER)
+    first = next(module for module in session.model.modules() if isinstance(module, torch.nn.Linear))
+    with torch.no_grad():
+        first.weight[:, 1:] = 0.0
+        first.weight[:, 0] = 1.0
+    found = evaluation(session)
+    assert found.kind == NUMBERS
+    assert found.importance is not None
+    worsening = {one.column: one.worsening for one in found.importance.columns}
+    assert worsening.pop("age") != 0.0
+    assert set(worsening.values()) == {0.0}
+
+
+def test_evaluating_draws_nothing_and_leaves_the_weights(open_session: Any) -> None:
+    session = open_session(TABLE)
+    before = {name: value.clone() for name, value in session.model.state_dict().items()}
+    state = torch.get_rng_state()
+    evaluation(session)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(value, before[name]) for name, value in session.model.state_dict().items())
+
+
+def test_rows_are_bounded_and_spread_over_the_split(open_session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "MOST_ROWS", 20)
+    session = open_session(TABLE)
+    found = evaluation(session)
+    rows = arrays_of(session.run, found)["row"]
+    assert found.size is not None
+    assert (found.rows, len(rows), int(rows[0]), int(rows[-1])) == (20, 20, 0, found.size - 1)
+
+
+def test_why_there_are_no_predictions_is_recorded_and_fails_nothing(open_session: Any) -> None:
+    session = open_session(TABLE)
+    session.work.splits.samples.pop("validation")
+    found = evaluation(session)
+    assert "no validation split" in str(found.problem)
+    assert found.predictions is None
+
+
+@pytest.mark.parametrize(
+    ("output", "target", "task", "form"),
+    [
+        (torch.randn(4, 3), torch.tensor([0, 1, 2, 1]), "classification", CLASSES),
+        (torch.randn(4, 1), torch.tensor([0.0, 1.0, 1.0, 0.0]), "binary", CLASSES),
+        (torch.randn(4), torch.tensor([0, 1, 1, 0]), None, CLASSES),
+        (torch.randn(4, 3), torch.rand(4, 3), "classification", CLASSES),
+        (torch.randn(4, 3), torch.ones(4, 3), "binary", LABELS),
+        (torch.randn(4, 1), torch.randn(4), "regression", NUMBERS),
+        (torch.randn(4, 5, 3), torch.ones(4, 5, dtype=torch.int64), None, PLACES),
+        (torch.randn(4, 3, 5, 5), torch.ones(4, 5, 5, dtype=torch.int64), None, PLACES),
+        (torch.randn(4, 7), torch.ones(4, 5), "regression", None),
+    ],
+)
+def test_each_form_of_outputs_is_known(output: Any, target: Any, task: Any, form: Any) -> None:
+    assert form_of(output, target, task) == form
+    if form is not None:
+        kept = kept_of(form, output, target)
+        assert kept.loss.shape == (4,)
+        assert torch.isfinite(kept.loss).all()
+
+
+def test_rows_and_places_without_a_target_are_left_out() -> None:
+    kept = kept_of(CLASSES, torch.randn(3, 2), torch.tensor([1, -100, 0]))
+    assert kept.counted.tolist() == [True, False, True]
+    assert kept.target is not None
+    assert kept.target.tolist() == [1, 0]
+    places = kept_of(PLACES, torch.randn(2, 3, 4), torch.tensor([[1, -100, 2], [-100, -100, -100]]))
+    assert places.counted.tolist() == [True, False]
+    assert places.confusion is not None
+    assert int(places.confusion.sum()) == 2
