@@ -1,5 +1,7 @@
 """Hand-over of a run's key to its worker, which starts here: `python -P -m trainwright.trainer.handover RUN_DIR`.
 
+With `--warm …` instead it waits with all imports made (`warm`), and goes on here in a fork for each run.
+
 No other process of the user can read it. Whatever one is started with can be read by others: arguments, environment,
 a pipe, and memory through a handle that was opened early. So a worker first forbids that (Linux: PR_SET_DUMPABLE),
 continues in a fork, whose memory and files nobody can have opened, requests the key's seed, and only then imports what
@@ -22,6 +24,7 @@ from trainwright.trainer.base.errors import ConflictError
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE = 1, 4
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a message's sender, as the kernel attaches them."""
+WARM = "--warm"
 
 
 def hide_memory() -> bool:
@@ -88,6 +91,15 @@ def channel() -> tuple[socket.socket, socket.socket]:
     return ours, theirs
 
 
+def heard(end: socket.socket) -> tuple[bytes, int]:
+    """Return the next message and the id of the process that sent it, as the kernel names it (0: it does not)."""
+    said, attached, _, _ = end.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
+    for level, kind, value in attached:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            return said, int(_CREDENTIALS.unpack(value)[0])
+    return said, 0
+
+
 def answer(end: socket.socket, worker: int, seed: bytes) -> None:
     """Send the seed to the first request of the worker (a process id) or its fork, and to nobody else.
 
@@ -119,8 +131,12 @@ def _is_of(worker: int, values: dict[int, bytes]) -> bool:
 
 
 def main() -> NoReturn:
-    """Be the worker of a run that was started with a key."""
+    """Be the worker of a run that was started with a key, or a process that forks such workers."""
     continue_hidden()
+    if sys.argv[1:2] == [WARM]:
+        from trainwright.trainer import warm
+
+        warm.wait(*sys.argv[2:])
     try:
         seed = request_seed()
     except ConflictError as error:

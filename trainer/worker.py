@@ -177,10 +177,10 @@ def _work(
 
 def _fix_rows(run: RunDirectory, specification: RunSpecification, attempt: int, stop: StopRequest) -> None:
     """Fix validation and test rows before any user code is imported here (of a smoke run), and forget their key."""
-    from trainwright.trainer.jobs import train
     from trainwright.trainer.jobs.data_worker import fix_rows
+    from trainwright.trainer.jobs.first_imports import import_first
 
-    assert train  # noqa: S101 - the engine's imports, which the fork then need not make
+    import_first()  # which the fork then need not do
     fix_rows(run, specification, attempt, stop)
 
 

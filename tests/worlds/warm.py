@@ -28,6 +28,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
+from trainwright.tools.launchers.warm import WarmProcesses
+
 BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUBLAS_", "CUDA", "LD_", "PYTHONPATH", "TF_")
 MOST_BYTES = 1 << 16
 is_fork = False
@@ -63,6 +65,16 @@ WORKERS = frozenset({"handover", "worker", "jobs.generation", "jobs.inspection",
 IMPORTS = {"worker": import_for_worker, "conductor": _import_for_conductor}
 
 
+class Nobody(WarmProcesses):
+    """The product's warm processes, of which each serves one hash seed alone, where these here serve all."""
+
+    def fork(self, *_: Any, **__: Any) -> None:
+        """Return none."""
+
+    def prepare(self, *_: Any) -> None:
+        """Start none."""
+
+
 @contextmanager
 def warm() -> Iterator[None]:
     """Let this process's orchestrator, tuner and all that reads data hand their commands to the waiting processes."""
@@ -72,13 +84,17 @@ def warm() -> Iterator[None]:
     from trainwright.tools.launchers import LAUNCHERS
     from trainwright.tools.training_architect import inspecting
 
-    places_of_spawn: list[Any] = [LAUNCHERS["own"], process, of_cures, requests, inspecting]
+    own: Any = LAUNCHERS["own"]
+    places_of_spawn: list[Any] = [own, process, of_cures, requests, inspecting]
     before = [place.spawn for place in places_of_spawn]
+    of_product: Any = own.warm
     for place in places_of_spawn:
         place.spawn = spawn
+    own.warm = Nobody()
     try:
         yield
     finally:
+        own.warm = of_product
         for place, own in zip(places_of_spawn, before, strict=True):
             place.spawn = own
 

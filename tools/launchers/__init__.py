@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 from trainwright.tools.launchers.launcher import LAUNCH, Launch, Launcher, read_launch, write_launch
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.launchers.outer import Outer
+from trainwright.tools.launchers.warm import WarmLimits
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from trainwright.trainer.config import TrainingConfig
 
-LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (Local(), Outer())}
+_OWN = Local()
+LAUNCHERS: dict[str, Launcher] = {launcher.name: launcher for launcher in (_OWN, Outer())}
 """Those that `distributed.launcher` can name."""
 
 
@@ -31,11 +35,25 @@ def recorded_launcher(launch: Launch) -> Launcher:
     return LAUNCHERS.get(launch.launcher, LAUNCHERS["own"])
 
 
+def keep_warm(folder: Path, *, most: int, idle_seconds: float) -> None:
+    """Let the runs that this process starts leave warm processes behind for the next; files in the folder count them.
+
+    Args:
+        folder: the workspace's.
+        most: warm processes of the workspace; 0: none, and those of this process end.
+        idle_seconds: how long one waits for a run.
+    """
+    _OWN.warm.limits = WarmLimits(folder, most, idle_seconds)
+    if not most:
+        _OWN.warm.close()
+
+
 __all__ = [
     "LAUNCH",
     "LAUNCHERS",
     "Launch",
     "Launcher",
+    "keep_warm",
     "launcher_of",
     "may_begin",
     "read_launch",

@@ -52,6 +52,13 @@ def worker_environment(config: TrainingConfig, connections: Mapping[str, Connect
     return inherited_environment() | own | launch_environment(config)
 
 
+def has_credentials(config: TrainingConfig, connections: Mapping[str, Connection] | None = None) -> bool:
+    """Return whether a worker of this configuration is given variables that its data name."""
+    return any(
+        name in os.environ for name in variables_of({} if config.data is None else config.data.args, connections or {})
+    )
+
+
 def _is_kept(name: str) -> bool:
     return name in KEPT_NAMES or name.startswith(KEPT_PREFIXES)
 

@@ -31,6 +31,8 @@ class Launch(BaseModel):
     """Name of the launcher that has it in hand."""
     process: ProcessIdentity | None = None
     """None until the process exists: written in the transaction that orders the start, completed after it."""
+    parent: ProcessIdentity | None = None
+    """The warm process that it was forked off; None: it started as a process of its own."""
     job: str | None = None
     """What the launcher calls what it has started, where that is no process of this machine."""
     error: str | None = None

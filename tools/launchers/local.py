@@ -10,11 +10,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.tools.launchers.environment import worker_environment
+from trainwright.tools.launchers.environment import has_credentials, worker_environment
 from trainwright.tools.launchers.launcher import Launch, write_launch
+from trainwright.tools.launchers.warm import Fork, WarmProcesses
 from trainwright.trainer import handover
 from trainwright.trainer.base.traces import note_fleeting
 from trainwright.trainer.run import ProcessIdentity, write_atomically
+from trainwright.trainer.run.rank import processes_of
 
 if TYPE_CHECKING:
     import socket
@@ -81,6 +83,24 @@ def attend(end: socket.socket, worker: int, seed: bytes) -> None:
     answering.join(WAIT_SECONDS)
 
 
+def _begun(folder: Path, launch: Launch, fork: Fork, seed: bytes) -> Launch:
+    """Record a fork as the run's worker, and only then let it go: unrecorded it ends. Raises StorageError."""
+    try:
+        written = write_launch(folder, launch.model_copy(update={"process": fork.identity, "parent": fork.parent}))
+    except BaseException:
+        fork.channel.close()
+        raise
+    attend(fork.let_go(), fork.identity.pid, seed)
+    return written
+
+
+def _has_begun(run: RunDirectory, launch: Launch) -> bool:
+    """Return whether the run's worker has made its imports, or has ended."""
+    status = run.last_status()
+    is_alive = launch.process is not None and launch.process.is_alive()
+    return not is_alive or (status.attempt >= launch.attempt and bool(status.stage))
+
+
 class Local:
     """Starts the worker as a detached process, and gives it its key when it requests it."""
 
@@ -88,20 +108,23 @@ class Local:
     gives_key = True
     is_here = True
     spawn = staticmethod(spawn)
+    warm = WarmProcesses()
 
     def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:
         """Start the worker in the project's code root; this process's memory is hidden too. Raises StorageError."""
         handover.hide_memory()
         specification = run.specification()
-        return self.spawn(
-            run.path,
-            launch,
-            [sys.executable, "-P", "-m", WORKER, str(run.path)],
-            cwd=Path(specification.code_root),
-            env=worker_environment(specification.config, specification.connections),
-            log=run.log.name,
-            seed=key.seed,
-        )
+        root, env = Path(specification.code_root), worker_environment(specification.config, specification.connections)
+        may_be_warm = not has_credentials(specification.config, specification.connections)
+        may_be_warm &= processes_of(specification) == 1
+        fork = self.warm.fork(env, run=run.path, cwd=root, log=run.log) if may_be_warm else None
+        if fork is not None:
+            return _begun(run.path, launch, fork, key.seed)
+        command = [sys.executable, "-P", "-m", WORKER, str(run.path)]
+        written = self.spawn(run.path, launch, command, cwd=root, env=env, log=run.log.name, seed=key.seed)
+        if may_be_warm and written.error is None:
+            self.warm.prepare(env, lambda: _has_begun(run, written))
+        return written
 
     def may_begin(self, launch: Launch) -> bool:
         """Return whether the process lives; one that is not known yet is waited for half a minute."""

@@ -15,7 +15,7 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.first_of_kind import require_tried
 from trainwright.tools.gates.folds import is_fold
-from trainwright.tools.launchers import Launch, Launcher, launcher_of, write_launch
+from trainwright.tools.launchers import Launch, Launcher, keep_warm, launcher_of, write_launch
 from trainwright.tools.ledger.events import RunStarted
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_monitor.documents import watched_by_worker
@@ -169,6 +169,8 @@ def allowed_launcher(workspace: Workspace, kind: RunKind, config: TrainingConfig
     Raises:
         ConfigurationError: it hands no key over, so that nobody signs what is recorded, and the owner allows none.
     """
+    settings = workspace.settings.warm_workers
+    keep_warm(workspace.path / "cache" / "warm", most=settings.most, idle_seconds=settings.idle_seconds)
     launcher = launcher_of(kind, config)
     if not launcher.gives_key and not workspace.settings.outer_launcher:
         raise ConfigurationError(

@@ -31,6 +31,9 @@ HEADER = """\
 #   Of more rows a sample is drawn, by a seed that no code of the project knows.
 # data_cache_bytes: the most bytes that the workspace keeps of what runs make from data (tokens, matrices of large
 #   tables, fetched files), in cache/data; the least recently used go first.
+# warm_workers: processes that wait with torch imported, so that a run of an environment that another had before it
+#   starts at once: most (of the workspace at a time; 0: none) and idle_seconds, after which one ends. Each holds at
+#   most 400 MiB of memory of its own, and none begins where less than 1.6 GiB is free.
 # connections: databases and stores by name, for data: {use: sql, args: {profile: NAME}}. Each names the environment
 #   variables (url_env, endpoint_env, key_env, secret_env, token_env) or the file (url_file) that hold its credentials.
 # data_variables: patterns of the variables that a configuration may name itself; a worker gets those that it names.
@@ -123,6 +126,17 @@ class RetentionPolicy(BaseModel):
         return self.model_copy(update={"keep_last": last, "keep_best": best, "keep_every_n_epochs": every})
 
 
+class WarmWorkers(BaseModel):
+    """Processes that wait with everything imported, and fork runs' workers."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    most: int = Field(default=3, ge=0, le=64)
+    """Of the workspace at a time; 0: every run starts as a process of its own."""
+    idle_seconds: float = Field(default=600.0, gt=0)
+    """How long one waits for a run."""
+
+
 class Settings(BaseModel):
     """The owner's decisions."""
 
@@ -143,6 +157,8 @@ class Settings(BaseModel):
     """Most bytes of validation and test rows that a smoke run keeps."""
     data_cache_bytes: int = Field(default=50 * 1024**3, gt=0)
     """Most bytes of the workspace's data cache."""
+    warm_workers: WarmWorkers = Field(default_factory=WarmWorkers)
+    """Processes from which runs start at once."""
     connections: dict[str, Connection] = Field(default_factory=dict)
     """Databases and stores by name: the variables, or files, that hold their credentials."""
     data_variables: list[str] = Field(default_factory=lambda: ["*_DB_URL", "DATA_*", "S3_*"])
@@ -188,7 +204,7 @@ class Settings(BaseModel):
     @property
     def digest(self) -> str:
         """Digest of the settings that bear on gates, recorded with every gate decision."""
-        return digest_json(self.model_dump(mode="json", exclude={"notify"}))
+        return digest_json(self.model_dump(mode="json", exclude={"notify", "warm_workers"}))
 
     def gives_to_data(self, variable: str) -> bool:
         """Return whether a variable of the environment may be named for data: by a pattern, or in a connection."""

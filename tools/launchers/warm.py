@@ -1,0 +1,251 @@
+"""Warm processes of this server or conductor: started beside the first run of an environment, asked to fork the next.
+
+A run's start never depends on one: where none is ready, or none answers in time, the run starts cold. A fork begins
+only when it is told so here, after its process has been recorded, so that there are never two workers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import OrderedDict
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import psutil
+
+from trainwright.trainer import handover
+from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.run import ProcessIdentity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+ANSWER_SECONDS = 2.0
+"""How long a fork is waited for; it takes hundredths of a second."""
+IMPORT_SECONDS = 120.0
+POLL_SECONDS = 0.1
+MOST_BYTES = 400 << 20
+"""Of memory of its own, which one may hold."""
+FREE_BYTES = 4 * MOST_BYTES
+"""Memory that has to be free before one is started."""
+READY, BORN, GO = b"ready", b"!", b"+"
+COLD = ("PYTHONPATH", "COVERAGE_")
+"""Beginnings of variables under which user code, or a measurement, runs before a worker does: those start cold."""
+
+
+class WarmLimits(NamedTuple):
+    """What the workspace's owner allows."""
+
+    folder: Path
+    """Of the files that count them."""
+    most: int
+    idle_seconds: float
+
+
+class Fork(NamedTuple):
+    """A fork that waits to be let go, or to end when its channel does."""
+
+    identity: ProcessIdentity
+    parent: ProcessIdentity
+    """The warm process."""
+    channel: socket.socket
+
+    def let_go(self) -> socket.socket:
+        """Let it be the run's worker; return the end of the channel by which it requests its key."""
+        with suppress(OSError):
+            self.channel.send(GO)
+        return self.channel
+
+
+@dataclass
+class _Warm:
+    """One warm process, or the start of one."""
+
+    child: subprocess.Popen[bytes]
+    asking: socket.socket
+    process: ProcessIdentity | None = None
+    """The one that forks, a child of `child`; None until it is ready."""
+
+    def end(self) -> None:
+        """End it; its forks go on."""
+        self.asking.close()
+        self.child.kill()  # the kernel ends the other with it
+
+
+class WarmProcesses:
+    """The warm processes that this process started, by what their forks would have in common."""
+
+    def __init__(self) -> None:
+        self.limits: WarmLimits | None = None
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[str, _Warm] = OrderedDict()
+
+    def fork(self, env: Mapping[str, str], *, run: Path, cwd: Path, log: Path) -> Fork | None:
+        """Return a fork for the run; None where it has to start cold."""
+        if not self._serves(env):
+            return None
+        key = _key(env)
+        with self._lock:
+            warm = self._kept.get(key)
+            if warm is None or warm.process is None:
+                return None
+            self._kept.move_to_end(key)
+            found = _forked(warm, warm.process, run, cwd, log)
+            if found is None:
+                self._drop(key)
+            return found
+
+    def prepare(self, env: Mapping[str, str], has_begun: Callable[[], bool]) -> None:
+        """Start one for the next runs of such an environment, in the background, unless there is one.
+
+        Args:
+            has_begun: whether the run that starts cold has made its imports, which is waited for.
+        """
+        if self._serves(env) and self.limits is not None:
+            arguments = (_key(env), dict(env), self.limits, has_begun)
+            threading.Thread(target=self._keep, args=arguments, name="warm", daemon=True).start()
+
+    def close(self) -> None:
+        """End all of them."""
+        with self._lock:
+            for key in list(self._kept):
+                self._drop(key)
+
+    def is_ready(self, env: Mapping[str, str]) -> bool:
+        """Return whether a run of such an environment would start warm."""
+        with self._lock:
+            warm = self._kept.get(_key(env))
+            return warm is not None and warm.process is not None
+
+    def processes(self) -> list[ProcessIdentity]:
+        """Return those that are ready, the least recently used first."""
+        with self._lock:
+            return [warm.process for warm in self._kept.values() if warm.process is not None]
+
+    def _serves(self, env: Mapping[str, str]) -> bool:
+        limits = self.limits
+        return (
+            sys.platform == "linux"
+            and limits is not None
+            and limits.most > 0
+            and not any(name.startswith(COLD) for name in env)
+        )
+
+    def _drop(self, key: str) -> None:
+        self._kept.pop(key).end()
+
+    def _keep(self, key: str, env: dict[str, str], limits: WarmLimits, has_begun: Callable[[], bool]) -> None:
+        """Start one, note when it is ready, and forget it once it has ended, leaving no zombie."""
+        deadline = time.monotonic() + IMPORT_SECONDS
+        while not has_begun() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        with self._lock:
+            if key in self._kept or free_bytes() < FREE_BYTES:
+                return
+            while len(self._kept) >= limits.most:
+                self._drop(next(iter(self._kept)))
+            try:
+                warm = self._kept[key] = _started(env, limits)
+            except OSError:
+                return
+        process = _greeted(warm)
+        with self._lock:
+            if process is not None and self._kept.get(key) is warm:
+                warm.process = process
+            elif process is None:
+                warm.child.kill()
+        warm.child.wait()
+        with self._lock:
+            if self._kept.get(key) is warm:
+                self._drop(key)
+
+
+def free_bytes() -> int:
+    """Return the memory that this machine, or the group of processes that this one is in, has left."""
+    free = int(psutil.virtual_memory().available)
+    with suppress(OSError, ValueError):
+        group = Path("/sys/fs/cgroup")
+        cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+        used = int((group / "memory.current").read_text()) - int(cached["inactive_file"])
+        free = min(free, int((group / "memory.max").read_text()) - used)
+    return free
+
+
+def _key(env: Mapping[str, str]) -> str:
+    """Return the digest of all that a process has from its start, and a fork from its parent.
+
+    Libraries are no part of it: the warm process compares the files that it loaded before each fork.
+    """
+    names = sorted(name for name in dir(resource) if name.startswith("RLIMIT_"))
+    own = Path("/proc/self")
+    umask = [line for line in (own / "status").read_text().splitlines() if line.startswith(("Umask:", "SigIgn:"))]
+    return digest_json({
+        "environment": dict(env),
+        "interpreter": [sys.executable, os.path.realpath(sys.executable), sys.version],
+        "limits": [resource.getrlimit(getattr(resource, name)) for name in names],
+        "cores": sorted(os.sched_getaffinity(0)),
+        "niceness": os.getpriority(os.PRIO_PROCESS, 0),
+        "group": (own / "cgroup").read_text(),
+        "masks": umask,
+    })  # fmt: skip
+
+
+def _started(env: Mapping[str, str], limits: WarmLimits) -> _Warm:
+    """Start one. Raises OSError."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    settings = [str(limits.folder), str(limits.most), str(limits.idle_seconds), str(MOST_BYTES)]
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", handover.__name__, handover.WARM, *settings],
+            cwd="/",
+            env=dict(env),
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            close_fds=True,
+        )
+    except OSError:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return _Warm(child, ours)
+
+
+def _greeted(warm: _Warm) -> ProcessIdentity | None:
+    """Return the process that says it is ready, where it is a child of the one that was started."""
+    with suppress(OSError, psutil.Error):
+        warm.asking.settimeout(IMPORT_SECONDS)
+        said, sender = handover.heard(warm.asking)
+        if said == READY and psutil.Process(sender).ppid() == warm.child.pid:
+            return ProcessIdentity.of(sender)
+    return None
+
+
+def _forked(warm: _Warm, process: ProcessIdentity, run: Path, cwd: Path, log: Path) -> Fork | None:
+    """Ask for a fork; None where none answers in time that is a child of the warm process."""
+    ours, theirs = handover.channel()
+    wanted = json.dumps({"run": str(run), "cwd": str(cwd)}).encode()
+    try:
+        with theirs, log.open("ab") as output:
+            warm.asking.settimeout(ANSWER_SECONDS)
+            socket.send_fds(warm.asking, [wanted], [theirs.fileno(), output.fileno()])
+        ours.settimeout(ANSWER_SECONDS)
+        said, sender = handover.heard(ours)
+        if said == BORN and process.is_alive() and psutil.Process(sender).ppid() == process.pid:
+            return Fork(ProcessIdentity.of(sender), process, ours)
+    except (OSError, psutil.Error):
+        pass
+    ours.close()
+    return None

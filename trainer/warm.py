@@ -1,0 +1,170 @@
+"""Warm process: one that has imported what every run imports, and forks a worker for each run that it is given.
+
+`python -P -m trainwright.trainer.handover --warm SLOTS MOST IDLE_SECONDS MOST_BYTES`, with the environment that the
+runs are to have, and a socket to the process that started it as standard input: it has no address that anyone else
+could connect to. It holds no user code, no data, no key and no thread; its memory is hidden from its birth
+(`handover`). It ends when that socket does, when nobody asked for long, and when a file that it loaded has changed.
+A fork gets descriptors, and the names of its folders, and nothing else: its environment is this process's own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import multiprocessing
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+MOST_BYTES = 1 << 16
+"""Of a request."""
+READY, BORN, GO = b"ready", b"!", b"+"
+"""What is said: here of itself, by a fork on its run's channel, and by the launcher that has recorded that fork."""
+NO_FILES = ("/dev/", "/memfd:", "/SYSV")
+"""Beginnings of the names of mapped memory that comes from no file."""
+Stamps = dict[str, tuple[int, ...] | None]
+
+
+def wait(slots: str, most: str, idle_seconds: str, most_bytes: str) -> None:
+    """Import, then fork for each request until nobody asks any more. Returns in forks alone.
+
+    Args:
+        slots: folder of the files of which each such process of a workspace locks one.
+        most: such processes of a workspace.
+        idle_seconds: ends after so long without a request.
+        most_bytes: of memory of its own.
+    """
+    began = time.time_ns()
+    asking = socket.socket(fileno=os.dup(0))
+    _replace({0: os.open(os.devnull, os.O_RDONLY)})
+    if (slot := _slot(Path(slots), int(most))) is None:
+        _end(asking, f"all {most} places are taken")
+    from trainwright.trainer import worker
+    from trainwright.trainer.jobs.first_imports import import_first
+
+    assert worker  # noqa: S101 - what the forks go on with
+    import_first()
+    loaded = _loaded()
+    problem = _problem(began, loaded, int(most_bytes))
+    if problem is not None:
+        _end(asking, problem)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies, and nothing to wait for
+    with suppress(OSError):
+        asking.send(READY)
+        while select.select([asking], [], [], float(idle_seconds))[0]:
+            said, files, _, _ = socket.recv_fds(asking, MOST_BYTES, 2)
+            if not said or len(files) != 2 or _changed(loaded) or threads() > 1:
+                break
+            if os.fork() == 0:
+                asking.close()
+                slot.close()
+                return _become(json.loads(said), *files)
+            for file in files:
+                os.close(file)
+    os._exit(0)
+
+
+def threads() -> int:
+    """Return the number of threads of this process, libraries' own included."""
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+def own_memory() -> int:
+    """Return the bytes of this process that no file backs: its own, which nobody shares."""
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return sum(int(fields[name].split()[0]) for name in ("RssAnon", "RssShmem")) * 1024
+
+
+def _end(asking: socket.socket, why: str) -> NoReturn:
+    with suppress(OSError):
+        asking.send(why.encode())
+    os._exit(0)
+
+
+def _slot(folder: Path, most: int) -> IO[bytes] | None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(most):
+        file = (folder / f"slot-{number}").open("ab")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+        else:
+            return file
+    return None
+
+
+def _problem(began: int, loaded: Stamps, most_bytes: int) -> str | None:
+    """Return why this process cannot stand for a fresh one."""
+    if threads() > 1:
+        return f"{threads()} threads run, and none survives a fork"
+    if own_memory() > most_bytes:
+        return f"it takes {own_memory() >> 20} MiB, and may take {most_bytes >> 20}"
+    late = [name for name, stamp in loaded.items() if stamp is None or stamp[-1] >= began]
+    return f"{late[0]} changed while it was imported" if late else None
+
+
+def _loaded() -> Stamps:
+    """Return the stamps of all files that are loaded, of their folders, and of those in which modules are looked for.
+
+    An installation, an update or a removal changes one of them; the inode's time of change can be set by nobody.
+    """
+    files = {str(place) for module in list(sys.modules.values()) if (place := getattr(module, "__file__", None))}
+    with Path("/proc/self/maps").open() as mapped:
+        files |= {line[73:].strip() for line in mapped}
+    files = {name for name in files if name.startswith("/") and not name.startswith(NO_FILES)}
+    folders = {os.path.dirname(name) for name in files}  # noqa: PTH120 - thousands
+    places = {place for place in sys.path if os.path.exists(place)}  # noqa: PTH110
+    return {name: _stamp(name) for name in sorted(files | folders | places)}
+
+
+def _stamp(name: str) -> tuple[int, ...] | None:
+    try:
+        found = os.stat(name)  # noqa: PTH116 - thousands of them for one request
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _changed(loaded: Stamps) -> bool:
+    return any(_stamp(name) != stamp for name, stamp in loaded.items())
+
+
+def _replace(descriptors: dict[int, int]) -> None:
+    for number, file in descriptors.items():
+        os.dup2(file, number)
+    for file in set(descriptors.values()):
+        os.close(file)
+
+
+def _become(wanted: dict[str, Any], channel: int, log: int) -> None:
+    """Be the worker of a run, once the launcher has recorded this process; end if it never does."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    os.setsid()
+    os.dup2(log, 2)
+    _replace({0: channel, 1: log})
+    try:
+        os.chdir(wanted["cwd"])
+        with socket.socket(fileno=os.dup(0)) as launcher:
+            launcher.send(BORN)
+            if launcher.recv(1) != GO:
+                os._exit(0)
+    except OSError:
+        os._exit(0)
+    sys.orig_argv[1 - len(sys.argv) :] = [wanted["run"]]  # recorded as the command line
+    sys.argv[1:] = [wanted["run"]]
+    _renew()
+
+
+def _renew() -> None:
+    """Draw anew what a fresh interpreter draws for itself."""
+    import numpy as np
+
+    np.random.seed()
+    multiprocessing.current_process().authkey = os.urandom(32)
