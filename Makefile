@@ -26,7 +26,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install companions lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
+.PHONY: help install companions lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -98,6 +98,9 @@ bench-time: install  ## Seconds of a step estimated before anything ran, and aft
 
 bench-patterns: install  ## Every template of skills/training-patterns on generated data, over three seeds (QUICK=1, ONLY=lora)
 	$(BIN)/python -P benchmarks/patterns $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY))
+
+bench-start: install  ## Seconds from launch to first step, cold and off a warm process, with their parts (QUICK=1)
+	$(BIN)/python -P benchmarks/start.py $(if $(QUICK),--repetitions 3)
 
 bench-session: install  ## Calls and tokens of a whole job, by next and by advance, in either form (QUICK=1)
 	$(BIN)/python benchmarks/session.py $(if $(QUICK),--jobs baseline)

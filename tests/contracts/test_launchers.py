@@ -20,6 +20,7 @@ from trainwright.tools.launchers import LAUNCHERS, Launch, Launcher, may_begin, 
 from trainwright.tools.launchers import write_launch as record
 from trainwright.tools.launchers.environment import worker_environment
 from trainwright.tools.launchers.local import Local
+from trainwright.tools.launchers.warm import WarmLimits, WarmProcesses
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.trainer import worker
 from trainwright.trainer.config.distributed import DistributedSection
@@ -33,6 +34,24 @@ class Warm(Local):
     """The tests' own: forks off a process that has done its imports."""
 
     spawn = staticmethod(warm.spawn)
+
+
+class Forking(Local):
+    """The product's, where a run of the same environment left a warm process behind."""
+
+    def __init__(self) -> None:
+        self.warm = WarmProcesses()
+
+    def start(self, run: RunDirectory, launch: Launch, key: RunKey) -> Launch:
+        if self.warm.limits is None:
+            self.warm.limits = WarmLimits(run.path.parent / "warm", 1, 600.0)
+        specification = run.specification()
+        env = worker_environment(specification.config, specification.connections)
+        self.warm.prepare(env, lambda: True)
+        until(lambda: self.warm.is_ready(env), run)
+        started = super().start(run, launch, key)
+        assert started.error is not None or (started.parent is not None) is Path(specification.code_root).is_dir()
+        return started
 
 
 class ByNumber:
@@ -70,7 +89,7 @@ class ByNumber:
         return True
 
 
-IMPLEMENTATIONS: dict[str, Launcher] = {**LAUNCHERS, "warm": Warm(), "by number": ByNumber()}
+IMPLEMENTATIONS: dict[str, Launcher] = {**LAUNCHERS, "warm": Warm(), "forking": Forking(), "by number": ByNumber()}
 """A new launcher of the registry is held to all of this by itself; one of the tests' own is one entry here."""
 LONG = {
     "model": {"use": "mlp"},

@@ -1,4 +1,4 @@
-"""Starts of a worker: `python starts.py HOW TIMES`; by the launcher, or with the key in a pipe (`pipe`).
+"""Starts of a worker: `python starts.py HOW TIMES`; by the launcher, off a warm process, or with the key in a pipe.
 
 Standard input has the folder of a run that trains for hours, and the key's seed; each worker is killed once it has
 trained a step.
@@ -12,12 +12,22 @@ import time
 from pathlib import Path
 
 from trainwright.tools.launchers import Launch
+from trainwright.tools.launchers.environment import worker_environment
 from trainwright.tools.launchers.local import Local
+from trainwright.tools.launchers.warm import WarmLimits
 from trainwright.trainer.run import RunDirectory, RunKey
 
 
 def main(folder: Path, seed: str, how: str, times: int) -> None:
-    """Start as often as that. Raises RuntimeError: a worker that does not train."""
+    """Start as often as that. Raises RuntimeError: a worker that does not train, or that is not warm."""
+    own = Local()
+    if how == "warm":
+        own.warm.limits = WarmLimits(Path(f"{folder}-warm"), 1, 600.0)  # the mark of the run is in its command line too
+        specification = RunDirectory(folder).specification()
+        env = worker_environment(specification.config, specification.connections)
+        own.warm.prepare(env, lambda: True)
+        while not own.warm.is_ready(env):
+            time.sleep(0.02)
     for attempt in range(1, times + 1):
         if how == "pipe":
             waiting = [sys.executable, "-c", "import time, sys; time.sleep(1.5)", str(folder)]
@@ -27,8 +37,10 @@ def main(folder: Path, seed: str, how: str, times: int) -> None:
                 child.stdin.flush()
             continue
         run = RunDirectory(folder)
-        launch = Local().start(run, Launch(attempt=attempt), RunKey(bytes.fromhex(seed)))
+        launch = own.start(run, Launch(attempt=attempt), RunKey(bytes.fromhex(seed)))
         assert launch.process is not None, launch.error
+        if (launch.parent is not None) is not (how == "warm"):
+            raise RuntimeError(f"{how}: {launch}")
         deadline = time.monotonic() + 120
         while run.last_status().attempt < attempt or run.last_status().step == 0:
             if time.monotonic() > deadline or not launch.process.is_alive():

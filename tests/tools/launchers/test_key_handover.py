@@ -91,9 +91,10 @@ def start(folder: Path, seed: str, how: str, times: int, user: User) -> None:
 
 @pytest.mark.slow
 @pytest.mark.requirement("GATE-3", "GATE-5")
+@pytest.mark.parametrize("how", ["launcher", "warm"])
 @pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_no_process_of_the_same_user_takes_the_key_from_a_worker_that_starts(
-    times: int, folder: Path, user: User
+    times: int, how: str, folder: Path, user: User
 ) -> None:
     seed = secrets.token_hex(32)
     with stealing(folder, seed, user) as found:
@@ -101,7 +102,7 @@ def test_no_process_of_the_same_user_takes_the_key_from_a_worker_that_starts(
         assert "fd/0" in found.read_text().split(), "this thief takes a key that a pipe holds"
         found.unlink()
     with stealing(folder, seed, user) as found:
-        start(folder, seed, "launcher", times, user)
+        start(folder, seed, how, times, user)
         assert not found.exists(), found.read_text()
 
 
