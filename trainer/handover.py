@@ -91,13 +91,13 @@ def channel() -> tuple[socket.socket, socket.socket]:
     return ours, theirs
 
 
-def heard(end: socket.socket) -> tuple[bytes, int]:
-    """Return the next message and the id of the process that sent it, as the kernel names it (0: it does not)."""
-    said, attached, _, _ = end.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
-    for level, kind, value in attached:
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
-            return said, int(_CREDENTIALS.unpack(value)[0])
-    return said, 0
+def heard(end: socket.socket) -> tuple[bytes, int, socket.socket | None]:
+    """Return the next message, its sender's process as the kernel names it (0: it does not), and a socket it brings."""
+    said, attached, _, _ = end.recvmsg(4096, socket.CMSG_SPACE(4) + socket.CMSG_SPACE(_CREDENTIALS.size))
+    values = {kind: value for level, kind, value in attached if level == socket.SOL_SOCKET}
+    brought = values.get(socket.SCM_RIGHTS)
+    sender = _CREDENTIALS.unpack(values[socket.SCM_CREDENTIALS])[0] if socket.SCM_CREDENTIALS in values else 0
+    return said, sender, None if brought is None else socket.socket(fileno=int.from_bytes(brought[:4], sys.byteorder))
 
 
 def answer(end: socket.socket, worker: int, seed: bytes) -> None:

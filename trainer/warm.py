@@ -41,10 +41,10 @@ def wait(slots: str, most: str, idle_seconds: str, most_bytes: str) -> None:
         most_bytes: of memory of its own.
     """
     began = time.time_ns()
-    asking = socket.socket(fileno=os.dup(0))
+    greeting = socket.socket(fileno=os.dup(0))
     _replace({0: os.open(os.devnull, os.O_RDONLY)})
     if (slot := _slot(Path(slots), int(most))) is None:
-        _end(asking, f"all {most} places are taken")
+        _end(greeting, f"all {most} places are taken")
     from trainwright.trainer import worker
     from trainwright.trainer.jobs.first_imports import import_first
 
@@ -53,10 +53,12 @@ def wait(slots: str, most: str, idle_seconds: str, most_bytes: str) -> None:
     loaded = _loaded()
     problem = _problem(began, loaded, int(most_bytes))
     if problem is not None:
-        _end(asking, problem)
+        _end(greeting, problem)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no zombies, and nothing to wait for
+    asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with suppress(OSError):
-        asking.send(READY)
+        with greeting, theirs:
+            socket.send_fds(greeting, [READY], [theirs.fileno()])  # of the first one somebody may have a copy
         while select.select([asking], [], [], float(idle_seconds))[0]:
             said, files, _, _ = socket.recv_fds(asking, MOST_BYTES, 2)
             if not said or len(files) != 2 or _changed(loaded) or threads() > 1:
@@ -81,9 +83,9 @@ def own_memory() -> int:
     return sum(int(fields[name].split()[0]) for name in ("RssAnon", "RssShmem")) * 1024
 
 
-def _end(asking: socket.socket, why: str) -> NoReturn:
+def _end(greeting: socket.socket, why: str) -> NoReturn:
     with suppress(OSError):
-        asking.send(why.encode())
+        greeting.send(why.encode())
     os._exit(0)
 
 

@@ -6,6 +6,7 @@ only when it is told so here, after its process has been recorded, so that there
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import resource
@@ -88,6 +89,7 @@ class WarmProcesses:
         self.limits: WarmLimits | None = None
         self._lock = threading.Lock()
         self._kept: OrderedDict[str, _Warm] = OrderedDict()
+        atexit.register(self.close)  # sooner than by the end of their sockets, which one that imports does not see
 
     def fork(self, env: Mapping[str, str], *, run: Path, cwd: Path, log: Path) -> Fork | None:
         """Return a fork for the run; None where it has to start cold."""
@@ -224,12 +226,27 @@ def _started(env: Mapping[str, str], limits: WarmLimits) -> _Warm:
 
 
 def _greeted(warm: _Warm) -> ProcessIdentity | None:
-    """Return the process that says it is ready, where it is a child of the one that was started."""
+    """Return the process that says it is ready, and ask it through the socket that it brings; None: there is none.
+
+    Nobody but a child of what was started is heard: others may hold a copy of the socket that it was started with.
+    """
+    deadline = time.monotonic() + IMPORT_SECONDS
     with suppress(OSError, psutil.Error):
-        warm.asking.settimeout(IMPORT_SECONDS)
-        said, sender = handover.heard(warm.asking)
-        if said == READY and psutil.Process(sender).ppid() == warm.child.pid:
-            return ProcessIdentity.of(sender)
+        while (seconds := deadline - time.monotonic()) > 0:
+            warm.asking.settimeout(seconds)
+            said, sender, brought = handover.heard(warm.asking)
+            if not said:
+                return None
+            if not sender or psutil.Process(sender).ppid() != warm.child.pid:
+                if brought is not None:
+                    brought.close()
+                continue
+            if said != READY or brought is None:
+                return None
+            process = ProcessIdentity.of(sender)
+            warm.asking.close()
+            warm.asking = brought
+            return process
     return None
 
 
@@ -242,7 +259,7 @@ def _forked(warm: _Warm, process: ProcessIdentity, run: Path, cwd: Path, log: Pa
             warm.asking.settimeout(ANSWER_SECONDS)
             socket.send_fds(warm.asking, [wanted], [theirs.fileno(), output.fileno()])
         ours.settimeout(ANSWER_SECONDS)
-        said, sender = handover.heard(ours)
+        said, sender, _ = handover.heard(ours)
         if said == BORN and process.is_alive() and psutil.Process(sender).ppid() == process.pid:
             return Fork(ProcessIdentity.of(sender), process, ours)
     except (OSError, psutil.Error):

@@ -32,8 +32,8 @@ HEADER = """\
 # data_cache_bytes: the most bytes that the workspace keeps of what runs make from data (tokens, matrices of large
 #   tables, fetched files), in cache/data; the least recently used go first.
 # warm_workers: processes that wait with torch imported, so that a run of an environment that another had before it
-#   starts at once: most (of the workspace at a time; 0: none) and idle_seconds, after which one ends. Each holds at
-#   most 400 MiB of memory of its own, and none begins where less than 1.6 GiB is free.
+#   starts at once: most (of the workspace at a time, for example 3; 0: none) and idle_seconds, after which one ends.
+#   Each holds at most 400 MiB of memory of its own, and none begins where less than 1.6 GiB is free.
 # connections: databases and stores by name, for data: {use: sql, args: {profile: NAME}}. Each names the environment
 #   variables (url_env, endpoint_env, key_env, secret_env, token_env) or the file (url_file) that hold its credentials.
 # data_variables: patterns of the variables that a configuration may name itself; a worker gets those that it names.
@@ -131,7 +131,7 @@ class WarmWorkers(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    most: int = Field(default=3, ge=0, le=64)
+    most: int = Field(default=0, ge=0, le=64)
     """Of the workspace at a time; 0: every run starts as a process of its own."""
     idle_seconds: float = Field(default=600.0, gt=0)
     """How long one waits for a run."""

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from trainwright.tools.launchers import Launch
+from trainwright.tools.launchers import Launch, warm
 from trainwright.tools.launchers.environment import worker_environment
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.launchers.warm import WarmLimits
@@ -22,12 +22,16 @@ def main(folder: Path, seed: str, how: str, times: int) -> None:
     """Start as often as that. Raises RuntimeError: a worker that does not train, or that is not warm."""
     own = Local()
     if how == "warm":
+        warm.COLD = ()  # the user of these tests finds the libraries by PYTHONPATH
         own.warm.limits = WarmLimits(Path(f"{folder}-warm"), 1, 600.0)  # the mark of the run is in its command line too
         specification = RunDirectory(folder).specification()
         env = worker_environment(specification.config, specification.connections)
         own.warm.prepare(env, lambda: True)
+        begun = time.monotonic()
         while not own.warm.is_ready(env):
             time.sleep(0.02)
+            if time.monotonic() - begun > 100:
+                raise RuntimeError("no warm process became ready")
     for attempt in range(1, times + 1):
         if how == "pipe":
             waiting = [sys.executable, "-c", "import time, sys; time.sleep(1.5)", str(folder)]

@@ -335,8 +335,8 @@ def test_the_owner_turns_it_off_and_gates_do_not_depend_on_it(own: Local, tmp_pa
     assert not any(thread.name == "warm" for thread in threading.enumerate())
     begin(own, run, warm=False)
     ended(run)
-    off = Settings.model_validate({"warm_workers": {"most": 0}})
-    assert (off.digest, off.warm_workers.idle_seconds) == (Settings().digest, 600.0)
+    on = Settings.model_validate({"warm_workers": {"most": 3}})
+    assert (on.digest, on.warm_workers.idle_seconds) == (Settings().digest, 600.0)
 
 
 @pytest.fixture
@@ -359,7 +359,7 @@ def impostor() -> Iterator[Any]:
 
 @pytest.mark.requirement("GATE-3", "GATE-5")
 def test_an_impostor_on_the_warm_processs_socket_gets_neither_run_nor_key(
-    own: Local, tmp_path: Path, impostor: Any
+    own: Local, tmp_path: Path, impostor: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(tmp_path / "run", SHORT)
     warm_up(own, run)
@@ -368,6 +368,7 @@ def test_an_impostor_on_the_warm_processs_socket_gets_neither_run_nor_key(
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
     pid = impostor(theirs)
     theirs.close()
+    monkeypatch.setattr(warm_processes, "IMPORT_SECONDS", 2.0)
     assert warm_processes._greeted(warm_processes._Warm(warm.child, ours)) is None, "it is no child of what we started"
     real, warm.asking = warm.asking, ours
     launch = begin(own, run, warm=False)
@@ -392,7 +393,7 @@ def test_a_request_cannot_bring_an_environment_along_and_another_environment_is_
     smuggled = {"run": str(run.path), "cwd": str(tmp_path), "env": {"LD_PRELOAD": "x", "TORCH_SMUGGLED": "1"}}
     with theirs, (tmp_path / "log").open("ab") as log:
         socket.send_fds(warm.asking, [json.dumps(smuggled).encode()], [theirs.fileno(), log.fileno()])
-    said, fork = handover.heard(ours)
+    said, fork, _ = handover.heard(ours)
     assert said == b"!"
     environ = Path(f"/proc/{fork}/environ").read_bytes() if os.getuid() == 0 else b""
     ours.close()
