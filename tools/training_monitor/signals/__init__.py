@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_monitor.data_findings import improbable_labels, leaks_found
+from trainwright.tools.training_monitor.guessing import errors_beyond_guessing
 from trainwright.tools.training_monitor.no_effect import keys_without_effect, unused_keys
 from trainwright.tools.training_monitor.signals import adversaries, costs, layers, losses, scores, suddenness, updates
 from trainwright.trainer.run.conditions import FINDINGS, Sample, finding_sample
@@ -72,6 +73,7 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         costs.out_of_memory_while_building,
         unused_keys,
         keys_without_effect,
+        errors_beyond_guessing,
         leaks_found,
         improbable_labels,
     )
