@@ -57,6 +57,7 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         updates.peak_update_ratio,
         updates.usual_update_ratio,
         updates.update_ratio_before_jump,
+        updates.rate_on_curve,
         updates.rate_spent_share,
         updates.decay_per_step,
         updates.clipped_to,
@@ -79,6 +80,8 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
     )
 }
 """Every signal by its name, but for FINDINGS, which depends on who reads it."""
+OF_PROBES = frozenset({"rate_on_curve"})
+"""Signals that are measured by a probe, which trains nothing that the others could judge."""
 KNOWN = frozenset({*SIGNALS, FINDINGS})
 
 
