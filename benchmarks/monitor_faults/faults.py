@@ -151,7 +151,8 @@ FAULTS = (
         ("batch_too_small", *HIGH), OUT_OF_HAND, curable=True,
     ),
     Fault(
-        "loader slow", "vision", {"data": {"use": "samples.py:Slow", "args": {"rows": 1500}}, "training.epochs": 8},
+        "loader slow", "vision", {"data": {"use": "samples.py:Slow", "args": {"rows": 1500}}, "training.epochs": 5,
+         "model.args.channels": [32, 64]},
         ("slow_data_loading",), curable=True, is_cost=True,
     ),
     Fault(
