@@ -6,13 +6,11 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import sysconfig
 import threading
 import venv
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,16 @@ import psutil
 import pytest
 from tests.contracts.test_objectives import LEAST, ROWS, values_of
 from tests.tools.launchers import warm_starts
-from tests.tools.launchers.warm_starts import ended, environment_of, launcher, until, warm_up
+from tests.tools.launchers.warm_starts import (
+    SHORT,
+    begin,
+    count_of_starts,
+    ended,
+    environment_of,
+    launcher,
+    until,
+    warm_up,
+)
 from tests.trainer.start_a_run import make_run
 from tests.variants import variants
 
@@ -28,7 +35,6 @@ from trainwright.tools.launchers import Launch
 from trainwright.tools.launchers import warm as warm_processes
 from trainwright.tools.launchers.local import Local
 from trainwright.tools.workspace.settings import Settings
-from trainwright.trainer import handover
 from trainwright.trainer import warm as warm_module
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.run import RunDirectory, RunKey, RunState
@@ -38,32 +44,10 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="warm processes are Linux's alone"),
 ]
-SHORT: dict[str, Any] = {
-    "model": {"use": "mlp"},
-    "data": {"use": "iris"},
-    "training": {"epochs": 2},
-    "logging": {"tensorboard": False},
-}
 LONG = SHORT | {"training": {"epochs": 100_000, "validate_every_n_epochs": 1000},
                 "early_stopping": {"enabled": False},
                 "checkpoints": {"checkpoint_every_n_epochs": 1000}}  # fmt: skip
 EVIDENCE = ("code", "data", "imported", "reproducibility")
-IMPOSTOR = """
-import socket
-asked = socket.socket(fileno=0)
-asked.send(b"ready")
-_, files, _, _ = socket.recv_fds(asked, 9999, 2)
-channel = socket.socket(fileno=files[0])
-channel.send(b"!")
-print(channel.recv(99), flush=True)
-mine, other = socket.socketpair()
-try:
-    socket.send_fds(channel, [b"?"], [other.fileno()])
-except OSError:
-    pass
-other.close()
-print(mine.recv(99), flush=True)
-"""
 LOOK = """
 import faulthandler, json, multiprocessing, os, random, signal, sys, threading
 from pathlib import Path
@@ -96,21 +80,6 @@ def build():
     Path(os.environ["HOME"], "looked.json").write_text(json.dumps(looked))
     return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
 """
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[Local]:
-    """A launcher of this test's own, none of whose processes stay."""
-    made = launcher(tmp_path / "slots")
-    yield made
-    made.warm.close()
-    until(lambda: not made.warm.processes(), "warm processes that were ended are still there")
-
-
-def begin(own: Local, run: RunDirectory, *, warm: bool) -> Launch:
-    launch = own.start(run, Launch(), RunKey.new())
-    assert (launch.parent is not None) is warm, launch
-    return launch
 
 
 def bits(run: RunDirectory) -> dict[str, Any]:
@@ -197,10 +166,6 @@ def test_a_fork_is_recorded_signs_leaves_no_zombie_and_outlives_the_warm_process
     assert own.signal(second, other, signal.SIGTERM, reason="requested")
     ended(second)
     assert second.last_status().state is RunState.STOPPED
-
-
-def count_of_starts(run: RunDirectory) -> int:
-    return [json.loads(line)["kind"] for line in (run.path / "events.jsonl").read_text().splitlines()].count("started")
 
 
 @pytest.mark.requirement("TRAIN-10")
@@ -338,73 +303,3 @@ def test_the_owner_turns_it_off_and_gates_do_not_depend_on_it(own: Local, tmp_pa
     ended(run)
     on = Settings.model_validate({"warm_workers": {"most": 3}})
     assert (on.digest, on.warm_workers.idle_seconds) == (Settings().digest, 600.0)
-
-
-@pytest.fixture
-def impostor() -> Iterator[Any]:
-    """Another process of the same user, a copy of the warm one's sockets in its hands, which answers in its place."""
-    answering: list[subprocess.Popen[bytes]] = []
-
-    def begin_answering(asked: socket.socket) -> int:
-        answering.append(
-            subprocess.Popen([sys.executable, "-c", IMPOSTOR], stdin=asked.fileno(), stdout=subprocess.PIPE)
-        )
-        return answering[-1].pid
-
-    begin_answering.said = lambda: answering[-1].communicate()[0]  # type: ignore[attr-defined]
-    yield begin_answering
-    for one in answering:
-        one.kill()
-        one.wait()
-
-
-@pytest.mark.requirement("GATE-3", "GATE-5")
-def test_an_impostor_on_the_warm_processs_socket_gets_neither_run_nor_key(
-    own: Local, tmp_path: Path, impostor: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run(tmp_path / "run", SHORT)
-    warm_up(own, run)
-    [(key, warm)] = own.warm._kept.items()
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-    pid = impostor(theirs)
-    theirs.close()
-    monkeypatch.setattr(warm_processes, "IMPORT_SECONDS", 2.0)
-    assert warm_processes._greeted(warm_processes._Warm(warm.child, ours)) is None, "it is no child of what we started"
-    real, warm.asking = warm.asking, ours
-    launch = begin(own, run, warm=False)
-    assert launch.process is not None
-    assert launch.process.pid != pid
-    assert impostor.said() == b"b''\nb''\n", "neither the word to go on, nor a seed"
-    real.close()
-    ended(run)
-    assert (run.last_status().state, count_of_starts(run)) == (RunState.COMPLETED, 1)
-    assert key not in own.warm._kept or own.warm._kept[key] is not warm
-
-
-@pytest.mark.requirement("GATE-5", "REPRO-1")
-def test_a_request_cannot_bring_an_environment_along_and_another_environment_is_another_process(
-    own: Local, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = make_run(tmp_path / "run", SHORT)
-    warm_up(own, run)
-    [warm] = own.warm._kept.values()
-    ours, theirs = handover.channel()
-    ours.settimeout(20)
-    smuggled = {"run": str(run.path), "cwd": str(tmp_path), "env": {"LD_PRELOAD": "x", "TORCH_SMUGGLED": "1"}}
-    with theirs, (tmp_path / "log").open("ab") as log:
-        socket.send_fds(warm.asking, [json.dumps(smuggled).encode()], [theirs.fileno(), log.fileno()])
-    said, fork, _ = handover.heard(ours)
-    assert said == b"!"
-    environ = Path(f"/proc/{fork}/environ").read_bytes() if os.getuid() == 0 else b""
-    ours.close()
-    assert b"SMUGGLED" not in environ
-    until(lambda: not psutil.pid_exists(fork), "a fork that nobody lets go ends")
-    assert run.last_status().attempt == 0
-    monkeypatch.setenv("TORCH_SMUGGLED", "1")
-    assert not own.warm.is_ready(environment_of(run))
-    begin(own, run, warm=False)
-    ended(run)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    own.warm.prepare(environment_of(run), lambda: True)
-    assert own.warm.fork(environment_of(run), run=run.path, cwd=tmp_path, log=run.log) is None

@@ -20,6 +20,12 @@ from trainwright.tools.launchers.warm import WarmLimits, WarmProcesses
 from trainwright.trainer.run import RunDirectory, RunKey
 
 PATIENCE_SECONDS = 120
+SHORT: dict[str, Any] = {
+    "model": {"use": "mlp"},
+    "data": {"use": "iris"},
+    "training": {"epochs": 2},
+    "logging": {"tensorboard": False},
+}
 
 
 def until(condition: Any, what: str) -> None:
@@ -54,6 +60,18 @@ def warm_up(own: Local, run: RunDirectory) -> None:
 def ended(run: RunDirectory) -> None:
     """Wait until the run has ended and its worker is gone."""
     until(lambda: run.last_status().state.is_ended and not run.is_locked(), f"{run.path} did not end")
+
+
+def begin(own: Local, run: RunDirectory, *, warm: bool) -> Launch:
+    """Start the run, which has to be so."""
+    launch = own.start(run, Launch(), RunKey.new())
+    assert (launch.parent is not None) is warm, launch
+    return launch
+
+
+def count_of_starts(run: RunDirectory) -> int:
+    """Return how many workers recorded that they began."""
+    return [json.loads(line)["kind"] for line in (run.path / "events.jsonl").read_text().splitlines()].count("started")
 
 
 def main(how: str, folder: Path) -> None:
