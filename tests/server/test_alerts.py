@@ -26,6 +26,8 @@ class Net(nn.Module):
 """
 LONG = {"epochs": 10**6, "validate_every_n_epochs": 50, "clip_norm": None}
 FOUND = "exploding_gradients"
+TELL = {"on_critical": "tell"}
+"""What is reported here is to go on: stops for alerts are tested by themselves."""
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def diverging(workspace, iris):
         code = workspace.parent / "mine"
         code.mkdir(exist_ok=True)
         (code / "model.py").write_text(DIVERGING.format(steps=steps))
-        own = {"model": {"use": "model.py:Net"}, "code_root": "mine", "training": LONG}
+        own = {"model": {"use": "model.py:Net"}, "code_root": "mine", "training": LONG, "monitoring": TELL}
         return {**iris, **own, "early_stopping": {"enabled": False}}
 
     return make

@@ -11,6 +11,7 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, write_launch
 from trainwright.tools.ledger.events import RunResumed
+from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import allowed_launcher
@@ -19,6 +20,7 @@ from trainwright.tools.training_orchestrator.views import RunView, view_run
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunKey, RunKind, RunState
+from trainwright.trainer.run.alert_stop import alert_behind
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -84,7 +86,7 @@ def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Orde
         row = get_run(session, run_id)
         put_back(directory, row)
         seen = observe(directory)
-        _check_resumable(row, seen)
+        _check_resumable(row, seen, Evidence(session, workspace, row.project))
         _check_unchanged(session, directory, row)
         owner = get_project(session, row.project)
         kind = RunKind(row.kind)
@@ -133,7 +135,7 @@ def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> Non
         )
 
 
-def _check_resumable(run: Run, seen: Observation) -> None:
+def _check_resumable(run: Run, seen: Observation, evidence: Evidence) -> None:
     follow_it = f"run_status(run_id='{run.id}', wait_seconds=50) follows it."
     start_anew = f"start_training(project='{run.project}', kind='{run.kind}') starts a new run."
     if not seen.state.is_ended:
@@ -145,5 +147,11 @@ def _check_resumable(run: Run, seen: Observation) -> None:
             f"Run {run.id} was pruned by its study; going on with it would falsify the study.", remedy=start_anew
         )
     if seen.state is RunState.FAILED and (seen.failure is None or seen.failure.category not in RESUMABLE_FAILURES):
+        alert = alert_behind(seen.status)
+        if alert is not None and alert in accepted_alerts(evidence.grants):
+            return
         cause = seen.failure.message if seen.failure else "no cause was recorded"
+        if alert is not None:
+            ask = f"configure(project='{run.project}', ask_owner={{'alert': '{alert}'}})"
+            start_anew += f" Once the owner accepts the alert, it can be resumed: {ask} asks for it."
         raise ConflictError(f"Run {run.id} failed and would fail again: {cause}", remedy=start_anew)

@@ -28,7 +28,7 @@ from trainwright.tools.training_orchestrator.gate_views import (
 from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
 from trainwright.tools.training_orchestrator.probes import probe_result, suggested_call
 from trainwright.tools.versions import data_versions, version_of
-from trainwright.trainer.base.errors import AlertError, TrainwrightError
+from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.evidence import Data, Resolved
@@ -268,28 +268,26 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
         return NextCall(tool="run_status", arguments={"run_id": run.id, "wait_seconds": 50}, why="the run goes on")
     if (parent := _parent(run)) is not None:
         return parent
-    if view.state in {RunState.INTERRUPTED, RunState.STOPPED}:
-        return NextCall(
-            tool="resume_training",
-            arguments={"project": run.project, "run_id": run.id},
-            why=f"the run is {view.state.value}",
-        )
     suggested = suggested_call(run.project, run.id, view.result) if view.kind == RunKind.PROBE else None
     if suggested is not None:
         return suggested
-    if view.state is RunState.FAILED and view.kind != RunKind.EXPORT:  # an export has no curves to read
-        diagnosis = NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
-        return _after_alert(workspace, run, view) or diagnosis
-    return followed_next(workspace, run.project)
+    after = _after_end(workspace, run, view) if view.state is not RunState.COMPLETED else None
+    return after or followed_next(workspace, run.project)
 
 
-def _after_alert(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
-    """Return the change that fixes the alert on which the run was stopped, where a key can make one."""
-    if view.failure is None or view.failure.category != AlertError.category:
-        return None
+def _after_end(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
+    """Return the change that fixes the alert which ended the run, else what resumes or explains it."""
     with workspace.snapshot() as session:
         found = Evidence(session, workspace, run.project).run(run.id)
-        return after_alert(found, found.status.failure) if found and found.status.failure else None
+        call = after_alert(found) if found is not None else None
+    if call is not None:
+        return call
+    own = {"project": run.project, "run_id": run.id}
+    if view.state in {RunState.INTERRUPTED, RunState.STOPPED}:
+        return NextCall(tool="resume_training", arguments=own, why=f"the run is {view.state.value}")
+    if view.kind != RunKind.EXPORT:  # an export has no curves to read
+        return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
+    return None
 
 
 def _parent(run: Run) -> NextCall | None:

@@ -46,6 +46,7 @@ from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code import import_record
+from trainwright.trainer.watch.alerts import require_no_stop
 from trainwright.trainer.watch.divergence import note_divergence
 from trainwright.trainer.watch.watch import watching
 
@@ -88,9 +89,7 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     finally:
         sampler.close()
         observers.close()
-    require_honest(specification)
-    run.write_evidence(Imported(packages=imported_packages()))
-    run.write_evidence(summary_evidence(session, reason, sampler))
+    _record_end(session, specification, reason, sampler)
     if ordered.kind in EVALUATED and session.progress.stop_reason is not None and session.strategy.is_first:
         heartbeat.stage("evaluating")
         run.write_evidence(evaluation(session))
@@ -121,6 +120,14 @@ def _observers(session: Session, recorder: Recorder, heartbeat: Heartbeat, check
     steps = session.config.logging.trace_steps
     last = [Tracing(steps)] if steps and session.strategy.is_first else []
     return Observers([*first, Selection(), Reporter(heartbeat), checkpointing, *last], heartbeat.stage)
+
+
+def _record_end(session: Session, specification: RunSpecification, reason: str, sampler: SystemSampler) -> None:
+    """Write what a run that ended in order leaves. Raises AlertError, or as `require_honest` does."""
+    require_honest(specification)
+    session.run.write_evidence(Imported(packages=imported_packages()))
+    session.run.write_evidence(summary_evidence(session, reason, sampler))
+    require_no_stop(session, reason)
 
 
 def _compare_with_trees(run: RunDirectory, session: Session, heartbeat: Heartbeat) -> None:

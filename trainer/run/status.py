@@ -77,7 +77,7 @@ class RunStatus(BaseModel):
     """Present activity of the worker: importing, probing, training, validating, saving, exporting."""
     stop_reason: str | None = None
     """completed, early_stopping, max_steps, requested, pruned, wall_clock_limit, gpu_hours_limit,
-    money_limit, disk_limit, alert."""
+    money_limit, disk_limit, or `alert: ` with the alert's id."""
     started_at: float = 0.0
     """Unix seconds at which this attempt began."""
     heartbeat_at: float = 0.0
