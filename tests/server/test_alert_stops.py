@@ -32,7 +32,8 @@ class Net(nn.Module):
             time.sleep(0.05)
         return self.layer(x) * (1.0 if self.calls < 150 else 3000.0)
 """
-ALERT = "exploding_gradients"
+ALERT, HARM = "bad_samples", "exploding_gradients"
+"""The cause, a warning by itself, and the consequence that is critical."""
 STEPS = 2400
 
 
@@ -73,7 +74,7 @@ async def test_a_run_whose_curves_go_critical_is_saved_and_ends_once_and_goes_on
         view = await agent.ended(run_id)
         directory = RunDirectory(next((workspace / "projects" / "iris" / "runs").iterdir()))
         named = [event for event in directory.events("alert") if event.data.get("found_by") == "server"]
-        assert [event.data["id"] for event in named] == [ALERT], view
+        assert [(event.data["id"], HARM in event.data["because_of"]) for event in named] == [(ALERT, True)], view
         assert 150 < view["step"] < STEPS
         assert directory.events("checkpoint")[-1].data["step"] == view["step"], "saved where it ended"
         assert ALERT in {alert["id"] for alert in view["alerts"]}

@@ -16,6 +16,7 @@ from trainwright.tools.alerts.life import file_alerts
 from trainwright.tools.alerts.stopping import Standing, stop_for
 from trainwright.tools.training_monitor import Alert, Diagnostic, load_diagnostics
 from trainwright.tools.training_monitor.diagnosis import diagnose_record
+from trainwright.tools.training_monitor.fixes import compute_fixes
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import stamp_of
@@ -140,14 +141,14 @@ def _event(line: bytes) -> Event | None:
 
 def _alerts(directory: RunDirectory, raised: dict[str, Event]) -> list[Alert]:
     """Return the alerts that the documents find, and those that the worker found beside them."""
-    diagnostics = load_diagnostics()
-    found = diagnose_record(RunRecord(directory), diagnostics)
+    diagnostics, record = load_diagnostics(), RunRecord(directory)
+    found = diagnose_record(record, diagnostics)
     present, known = {alert.id for alert in found}, {diagnostic.id: diagnostic for diagnostic in diagnostics}
-    others = [_reported(event, known[name]) for name, event in raised.items() if name in known and name not in present]
-    return [*found, *others]
+    names = [name for name in raised if name in known and name not in present]
+    return [*found, *(_reported(record, raised[name], known[name]) for name in names)]
 
 
-def _reported(event: Event, diagnostic: Diagnostic) -> Alert:
+def _reported(record: RunRecord, event: Event, diagnostic: Diagnostic) -> Alert:
     """Return the alert of a worker's event, in the words of the event or of its document."""
     data = event.data
     severity = data["severity"] if data.get("severity") in {"critical", "warning", "info"} else diagnostic.severity
@@ -168,7 +169,7 @@ def _reported(event: Event, diagnostic: Diagnostic) -> Alert:
         epoch=data["epoch"] if isinstance(data.get("epoch"), int) else None,
         document=diagnostic.path,
         requirement=diagnostic.requirement,
-        fixes=[],
+        fixes=compute_fixes(diagnostic, record, measured=measured),
     )
 
 

@@ -71,7 +71,7 @@ def _sentence(row: RaisedAlert) -> str:
     state = life_of(row)
     times = f", raised {row.times} times" if row.times > 1 else ""
     if state is Life.FIXED:
-        return f"{row.id}: fixed, {row.fixed_by} went as far without it"
+        return f"{row.id}: fixed, {row.fixed_by} was completed without it"
     if state is Life.CLEARED:
         return f"{row.id}: cleared, raised at step {row.step}{times}"
     back = " after an earlier configuration had fixed it" if row.is_back else ""
