@@ -19,6 +19,7 @@ from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import evaluated, table
+from trainwright.tools.reports.open_warnings import open_warnings
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 
@@ -73,6 +74,29 @@ def test_the_cards_first_number_is_certified_and_its_command_prints_it(
     assert metrics["test"]["metrics"].items() >= found["certified"]["test"].items() - {("rows", 30)}
     assert not (model / "rows").exists()
     assert sorted(model.rglob("*")) == before, "evaluating it has changed the signed folder"
+
+
+@pytest.mark.requirement("DIAG-8", "PHASE-6")
+def test_the_card_lists_the_warnings_that_the_released_run_still_shows(at: At) -> None:
+    workspace = at("finished")
+    card = (workspace.project_folder(NAME) / "final_model" / "README.md").read_text(encoding="utf-8")
+    section = card.partition("## Warnings still open\n")[2].partition("\n## ")[0]
+    listed = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")][2:]
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        final = evidence.final
+        assert final is not None
+        assert [one["id"] for one in open_warnings(evidence, final)] == listed
+        assert ("shows none" in section) == (not listed)
+        keys = {"train/loss": 1.0, "train/gradient_norm": 1e5, "train/applied_gradient_norm": 1e5}
+        with final.directory.metrics(writer=True) as store:
+            store.write([(key, step, value, 0.0) for step in range(1, 400) for key, value in keys.items()])
+        found = {one["id"]: one for one in open_warnings(evidence, final)}["exploding_gradients"]
+    assert (found["measured"], found["rule"]) == ("1e+05", "applied_gradient_norm above 100")
+    assert (found["document"], found["tried"]) == ("diagnostics/exploding_gradients.md", "nothing")
+    text = render("reports/open_warnings.md.j2", warnings=[found])
+    assert "| exploding_gradients | " in text
+    assert "| applied_gradient_norm above 100 | diagnostics/exploding_gradients.md | nothing |" in text
 
 
 @pytest.mark.requirement("GATE-6", "CKPT-5")
