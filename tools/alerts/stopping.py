@@ -14,9 +14,9 @@ from trainwright.tools.alerts.life import rows_of
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.owner.requests import granted
 from trainwright.tools.training_monitor import load_diagnostics
+from trainwright.tools.training_monitor.record import STEP_LOSS
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.alert_stop import AlertStop, request_alert_stop
-from trainwright.trainer.run.digests import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 NEVER = frozenset({RunKind.REPLAY, RunKind.CURE, RunKind.PROBE, RunKind.EXPORT})
 """Kinds that go on whatever is found: they repeat or measure on purpose."""
+LEAST_STEPS = 20
+"""That an alert must stand for: losses are judged by means of ten, and two of these know nothing of each other."""
 log = logging.getLogger("trainwright")
 
 
@@ -89,7 +91,7 @@ def _does(policy: MonitoringSection, alert: Alert) -> str:
 
 
 def _has_stood(workspace: Workspace, run: Run, directory: RunDirectory, alert: Alert, standing: Standing) -> bool:
-    """Whether the look before found the alert as grave, and the run has recorded more since it first was."""
+    """Whether the look before found the alert as grave, and the run has made enough steps since it first was."""
     if standing.since is not None:
         since = standing.since.get((alert.id, alert.severity))
     else:  # by another process, which may have been killed
@@ -97,9 +99,10 @@ def _has_stood(workspace: Workspace, run: Run, directory: RunDirectory, alert: A
             row = rows_of(session, run.id).get(alert.id)
         is_filed = row is not None and row.cleared_at is None and row.severity == alert.severity
         since = row.raised_at if row is not None and is_filed else None
-    files = [directory.path / name for name in (METRICS, f"{METRICS}-wal")]
-    recorded = max((file.stat().st_mtime for file in files if file.exists()), default=0.0)
-    return since is not None and recorded > since
+    if since is None:
+        return False
+    steps = directory.metrics().tail(STEP_LOSS, LEAST_STEPS)
+    return len(steps) == LEAST_STEPS and steps[0].time > since
 
 
 def _is_accepted(workspace: Workspace, run: Run, lead: Alert, because_of: list[str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +31,7 @@ def curves(first: int, *, lost: bool) -> list[tuple[str, int, float, float]]:
     rows: list[tuple[str, int, float, float]] = []
     for step in range(first, first + STEPS):
         loss = 1.0 - 0.015 * step if step < STEPS or not lost else 0.95
-        rows += [("train/gradient_norm", step, 1e5, 0.0), ("train/loss", step, max(loss, 0.05), 0.0)]
+        rows += [("train/gradient_norm", step, 1e5, time.time()), ("train/loss", step, max(loss, 0.05), time.time())]
     return rows
 
 
@@ -47,13 +48,13 @@ def looked(workspace: Workspace, run: RunDirectory) -> Callable[..., AlertStop |
     """Look once more after more was recorded, and give what is requested of the attempt."""
     recorded = [2 * STEPS]
 
-    def look_again(*, anew: bool = False, **status: Any) -> AlertStop | None:
+    def look_again(*, anew: bool = False, steps: int = STEPS, **status: Any) -> AlertStop | None:
         if anew:
             looking._RUNS.clear()  # as another process does that never looked
         for known in looking._RUNS.get(workspace, {}).values():
             known.due = 0.0
-        write(run, curves(recorded[0], lost=True))
-        recorded[0] += STEPS
+        write(run, curves(recorded[0], lost=True)[: 2 * steps])
+        recorded[0] += steps
         with workspace.session() as session:
             row = get_run(session, RUN)
         now = running(**{"step": recorded[0], **status})
@@ -76,6 +77,7 @@ def test_what_stood_since_the_look_before_is_requested_once(
 ) -> None:
     set_policy(run, on_critical=policy)
     assert looked() is None, "it may be over at the next look"
+    assert looked(steps=5) is None, "so few steps say little"
     request = looked()
     assert request is not None
     assert (request.does, request.id, request.severity) == (policy, CAUSE, "critical")
