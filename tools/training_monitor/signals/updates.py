@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE
 from trainwright.tools.training_monitor.signals.suddenness import sudden_jump
 from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
+from trainwright.trainer.run.results import Probe
 
 if TYPE_CHECKING:
     from trainwright.tools.training_monitor.record import RunRecord
@@ -46,6 +47,14 @@ def update_ratio_before_jump(record: RunRecord) -> list[Sample]:
     jump = sudden_jump(record)
     before = [sample for sample in _at_the_peak(record) if jump and sample.step < jump[0].step]
     return [max(before, key=lambda sample: sample.value)] if before else []
+
+
+def rate_on_curve(record: RunRecord) -> list[Sample]:
+    """Configured rate ÷ the rate at the minimum of a probe's range test (one sample; Smith 2017, arXiv:1506.01186)."""
+    found, held = record.part(Probe).learning_rate, record.config.optimizer.rate()
+    if found.suggested is None or not found.at_minimum or held is None:
+        return []
+    return [Sample(0, held[1] / found.at_minimum)]
 
 
 def _at_the_peak(record: RunRecord) -> list[Sample]:
