@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from trainwright.trainer.config import TrainingConfig, flatten
 from trainwright.trainer.run import Event, RunDirectory
+from trainwright.trainer.run.histograms import Histogram
 
 PLAIN = (bool, int, float, str)
 """Values that TensorBoard's table takes as they are."""
@@ -35,6 +37,24 @@ class TensorBoard:
 
         numbers = [Summary.Value(tag=key, simple_value=value) for key, value in values.items()]
         self._writer.file_writer.add_summary(Summary(value=numbers), step, time)
+
+    def histograms(self, histograms: Sequence[Histogram]) -> None:
+        """Write each with the bins that it was counted in; sums are those of the bins' middles."""
+        for histogram in histograms:
+            counts, edges = histogram.dense()
+            middles = [(low + high) / 2 for low, high in pairwise(edges)]
+            self._writer.add_histogram_raw(
+                histogram.key,
+                min=histogram.counts.lowest,
+                max=histogram.counts.highest,
+                num=sum(counts),
+                sum=sum(count * middle for count, middle in zip(counts, middles, strict=True)),
+                sum_squares=sum(count * middle**2 for count, middle in zip(counts, middles, strict=True)),
+                bucket_limits=edges[1:],
+                bucket_counts=counts,
+                global_step=histogram.step,
+                walltime=histogram.time,
+            )
 
     def alert(self, event: Event) -> None:
         """Write an alert or a finding as a text under its id."""
