@@ -32,7 +32,11 @@ if TYPE_CHECKING:
 
     from tests.worlds.flowers import World
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of the libraries that read the stores
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # of the libraries that read the stores
+    pytest.mark.timeout(900),  # the fixture conducts a study
+]
 
 
 def library(name: str) -> Any:

@@ -6,6 +6,7 @@ histograms of all steps and runs have the same edges, and a line needs no edges.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -53,6 +54,7 @@ class Histogram(NamedTuple):
         return [bins.get(number, 0) for number in numbers], [left_edge(n) for n in (*numbers, numbers[-1] + 1)]
 
 
+@cache
 def left_edge(number: int) -> float:
     """Return where a bin begins: 1, 1.5, 2, 3, 4, 6, … times a power of two."""
     if number <= 0:

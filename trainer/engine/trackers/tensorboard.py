@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from operator import mul
 from typing import Any
 
 from trainwright.trainer.config import TrainingConfig, flatten
@@ -39,22 +40,25 @@ class TensorBoard:
         self._writer.file_writer.add_summary(Summary(value=numbers), step, time)
 
     def histograms(self, histograms: Sequence[Histogram]) -> None:
-        """Write each with the bins that it was counted in; sums are those of the bins' middles."""
-        for histogram in histograms:
-            counts, edges = histogram.dense()
+        """Write those of a step as one event, in the bins that they were counted in; sums are of the bins' middles."""
+        from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary
+
+        steps: dict[tuple[int, float], list[Any]] = {}
+        for each in histograms:
+            counts, edges = each.dense()
             middles = [(low + high) / 2 for low, high in pairwise(edges)]
-            self._writer.add_histogram_raw(
-                histogram.key,
-                min=histogram.counts.lowest,
-                max=histogram.counts.highest,
+            shown = HistogramProto(
+                min=each.counts.lowest,
+                max=each.counts.highest,
                 num=sum(counts),
-                sum=sum(count * middle for count, middle in zip(counts, middles, strict=True)),
-                sum_squares=sum(count * middle**2 for count, middle in zip(counts, middles, strict=True)),
-                bucket_limits=edges[1:],
-                bucket_counts=counts,
-                global_step=histogram.step,
-                walltime=histogram.time,
+                sum=sum(map(mul, counts, middles)),
+                sum_squares=sum(map(mul, counts, map(mul, middles, middles))),
+                bucket_limit=edges[1:],
+                bucket=counts,
             )
+            steps.setdefault((each.step, each.time), []).append(Summary.Value(tag=each.key, histo=shown))
+        for (step, time), values in steps.items():
+            self._writer.file_writer.add_summary(Summary(value=values), step, time)
 
     def alert(self, event: Event) -> None:
         """Write an alert or a finding as a text under its id."""

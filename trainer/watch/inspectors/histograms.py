@@ -124,10 +124,11 @@ def _counted(values: npt.NDArray[np.float32]) -> Counts | None:
     if not finite.size:
         return None
     counts = np.bincount(bins_of(finite) + LAST_BIN)
-    return Counts(
+    filled = np.flatnonzero(counts)
+    return Counts.model_construct(
         lowest=_short(finite.min()),
         highest=_short(finite.max()),
-        bins={int(number) - LAST_BIN: int(counts[number]) for number in np.flatnonzero(counts)},
+        bins=dict(zip((filled - LAST_BIN).tolist(), counts[filled].tolist(), strict=True)),
         not_finite=int(values.size - finite.size),
     )
 
