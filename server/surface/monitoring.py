@@ -31,6 +31,7 @@ def diagnose_run(
     numbers, what could not be judged, one proposal. With project alone it writes the baseline's diagnostic_report.md,
     which the diagnostics gate needs, or reports on the run that failed. fix tries fixes in short paired runs."""
     from trainwright.tools import projects
+    from trainwright.tools.training_monitor.assessment import fit_in_words
     from trainwright.tools.workspace.records import get_run
     from trainwright.trainer.base.errors import ConfigurationError
 
@@ -45,7 +46,7 @@ def diagnose_run(
         with workspace.session() as session:
             project = get_run(session, str(run)).project
     answer = projects.diagnose(workspace, project, run, fix=fix)
-    found = f"{answer.verdict}. {answer.fit} fit, recommendation: {answer.recommendation}."
+    found = f"{answer.verdict}. {fit_in_words(answer.fit)}, recommendation: {answer.recommendation}."
     omit = {"run_id", "project", "kind", "state", "verdict", "fit", "recommendation"}
     headline = f"Run {answer.run_id} of {project} ({answer.kind}, {answer.state}): {found}"
     shown = links(workspace, project, [*(path for path in (answer.report, answer.page) if path), *answer.plots])

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 SLOW_RATE = {"optimizer": {"learning_rate": 1e-6}}
 
 
-@pytest.mark.requirement("TRAIN-8", "TUNE-6", "MCP-5", "GATE-1")
+@pytest.mark.requirement("TRAIN-8", "TUNE-6", "MCP-5", "GATE-1", "DIAG-7")
 async def test_a_probe_answers_small_with_plots_and_a_call_that_applies_what_it_found(in_memory, iris, workspace):
     async with in_memory() as agent:
         await agent.project(config={**iris, **SLOW_RATE})
@@ -34,6 +34,13 @@ async def test_a_probe_answers_small_with_plots_and_a_call_that_applies_what_it_
         assert listed["checkpoints"] == []
         status = await agent.get("project_status", project="iris")
         assert status["next"]["arguments"]["kind"] == "smoke", "a probe opens no gate"
+        seen = await agent.get("diagnose_run", run_id=run_id)
+        (alert,) = [one for one in seen["alerts"] if one["id"] == "learning_rate_off_curve"]
+        assert alert["severity"] == "warning"
+        proposed = seen["proposal"] if "proposal" in seen else seen["next"]
+        assert proposed["arguments"]["changes"]["optimizer.learning_rate"] == pytest.approx(
+            found["suggested_learning_rate"], rel=0.06
+        ), "the suggestion, which has two digits"
         answer = await agent.get("configure", **view["next"]["arguments"])
         assert answer["changed"]["optimizer.learning_rate"] == [1e-6, found["suggested_learning_rate"]]
 

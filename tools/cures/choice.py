@@ -24,8 +24,8 @@ ONLY_LENGTH = ("training.epochs", "training.max_steps", "early_stopping.", "chec
 """Keys that say how long to train or what to keep: runs of the same few steps cannot tell them apart."""
 OTHER_ROWS = ("data.use", "data.split", "seed")
 """Keys whose change is not the same work: other rows, or in another order."""
-NOT_OF_TRAINING = cures.OF_MEMORY | {"data_leak", "no_effect"}
-"""Alerts whose fixes the failed run has computed, or which are not about the curves."""
+NOT_OF_TRAINING = cures.OF_MEMORY | {"data_leak", "learning_rate_off_curve", "no_effect"}
+"""Alerts whose fixes the run has computed itself, or which are not about the curves."""
 
 
 def can_be_shown(alert_id: str, changes: dict[str, Any]) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from trainwright.tools.training_monitor import RunComparison, compare_runs
+from trainwright.tools.training_monitor.basis import OF_THE_LOSS
 from trainwright.tools.workspace.handles import run_handles
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConfigurationError
@@ -26,7 +27,7 @@ class ComparisonPage(BaseModel):
     handles: dict[str, str]
     """By run id."""
     keys: list[str]
-    """Series that each of them has recorded."""
+    """Series that each of them has recorded; without the losses where these are of several scales."""
 
 
 def comparison_page(workspace: Workspace, run_ids: Sequence[str]) -> ComparisonPage:
@@ -41,8 +42,10 @@ def comparison_page(workspace: Workspace, run_ids: Sequence[str]) -> ComparisonP
         names = {long: handle for handle, long in run_handles(session).items()}
     directories = [workspace.run_directory(row.project, row.id) for row in rows]
     keys = [set(directory.metrics().keys()) for directory in directories]
+    compared = compare_runs(directories)
+    unlike = frozenset() if compared.losses_compared else OF_THE_LOSS
     return ComparisonPage(
-        comparison=compare_runs(directories),
+        comparison=compared,
         handles={run_id: names.get(run_id, run_id) for run_id in wanted},
-        keys=sorted(set.intersection(*keys)),
+        keys=sorted(set.intersection(*keys) - unlike),
     )

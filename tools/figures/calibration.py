@@ -80,7 +80,7 @@ def _reliability(top: Axes, bottom: Axes, one: Predicted, colour: str, *, named:
     sums, hits = np.bincount(places, shares, BINS), np.bincount(places, right, BINS)
     error = float(np.abs(sums - hits).sum() / len(shares))
     drawn = counts >= min(LEAST_ROWS, counts.max())
-    name = f"{one.record.run.run_id}: " if named else ""
+    name = f"{one.record.name}: " if named else ""
     text = plain(
         f"{name}expected calibration error {error:.3f}; {right.mean():.1%} right, {shares.mean():.1%} claimed", 90
     )

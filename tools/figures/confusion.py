@@ -38,7 +38,7 @@ def confusion(records: list[RunRecord], path: Path) -> Path:
     unit = "places" if found.kind == "places" else "rows"
     right = sum(row[place] for place, row in enumerate(counts))
     total = sum(map(sum, counts))
-    title = f"{record.run.run_id}: {right} of {total} validation {unit} right, epoch {found.epoch}"
+    title = f"{record.name}: {right} of {total} validation {unit} right, epoch {found.epoch}"
     return save(figure, title, path)
 
 

@@ -23,7 +23,9 @@ from trainwright.tools.figures.style import (
     new_figure,
     save,
     style_of,
+    write_instead,
 )
+from trainwright.tools.training_monitor.basis import OF_THE_LOSS, basis_of
 from trainwright.tools.training_monitor.record import (
     APPLIED_NORM,
     GRADIENT_NORM,
@@ -31,31 +33,36 @@ from trainwright.tools.training_monitor.record import (
     STEP_LOSS,
     TRAIN_LOSS,
     VALIDATION_LOSS,
-    RunRecord,
+    named_records,
 )
 from trainwright.trainer.base.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
 
+    from trainwright.tools.training_monitor.basis import Basis
+    from trainwright.tools.training_monitor.record import RunRecord
     from trainwright.trainer.run import RunDirectory
 
 MOST_METRICS = 4
 """Metrics in the panel of one run: each has two lines."""
 
 
-def learning_curves(runs: Sequence[RunDirectory], path: Path) -> Path:
+def learning_curves(runs: Sequence[RunDirectory], path: Path, names: Mapping[str, str] | None = None) -> Path:
     """Draw loss, validation metrics, gradient norm and learning rate of a run, or an overlay of several, into a PNG.
+
+    Args:
+        names: handle by run id, which titles and legends show.
 
     Raises:
         IntegrityError: a run's record is damaged.
     """
     if len(runs) > 1:
-        return comparison(runs, path)
-    record = RunRecord(runs[0])
+        return comparison(runs, path, names=names)
+    (record,) = named_records(runs, names)
     figure, axes = new_figure(2, 2)
     x, clips = steps_text(record), bool(record.buckets(APPLIED_NORM, 1))
     with record.metrics.reading():
@@ -75,11 +82,7 @@ def learning_curves(runs: Sequence[RunDirectory], path: Path) -> Path:
     for panel in axes.flat:
         panel.set_xlim(left=0)
     figure_legend(figure, axes.flat)
-    return save(figure, _title(record), path)
-
-
-def _title(record: RunRecord) -> str:
-    return f"{record.run.run_id} ({record.specification.kind}, {record.status.state})"
+    return save(figure, f"{record.name} ({record.specification.kind}, {record.status.state})", path)
 
 
 def _losses(axes: Axes, record: RunRecord) -> None:
@@ -102,38 +105,53 @@ def _metrics(axes: Axes, record: RunRecord) -> None:
         mark_best(axes, record, record.selection_key, BLACK)
 
 
-def comparison(runs: Sequence[RunDirectory], path: Path, metric: str | None = None) -> Path:
+def comparison(
+    runs: Sequence[RunDirectory], path: Path, metric: str | None = None, names: Mapping[str, str] | None = None
+) -> Path:
     """Overlay the validation loss and the selection metric of several runs, or one recorded key, in a PNG.
 
     Raises:
         NotFoundError: none of the runs recorded the metric.
         IntegrityError: a run's record is damaged.
     """
-    records = [RunRecord(run) for run in runs]
+    records = named_records(runs, names)
     if metric is not None:
         return _single_metric(records, metric, path)
     figure, axes = new_figure(1, 2, 4.6)
-    shared = next(
-        (r.selection_key for r in records if r.selection_key not in {None, VALIDATION_LOSS, TRAIN_LOSS}), None
-    )
+    basis = basis_of(records)
     by_step = not any(record.by_epoch(key) for record in records for key in (TRAIN_LOSS, VALIDATION_LOSS))
+    left, right = (STEP_LOSS, None) if by_step else (VALIDATION_LOSS, _second_key(records, basis))
+    keys = [None if basis.refused and key in OF_THE_LOSS else key for key in (left, right)]
     for index, (record, colour) in enumerate(zip(records, colours(len(records)), strict=True)):
-        name, style = f"{record.run.run_id} ({record.specification.kind})", style_of(index)
+        name, style = f"{record.name} ({record.specification.kind})", style_of(index)
         with record.metrics.reading():
-            if by_step:
-                draw_series(axes[0][0], record, STEP_LOSS, name, colour, style=style)
-                continue
-            draw_epochs(axes[0][0], record, VALIDATION_LOSS, name, colour, style=style, over_epochs=True)
-            draw_epochs(axes[0][1], record, shared or TRAIN_LOSS, name, colour, style=style, over_epochs=True)
-            for panel, key in ((axes[0][1], shared), (axes[0][0], VALIDATION_LOSS)):
-                mark_best(panel, record, key, colour, named=False, over_epochs=True)
-    x = "optimizer step" if by_step else "epoch"
-    label(axes[0][0], "Train loss, smoothed" if by_step else "Validation loss", x, "loss", log=True, legend=False)
-    split, _, name = (shared or TRAIN_LOSS).partition("/")
-    name = name.replace("_", " ")
-    label(axes[0][1], f"{split.capitalize()} {name}", x, name, log=shared is None, legend=False)
+            for panel, key in zip(axes[0], keys, strict=True):
+                if by_step and key is not None:
+                    draw_series(panel, record, key, name, colour, style=style)
+                elif key is not None:
+                    draw_epochs(panel, record, key, name, colour, style=style, over_epochs=True)
+                    mark_best(panel, record, key, colour, named=False, over_epochs=True)
+    for panel, key, wanted in zip(axes[0], keys, (left, right), strict=True):
+        if key is None and wanted is not None:
+            write_instead(panel, f"losses are not compared:\nthe runs differ in\n{basis.refused}")
+        _label_overlay(panel, wanted, "optimizer step" if by_step else "epoch")
     figure_legend(figure, axes.flat)
     return save(figure, f"{len(records)} runs (rings: best epoch)", path)
+
+
+def _second_key(records: Sequence[RunRecord], basis: Basis) -> str:
+    """Return what the second panel overlays: a metric by which runs are chosen or compared, else the train loss."""
+    chosen = [record.selection_key for record in records]
+    return next((key for key in (*chosen, basis.key) if key is not None and key not in OF_THE_LOSS), TRAIN_LOSS)
+
+
+def _label_overlay(panel: Axes, key: str | None, x: str) -> None:
+    if key == STEP_LOSS:
+        label(panel, "Train loss, smoothed", x, "loss", log=True, legend=False)
+        return
+    split, _, name = (key or TRAIN_LOSS).partition("/")
+    name = name.replace("_", " ")
+    label(panel, f"{split.capitalize()} {name}", x, name, log=key in OF_THE_LOSS, legend=False)
 
 
 def _single_metric(records: Sequence[RunRecord], key: str, path: Path) -> Path:
@@ -145,7 +163,7 @@ def _single_metric(records: Sequence[RunRecord], key: str, path: Path) -> Path:
         )
     figure, axes = new_figure(1, 1, 4.6)
     for index, (record, colour) in enumerate(zip(records, colours(len(records)), strict=True)):
-        name = f"{record.run.run_id} ({record.specification.kind})"
+        name = f"{record.name} ({record.specification.kind})"
         draw_series(axes[0][0], record, key, name, colour, style=style_of(index))
         if len(records) == 1:
             mark_moments(axes[0][0], record)
@@ -153,4 +171,4 @@ def _single_metric(records: Sequence[RunRecord], key: str, path: Path) -> Path:
     x = steps_text(records[0]) if len(records) == 1 else "optimizer step"
     label(axes[0][0], "", x, key.rpartition("/")[2].replace("_", " "), log=True, legend=False)
     figure_legend(figure, axes.flat)
-    return save(figure, key if len(records) > 1 else f"{key} of {records[0].run.run_id}", path)
+    return save(figure, key if len(records) > 1 else f"{key} of {records[0].name}", path)

@@ -13,11 +13,11 @@ from trainwright.tools.figures.probes import batch_size, range_test
 from trainwright.tools.figures.ranks import precision_recall, roc
 from trainwright.tools.figures.updates import update_ratios
 from trainwright.tools.figures.worst_samples import worst_samples
-from trainwright.tools.training_monitor.record import RunRecord
+from trainwright.tools.training_monitor.record import RunRecord, named_records
 from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from trainwright.tools.figures.kinds import Kind
@@ -40,8 +40,18 @@ OVERLAID = frozenset({"curves", "learning_rate", "roc", "precision_recall", "cal
 """Kinds that draw several runs over one another."""
 
 
-def draw(kind: Kind, runs: Sequence[RunDirectory], path: Path, metric: str | None = None) -> Path:
+def draw(
+    kind: Kind,
+    runs: Sequence[RunDirectory],
+    path: Path,
+    metric: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Path:
     """Draw one kind of figure of one or several runs into a PNG.
+
+    Args:
+        metric: one recorded key, of kind `curves`.
+        names: handle by run id, which titles and legends show.
 
     Raises:
         NotFoundError: a run did not record what the kind draws.
@@ -60,5 +70,5 @@ def draw(kind: Kind, runs: Sequence[RunDirectory], path: Path, metric: str | Non
             f"`metric` names a curve, and a picture of kind {kind!r} has none.", remedy="Leave out kind, or metric."
         )
     if kind == "curves":
-        return learning_curves(runs, path) if metric is None else comparison(runs, path, metric)
-    return DRAWN[kind]([RunRecord(run) for run in runs], path)
+        return learning_curves(runs, path, names) if metric is None else comparison(runs, path, metric, names)
+    return DRAWN[kind](named_records(runs, names), path)

@@ -21,9 +21,10 @@ from trainwright.tools.figures.style import (
     plain,
     save,
 )
-from trainwright.tools.training_monitor.record import GRADIENT_NORM, RunRecord
+from trainwright.tools.training_monitor.record import GRADIENT_NORM, RunRecord, named_records
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -36,13 +37,16 @@ MOST_COLUMNS = 120
 LAYER_PREFIX = "layers/"
 
 
-def gradient_health(run: RunDirectory, path: Path) -> Path:
+def gradient_health(run: RunDirectory, path: Path, names: Mapping[str, str] | None = None) -> Path:
     """Draw the gradient norm over the steps with its range and limits, and its distribution, into a PNG.
+
+    Args:
+        names: handle by run id, which the title shows.
 
     Raises:
         IntegrityError: the run's record is damaged.
     """
-    record = RunRecord(run)
+    (record,) = named_records([run], names)
     figure, axes = new_figure(1, 2, 4.4)
     left, right = axes[0]
     draw_series(left, record, GRADIENT_NORM, "norm (smoothed; raw behind)", BLUE)
@@ -57,7 +61,7 @@ def gradient_health(run: RunDirectory, path: Path) -> Path:
         make_logarithmic(left)
     _draw_distribution(right, [value for value in shown if value > 0])
     figure_legend(figure, axes.flat)
-    return save(figure, f"Total gradient norm: {record.run.run_id} ({record.status.state})", path)
+    return save(figure, f"Total gradient norm: {record.name} ({record.status.state})", path)
 
 
 def _draw_distribution(axes: Axes, norms: list[float]) -> None:
@@ -149,7 +153,7 @@ def _draw_flow(record: RunRecord, layers: Layers, path: Path) -> Path:
     draw_by_layer(now, latest)
     label(now, f"Now (step {layers.steps[-1]})", "norm (log scale)", "", legend=False)
     more = f", {len(layers.names)} of {len(layers.names) + layers.left_out} layers" if layers.left_out else ""
-    return save(figure, f"Gradient flow: {record.run.run_id} ({record.status.state}{more})", path)
+    return save(figure, f"Gradient flow: {record.name} ({record.status.state}{more})", path)
 
 
 def draw_by_layer(axes: Axes, values: list[float]) -> None:

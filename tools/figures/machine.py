@@ -37,7 +37,7 @@ def learning_rate(records: list[RunRecord], path: Path) -> Path:
     for index, (record, colour) in enumerate(zip(records, colours(len(records)), strict=True)):
         buckets = record.buckets(LEARNING_RATE, BUCKETS)
         panel.plot([b[0] for b in buckets], [b[1] for b in buckets], color=colour, linestyle=style_of(index),
-                   label=record.run.run_id if buckets else None, marker="o" if len(buckets) == 1 else None)  # fmt: skip
+                   label=record.name if buckets else None, marker="o" if len(buckets) == 1 else None)  # fmt: skip
         drawn = drawn or bool(buckets)
     if not drawn:
         raise nothing_recorded(records[0], "learning_rate", "learning rate")
@@ -48,7 +48,7 @@ def learning_rate(records: list[RunRecord], path: Path) -> Path:
     x = steps_text(records[0]) if len(records) == 1 else "optimizer step"
     label(panel, "", x, "learning rate of the first group", legend=False)
     figure_legend(figure, [panel])
-    names = records[0].run.run_id if len(records) == 1 else f"{len(records)} runs"
+    names = records[0].name if len(records) == 1 else f"{len(records)} runs"
     return save(figure, f"Learning rate of {names}", path)
 
 
@@ -79,7 +79,7 @@ def utilisation(records: list[RunRecord], path: Path) -> Path:
     for panel in (memory, speed):
         panel.set_ylim(0, panel.get_ylim()[1] * 1.1)
     figure_legend(figure, axes.flat)
-    return save(figure, f"Use of the machine: {record.run.run_id} ({record.status.state})", path)
+    return save(figure, f"Use of the machine: {record.name} ({record.status.state})", path)
 
 
 def draw_scaled(axes: Axes, record: RunRecord, key: str, colour: str, *, scale: float) -> None:

@@ -28,7 +28,7 @@ class Predicted:
     def title(self) -> str:
         """What was evaluated: run, rows and epoch."""
         found = self.evaluation
-        return f"{self.record.run.run_id}: {found.rows} validation rows, epoch {found.epoch}"
+        return f"{self.record.name}: {found.rows} validation rows, epoch {found.epoch}"
 
     def class_name(self, number: int, longest: int = 16) -> str:
         """Return a class's name, cut to a length."""

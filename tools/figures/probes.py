@@ -48,7 +48,7 @@ def range_test(records: list[RunRecord], path: Path) -> Path:
     label(panel, found.why or "", "learning rate (log scale)", "training loss", legend=False)
     panel.set_ylim(low - room, high + room)
     figure_legend(figure, [panel])
-    return save(figure, f"Learning-rate range test: {record.run.run_id} ({len(rates)} steps)", path)
+    return save(figure, f"Learning-rate range test: {record.name} ({len(rates)} steps)", path)
 
 
 def batch_size(records: list[RunRecord], path: Path) -> Path:
@@ -90,7 +90,7 @@ def batch_size(records: list[RunRecord], path: Path) -> Path:
         panel.xaxis.set_minor_locator(NullLocator())
         panel.yaxis.set_major_formatter(ScalarFormatter(useOffset=False))
     figure_legend(figure, axes.flat)
-    return save(figure, f"Batch-size finder: {record.run.run_id}", path)
+    return save(figure, f"Batch-size finder: {record.name}", path)
 
 
 def _no_probe(record: RunRecord, what: str, kind: str) -> NotFoundError:

@@ -49,7 +49,7 @@ def _drawn(
     lines = [(one, ranked) for one in found for ranked in _curves(one, curve, of_each=not several)]
     for index, ((one, ranked), colour) in enumerate(zip(lines, colours(len(lines)), strict=True)):
         positive = "" if several else f", {ranked.share:.0%} positive"
-        name = one.record.run.run_id if several else ranked.name
+        name = one.record.name if several else ranked.name
         text = plain(f"{name} (area {ranked.area:.3f}{positive})", 70)
         panel.plot(ranked.x, ranked.y, color=colour, linestyle=style_of(index), linewidth=1.5, label=text)
         if kind == "precision_recall" and (several or len(lines) == 1):

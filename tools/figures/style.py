@@ -6,6 +6,7 @@ A picture is shown at about 800 by 500 in a chat, so texts are sized for that wi
 from __future__ import annotations
 
 import math
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from trainwright.trainer.base.text import one_line
@@ -31,6 +32,8 @@ SMALL, NORMAL, LARGE = 7.5, 8.5, 10.5
 LARGEST = 1e100
 """Values beyond it (a run on its way to infinity) would leave the rest of the curve a flat line at zero."""
 LONGEST_LABEL = 80
+LONGEST_TITLE = 76
+"""Characters of a title that one line of this width holds."""
 LOG_RATIO = 30.0
 """A positive quantity whose values span more than this factor is drawn on a logarithmic axis."""
 MOST_LEGEND = 12
@@ -56,8 +59,9 @@ def new_figure(rows: int, columns: int, height_inches: float | None = None, **gr
 
 
 def save(figure: Figure, title: str, path: Path) -> Path:
-    """Write the figure as PNG, or in the form of the path's suffix, under its title."""
-    figure.suptitle(plain(title, 110), fontsize=LARGE, fontweight="bold")
+    """Write the figure as PNG, or in the form of the path's suffix, under its title in one line or two."""
+    lines = textwrap.wrap(one_line(title, 2 * LONGEST_TITLE), LONGEST_TITLE, max_lines=2, placeholder=" …")
+    figure.suptitle("\n".join(map(plain, lines)), fontsize=LARGE, fontweight="bold")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     return path
@@ -82,13 +86,22 @@ def label(axes: Axes, title: str, x: str, y: str, *, log: bool = False, legend: 
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     values = drawn_values(axes)
-    if not values and not any((axes.patches, axes.collections, axes.images)):
-        axes.text(0.5, 0.5, "not recorded", transform=axes.transAxes, ha="center", va="center", color=GREY)
+    if not values and not any((axes.patches, axes.collections, axes.images, axes.texts)):
+        write_instead(axes, "not recorded")
     elif log and values and min(values) > 0 and max(values) / min(values) > LOG_RATIO:
         make_logarithmic(axes)
     _count_in_thousands(axes)
     if legend and axes.get_legend_handles_labels()[0]:
         small_legend(axes)
+
+
+def write_instead(axes: Axes, text: str) -> None:
+    """Write into an empty panel why nothing is drawn."""
+    lines = [line for part in text.split("\n") for line in textwrap.wrap(part, 44)]
+    axes.text(
+        0.5, 0.5, "\n".join(map(plain, lines)), transform=axes.transAxes, ha="center", va="center", color=GREY,
+        fontsize=NORMAL,
+    )  # fmt: skip
 
 
 def _count_in_thousands(axes: Axes) -> None:

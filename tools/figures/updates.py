@@ -68,7 +68,7 @@ def update_ratios(records: list[RunRecord], path: Path) -> Path:
     label(now, f"Now (step {layers.steps[-1]})", "ratio (log scale)", "", legend=False)
     figure_legend(figure, axes.flat)
     more = f", {len(layers.names)} of {len(layers.names) + layers.left_out} layers" if layers.left_out else ""
-    return save(figure, f"Update ratios: {record.run.run_id} ({record.status.state}{more})", path)
+    return save(figure, f"Update ratios: {record.name} ({record.status.state}{more})", path)
 
 
 def _draw_over_time(axes: Axes, layers: Layers) -> None:

@@ -21,6 +21,7 @@ from trainwright.tools.hyperparameter_tuner import study_status
 from trainwright.tools.projects.diagnosis import diagnose
 from trainwright.tools.projects.passing import pass_gate
 from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_status
+from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
 from trainwright.tools.training_orchestrator.views import FailureView
 from trainwright.trainer.base.errors import TrainwrightError
@@ -219,7 +220,8 @@ def _pass(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
 
 def _diagnose(way: _Way, arguments: dict[str, Any]) -> NextCall | None:
     answer = diagnose(way.workspace, way.project, arguments.get("run_id"))
-    way.note(f"{answer.run_id} diagnosed: {answer.fit} fit, recommendation {answer.recommendation}; {answer.report}")
+    found = f"{fit_in_words(answer.fit)}, recommendation {answer.recommendation}"
+    way.note(f"{answer.run_id} diagnosed: {found}; {answer.report}")
     return answer.next
 
 

@@ -10,6 +10,7 @@ from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.evaluation.paired import paired_tests
 from trainwright.tools.projects.curves import directories_of
 from trainwright.tools.training_orchestrator import followed_next
+from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_study, runs_of
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
 from trainwright.trainer.base.text import one_line
@@ -30,6 +31,8 @@ MOST_READ = 200
 MOST_CELLS = 48
 """Keys times runs, of the configurations' differences: an answer stays small."""
 MOST_GROUPS = 8
+CERTAIN_BELOW = 0.05
+"""p of a paired test, from which on a difference of two trained models may be one of the rows alone."""
 TRAINED = (RunKind.BASELINE, RunKind.TRIAL, RunKind.ABLATION, RunKind.FINAL)
 
 
@@ -77,17 +80,21 @@ def compare_runs(
         NotFoundError: an unknown run, project or study, or fewer than two runs are chosen.
         ConfigurationError: nothing says which runs.
     """
+    from trainwright.tools.training_monitor import Goal
     from trainwright.tools.training_monitor.compare import compare_runs as compare
 
     chosen = run_ids if run_ids is not None else _chosen(workspace, project, study_id, only)
     owner, directories = directories_of(workspace, chosen)
-    found = compare(directories, MOST_RUNS)
+    with workspace.snapshot() as session:
+        goal, names = Goal.model_validate(get_project(session, owner).goal), handles(session, chosen)
+    found = compare(directories, MOST_RUNS, goal)
     ids = [row.run_id for row in found.runs]
+    paired = paired_tests(workspace, owner, ids)
     after = NextCall(tool="compare_runs", arguments={"run_ids": ids})
     return ComparisonAnswer(
-        **_bounded(found),
-        paired=paired_tests(workspace, owner, ids),
-        picture=_drawn(workspace.project_folder(owner), [one for one in directories if one.run_id in set(ids)]),
+        **_bounded(found, [note for one in paired if (note := note_of_test(one))]),
+        paired=paired,
+        picture=_drawn(workspace.project_folder(owner), [one for one in directories if one.run_id in set(ids)], names),
         next=followed_next(workspace, owner, after=after),
     )
 
@@ -121,7 +128,18 @@ def _is_meant(row: Run, only: str | None) -> bool:
     return row.kind in TRAINED if only is None else only in {row.kind, row.label}
 
 
-def _bounded(found: RunComparison) -> dict[str, Any]:
+def note_of_test(test: dict[str, Any]) -> str:
+    """Return what a paired test shows of two trained models, beside what their seeds leave open; else empty."""
+    p = min((test[name]["p_value"] for name in ("classes", "loss") if name in test), default=1.0)
+    if p >= CERTAIN_BELOW:
+        return ""
+    return (
+        f"As trained, {test['first']} and {test['second']} do differ on the same {test['rows']} rows (p = {p:.1g}): "
+        "the rows are no chance. Whether configuration or seed made it, several seeds tell."
+    )
+
+
+def _bounded(found: RunComparison, further: list[str]) -> dict[str, Any]:
     """Return the answer's fields of a comparison, with at most so many rows, keys and groups as fit."""
     rows = [row.model_dump(exclude_none=True) for row in found.runs]
     if len(rows) > 3:
@@ -142,15 +160,15 @@ def _bounded(found: RunComparison) -> dict[str, Any]:
         "differences_left_out": max(len(keys) - most, 0) or None,
         "identity_differences": found.identity_differences,
         "named": found.named,
-        "notes": found.notes,
+        "notes": found.notes + further,
     }
 
 
-def _drawn(folder: Path, runs: list[RunDirectory]) -> str | None:
+def _drawn(folder: Path, runs: list[RunDirectory], names: dict[str, str]) -> str | None:
     """Draw the runs over one another into the project's `plots/`; None where they are one."""
     from trainwright.tools.figures.curves import comparison
 
     if len({run.run_id for run in runs}) < 2:
         return None
     (folder / "plots").mkdir(exist_ok=True)
-    return str(comparison(runs, folder / "plots" / f"comparison-{len(runs)}-{runs[0].run_id}.png"))
+    return str(comparison(runs, folder / "plots" / f"comparison-{len(runs)}-{runs[0].run_id}.png", names=names))

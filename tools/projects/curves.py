@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.answers import Answer
 from trainwright.tools.training_orchestrator import followed_next, refresh_run
+from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import ConflictError
 
@@ -39,7 +40,9 @@ def plot_metrics(
     folder.mkdir(exist_ok=True)
     name = run_ids[0] if len(run_ids) == 1 else f"comparison-{len(run_ids)}-{run_ids[0]}"
     further = "-".join(word for word in (kind if kind != "curves" else "", (metric or "").replace("/", "-")) if word)
-    path = draw(kind, directories, folder / f"{name}{'-' + further if further else ''}.png", metric)
+    with workspace.snapshot() as session:
+        names = handles(session, run_ids)
+    path = draw(kind, directories, folder / f"{name}{'-' + further if further else ''}.png", metric, names)
     return CurvesAnswer(path=str(path), kind=kind, run_ids=run_ids, next=followed_next(workspace, project))
 
 

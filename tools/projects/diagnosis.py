@@ -25,6 +25,7 @@ from trainwright.tools.reports.markdown import granted
 from trainwright.tools.training_monitor import Goal, diagnostics_digests
 from trainwright.tools.training_monitor.glance import glance
 from trainwright.tools.training_orchestrator import followed_next, refresh_project
+from trainwright.tools.workspace.handles import handles
 from trainwright.tools.workspace.records import get_project, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError
 from trainwright.trainer.run import RunState, write_atomically
@@ -135,8 +136,9 @@ def _write_report(workspace: Workspace, run: RunEvidence, goal: Goal, assessment
         drawn = Path(name)
         with workspace.session() as session:
             further = _further(Evidence(session, workspace, project), run, assessment)
+            names = handles(session, [run.id])
         documents = diagnostics_digests()
-        _draw(run.directory, goal, drawn, further)
+        _draw(run.directory, goal, drawn, further, names)
         artifacts = digests_of(drawn)
         diagnosed = Diagnosed(
             run_id=run.id, artifacts=artifacts, version=trainwright.__version__, documents=documents,
@@ -176,13 +178,13 @@ def _further(evidence: Evidence, run: RunEvidence, assessment: Assessment) -> di
     }
 
 
-def _draw(run: RunDirectory, goal: Goal, target: Path, further: dict[str, Any]) -> None:
+def _draw(run: RunDirectory, goal: Goal, target: Path, further: dict[str, Any], names: Mapping[str, str]) -> None:
     from trainwright.tools.figures.curves import learning_curves
     from trainwright.tools.figures.gradients import gradient_health
     from trainwright.tools.training_monitor.report import diagnostic_report
 
     (target / "plots").mkdir()
     plots = [target / "plots" / "learning_curves.png", target / "plots" / "gradient_health.png"]
-    learning_curves([run], plots[0])
-    gradient_health(run, plots[1])
+    learning_curves([run], plots[0], names)
+    gradient_health(run, plots[1], names)
     write_atomically(target / REPORT, diagnostic_report(run, goal, plots, further=further).encode())

@@ -109,6 +109,9 @@ class DiagnosisAnswer(Answer):
     failure: FailureView | None = None
     """Why it failed, or was interrupted, and the remedy."""
     fit: str
+    """good, guessing (no better than a predictor that learns nothing), overfitting, underfitting, …"""
+    beside_guessing: str | None = None
+    """The score beside that predictor's, in words."""
     recommendation: str
     """Of the model: deploy, optimize, debug, or conclude below the goal."""
     reasons: list[str]
@@ -181,6 +184,7 @@ def answer_of(project: str, run: RunEvidence, seen: Glance, done: dict[str, list
         verdict=seen.verdict,
         failure=failure_of(run.directory),
         fit=assessment.fit,
+        beside_guessing=assessment.beside_guessing if assessment.fit != "guessing" else None,
         recommendation=assessment.recommendation,
         reasons=assessment.reasons,
         epochs=assessment.epochs,

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from trainwright.tools.training_monitor.diagnosis import Alert, diagnose_record
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
+from trainwright.tools.training_monitor.guessing import Beside, beside_guessing
 from trainwright.tools.training_monitor.record import (
     GRADIENT_NORM,
     TRAIN_LOSS,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor.documents import Diagnostic
     from trainwright.trainer.run import RunDirectory
 
-Fit = Literal["good", "overfitting", "underfitting", "diverged", "too_short"]
+Fit = Literal["good", "guessing", "overfitting", "underfitting", "diverged", "too_short"]
 Advice = Literal["deploy", "optimize", "debug"]
 RECENT = 5
 """Slopes are taken over so many last epochs."""
@@ -93,6 +94,8 @@ class Assessment(BaseModel):
     loss_gap: float | None
     """Share of the learned loss reduction that validation does not show, at the last epoch."""
     fit: Fit
+    beside_guessing: str | None
+    """The score beside that of a predictor that learns nothing, in words; None where none can be compared."""
     gradient: GradientHealth
     resources: ResourceUse
     goal: Goal | None
@@ -131,7 +134,8 @@ def assess_record(record: RunRecord, diagnostics: list[Diagnostic], goal: Goal |
     comparable = goal is not None and key == f"validation/{goal.metric}"
     goal_met = goal.met_by(best_value) if goal is not None and comparable and best_value is not None else None
     epochs = record.by_epoch(TRAIN_LOSS) or record.by_epoch(VALIDATION_LOSS)
-    fit = _fit(alerts, len(values))
+    guessing = beside_guessing(record, key.removeprefix("validation/") if key else None)
+    fit = _fit(alerts, len(values), guessing)
     advice, reasons = _recommend(
         record,
         alerts,
@@ -140,6 +144,8 @@ def assess_record(record: RunRecord, diagnostics: list[Diagnostic], goal: Goal |
         goal_met=goal_met,
         kept_overfits=_kept_overfits(diagnostics, gap_at_best),
     )
+    if fit == "guessing":
+        reasons.append(f"It fits no better than guessing: {guessing}.")
     return Assessment(
         epochs=(epochs[-1].epoch or 0) if epochs else 0,
         best_epoch=best.epoch if best else None,
@@ -152,6 +158,7 @@ def assess_record(record: RunRecord, diagnostics: list[Diagnostic], goal: Goal |
         gap_at_best=gap_at_best,
         loss_gap=loss_gaps[-1].value if loss_gaps else None,
         fit=fit,
+        beside_guessing=str(guessing) if guessing is not None else None,
         gradient=_gradient_health(record),
         resources=_resource_use(record),
         goal=goal,
@@ -167,10 +174,17 @@ def _goal_key(record: RunRecord, goal: Goal | None) -> str | None:
     return wished if wished in recorded else record.selection_key
 
 
-def _fit(alerts: list[Alert], validated_epochs: int) -> Fit:
+def fit_in_words(fit: str) -> str:
+    """Return a fit as a headline says it."""
+    return "fits no better than guessing" if fit == "guessing" else f"{fit.replace('_', ' ')} fit"
+
+
+def _fit(alerts: list[Alert], validated_epochs: int, guessing: Beside | None) -> Fit:
     found = {alert.id for alert in alerts}
     if "nan_loss" in found:
         return "diverged"
+    if guessing is not None and guessing.is_no_better:
+        return "guessing"
     if "overfitting" in found:
         return "overfitting"
     if "underfitting" in found:
@@ -211,7 +225,7 @@ def _recommend(
     measured = f"validation {goal.metric} {value:.4g} at the best epoch, goal {sign} {goal.target:g}"
     if not goal_met:
         return "optimize", [f"The goal is missed: {measured}.", *_reasons_of(alerts)]
-    blocking = {"underfitting"} | ({"overfitting"} if kept_overfits else set())
+    blocking = {"underfitting", "chance_level", "labels_unrelated"} | ({"overfitting"} if kept_overfits else set())
     blocks = [alert for alert in alerts if alert.id in blocking]
     if blocks:
         return "optimize", [f"The goal is met ({measured}), but:", *_reasons_of(blocks)]

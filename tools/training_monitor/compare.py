@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from trainwright.tools.training_monitor.basis import FOLLOW, Basis, basis_of
 from trainwright.tools.training_monitor.differences import identity_differences, named_differences, unequal
 from trainwright.tools.training_monitor.no_effect import differing_keys, trained_alike
 from trainwright.tools.training_monitor.record import TRAIN_LOSS, RunRecord
@@ -16,6 +17,7 @@ from trainwright.trainer.config import flatten
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trainwright.tools.training_monitor.assessment import Goal
     from trainwright.trainer.run import RunDirectory
 
 
@@ -33,7 +35,7 @@ class RunRow(BaseModel):
     best_epoch: int | None
     selection_metric: str | None
     best: dict[str, float]
-    """Every validation metric at the best epoch."""
+    """Every validation metric at the best epoch; without the losses where the compared runs measure them otherwise."""
     final: dict[str, float]
     """Every validation metric at the last epoch."""
 
@@ -54,53 +56,58 @@ class RunComparison(BaseModel):
     """All compared runs, those of one configuration on several seeds together, the best first."""
     left_out: int = 0
     """Runs that are compared in `groups` alone: the others are better."""
+    losses_compared: bool = True
+    """Whether the runs measure their losses alike."""
     notes: list[str]
 
 
-def compare_runs(runs: Sequence[RunDirectory], most: int | None = None) -> RunComparison:
+def compare_runs(runs: Sequence[RunDirectory], most: int | None = None, goal: Goal | None = None) -> RunComparison:
     """Compare runs by their records.
 
     Args:
         most: runs that stand side by side; of more, the best of their selection metric.
+        goal: of the project; it ranks runs whose losses are of other scales.
 
     Raises:
         IntegrityError: a run's record is damaged.
     """
     every = [RunRecord(run) for run in runs]
-    shown = _best(every, most)
+    basis = basis_of(every, goal)
+    shown = _best(every, most, basis)
     records = {record.run.run_id: record for record in shown}
     configs = {name: flatten(record.config.model_dump(mode="json")) for name, record in records.items()}
     keys = sorted({key for config in configs.values() for key in config})
-    identity, groups = identity_differences(records), seed_groups(every)
+    identity, groups = identity_differences(records), seed_groups(every, basis)
     return RunComparison(
-        runs=[_row(record) for record in shown],
+        runs=[_row(record, basis) for record in shown],
         differences=unequal({key: {name: config.get(key) for name, config in configs.items()} for key in keys}),
         identity_differences=identity,
         named=named_differences(records),
         groups=groups,
         left_out=len(every) - len(shown),
-        notes=_notes(shown, identity) + _without_effect(shown) + claims(groups),
+        notes=_refusal(basis) + _notes(shown, identity) + _without_effect(shown) + claims(groups),
+        losses_compared=not basis.refused,
     )
 
 
-def _best(records: list[RunRecord], most: int | None) -> list[RunRecord]:
+def _best(records: list[RunRecord], most: int | None, basis: Basis) -> list[RunRecord]:
     """Return so many of the records, the best by the first one's metric; all in their order where they are fewer."""
     if most is None or len(records) <= most:
         return records
-    sign = records[0].selection_sign
 
     def rank(record: RunRecord) -> float:
-        return sign * record.best.value if record.best is not None else -math.inf
+        value = basis.value_of(record)
+        return -math.inf if value is None else basis.sign * value
 
     return sorted(records, key=rank, reverse=True)[:most]
 
 
-def _row(record: RunRecord) -> RunRow:
+def _row(record: RunRecord, basis: Basis) -> RunRow:
     best, recorded = record.best, record.metrics.keys()
     series = {
         key.removeprefix("validation/"): [s for s in record.by_epoch(key) if math.isfinite(s.value)]
         for key in recorded
-        if key.startswith("validation/")
+        if key.startswith("validation/") and not (basis.refused and key.removeprefix("validation/") in FOLLOW)
     }
     epochs = record.by_epoch(TRAIN_LOSS) or (record.by_epoch(record.selection_key) if record.selection_key else [])
     return RunRow(
@@ -114,6 +121,14 @@ def _row(record: RunRecord) -> RunRow:
         best={name: s.value for name, samples in series.items() for s in samples if best and s.step == best.step},
         final={name: samples[-1].value for name, samples in series.items() if samples},
     )
+
+
+def _refusal(basis: Basis) -> list[str]:
+    """Return why the losses are not compared, and what is."""
+    if not basis.refused:
+        return []
+    by = f"they are compared by {basis.key}" if basis.key else "compare the goal's metric"
+    return [f"The losses are not compared: the runs differ in {basis.refused}, so a loss is of another scale; {by}."]
 
 
 def _without_effect(records: list[RunRecord]) -> list[str]:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
 from trainwright.tools.training_monitor.fixes import Fix, compute_fixes
 from trainwright.tools.training_monitor.record import RunRecord
-from trainwright.tools.training_monitor.signals import read_signal
+from trainwright.tools.training_monitor.signals import OF_PROBES, read_signal
 from trainwright.trainer.run import RunKind
 from trainwright.trainer.run.conditions import Severity, raised
 from trainwright.trainer.run.layers import layers_behind
@@ -69,9 +69,11 @@ def diagnose(run: RunDirectory, documents: Path = DOCUMENTS) -> list[Alert]:
 
 
 def diagnose_record(record: RunRecord, diagnostics: list[Diagnostic]) -> list[Alert]:
-    """Return the alerts of a run that is already open. A run without training has none."""
-    if record.specification.kind is RunKind.EXPORT or _measured_only(record):
+    """Return the alerts of a run that is already open. One without training has none, but for what a probe measured."""
+    if record.specification.kind is RunKind.EXPORT:
         return []
+    if _measured_only(record):
+        diagnostics = [one for one in diagnostics if any(trigger.signal in OF_PROBES for trigger in one.triggers)]
     with record.metrics.reading():
         alerts = [alert for diagnostic in diagnostics if (alert := _alert(record, diagnostic)) is not None]
     return ranked(alerts, {diagnostic.id: diagnostic.explains for diagnostic in diagnostics})
@@ -127,6 +129,7 @@ def _alert(record: RunRecord, diagnostic: Diagnostic) -> Alert | None:
 
 def _describe(record: RunRecord, diagnostic: Diagnostic, found: Raised) -> Alert:
     worst = found.worst
+    is_first_unit = found.trigger.unit == diagnostic.triggers[0].unit  # what a fix brings to a value is that
     epoch = worst.epoch if worst.epoch is not None else _epoch_of(record, worst.step)
     return Alert(
         id=diagnostic.id,
@@ -141,7 +144,7 @@ def _describe(record: RunRecord, diagnostic: Diagnostic, found: Raised) -> Alert
         epoch=epoch,
         document=diagnostic.path,
         requirement=diagnostic.requirement,
-        fixes=compute_fixes(diagnostic, record, worst.keys, worst.value),
+        fixes=compute_fixes(diagnostic, record, worst.keys, worst.value if is_first_unit else None),
         layers=list(worst.layers or layers_behind(record.metrics, found.trigger, worst.step)),
         rows=list(worst.rows),
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from trainwright.tools.training_monitor.basis import SCALES_THE_LOSS
 from trainwright.tools.training_monitor.curve_summary import curve_summaries, first_loss, fitted_line
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES, Alert, diagnose_record
 from trainwright.tools.training_monitor.documents import DOCUMENTS, load_diagnostics
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from trainwright.tools.training_monitor.assessment import Goal
     from trainwright.trainer.run import RunDirectory
 
-SCALES_THE_LOSS = ("loss", "target_scaling", "objective")
-"""Keys that change what the loss measures: losses with and without such a fix are not compared."""
 DEVIATIONS = 2.0
 """A loss is worse if it is so many standard deviations of the curves' noise above the other's."""
 LEAST_SHARE = 0.02

@@ -15,6 +15,8 @@ from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.evidence import Code, Data, Environment, P, PartOf, Resolved, Summary
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.run import MetricStore, RunDirectory, RunSpecification
     from trainwright.trainer.run.metrics import Point
@@ -51,8 +53,10 @@ class RunRecord:
     resolved = PartOf(Resolved)
     summary = PartOf(Summary)
 
-    def __init__(self, run: RunDirectory) -> None:
+    def __init__(self, run: RunDirectory, name: str | None = None) -> None:
         self.run = run
+        self.name = name or run.run_id
+        """What people read: its handle, where the caller knows it."""
         self.metrics: MetricStore = run.metrics()
         self._by_epoch: dict[str, list[Sample]] = {}
         self._buckets: dict[tuple[str, int], list[Bucket]] = {}
@@ -193,3 +197,8 @@ class RunRecord:
             if math.isfinite(sample.value) and gain > margin:
                 best = sample
         return best
+
+
+def named_records(runs: Sequence[RunDirectory], names: Mapping[str, str] | None = None) -> list[RunRecord]:
+    """Return the records of runs, under their handles by run id where these are given."""
+    return [RunRecord(run, (names or {}).get(run.run_id)) for run in runs]

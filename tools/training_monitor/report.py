@@ -15,10 +15,12 @@ from trainwright.tools.training_monitor.record import RunRecord
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from trainwright.tools.training_monitor.assessment import Assessment
     from trainwright.trainer.run import RunDirectory
 
 FIT_IN_WORDS = {
     "good": "good: no over- or underfitting beyond the documents' thresholds",
+    "guessing": "no better than guessing: nothing shows that it has learned what holds for other samples",
     "overfitting": "overfitting: clearly better on the training data than on validation",
     "underfitting": "underfitting: little learned even on the training data",
     "diverged": "diverged: the loss stopped being finite",
@@ -59,11 +61,16 @@ def diagnostic_report(
         project=record.specification.project,
         ignored=record.resolved.ignored_keys or [],
         a=assessment,
-        fit=FIT_IN_WORDS[assessment.fit],
+        fit=_fit(assessment),
         plots=[(_title(plot), _link(plot, folder)) for plot in plots],
         number=_text,
         **(further or {}),
     )
+
+
+def _fit(assessment: Assessment) -> str:
+    beside = f"; {assessment.beside_guessing}" if assessment.beside_guessing else ""
+    return f"{FIT_IN_WORDS[assessment.fit]}{beside}"
 
 
 def _title(plot: Path) -> str:

@@ -18,6 +18,7 @@ from trainwright.trainer.config import flatten
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from trainwright.tools.training_monitor.basis import Basis
     from trainwright.tools.training_monitor.record import RunRecord
 
 LEAST_SEEDS = 3
@@ -45,14 +46,13 @@ class SeedGroup(BaseModel):
         return self.runs[0] + (f" and {len(self.runs) - 1} more" if len(self.runs) > 1 else "")
 
 
-def seed_groups(records: Sequence[RunRecord]) -> list[SeedGroup]:
+def seed_groups(records: Sequence[RunRecord], basis: Basis) -> list[SeedGroup]:
     """Group runs that differ only in their seed (and in keys beside training), the best mean first."""
     found: dict[str, list[RunRecord]] = {}
     for record in records:
         found.setdefault(digest_json(_identity(record)), []).append(record)
-    groups = [_group(members) for members in found.values()]
-    sign = records[0].selection_sign if records else 1
-    return sorted(groups, key=lambda group: -math.inf if group.mean is None else sign * group.mean, reverse=True)
+    groups = [_group(members, basis) for members in found.values()]
+    return sorted(groups, key=lambda group: -math.inf if group.mean is None else basis.sign * group.mean, reverse=True)
 
 
 def _identity(record: RunRecord) -> list[Any]:
@@ -61,12 +61,12 @@ def _identity(record: RunRecord) -> list[Any]:
     return [kept, record.config.selection.metric, record.data.fingerprint, record.code.meaning or record.code.digest]
 
 
-def _group(members: list[RunRecord]) -> SeedGroup:
-    values = [record.best.value for record in members if record.best is not None]
+def _group(members: list[RunRecord], basis: Basis) -> SeedGroup:
+    values = [value for record in members if (value := basis.value_of(record)) is not None]
     return SeedGroup(
         runs=[record.run.run_id for record in members],
         seeds=len({record.config.seed for record in members}),
-        metric=members[0].selection_key,
+        metric=basis.key_of(members[0]),
         mean=statistics.fmean(values) if values else None,
         deviation=statistics.stdev(values) if len(values) > 1 else None,
     )
@@ -83,8 +83,8 @@ def claims(groups: Sequence[SeedGroup]) -> list[str]:
     if few:
         seeds = " and ".join(f"{group.seeds} seed{'s' if group.seeds > 1 else ''} ({group.name})" for group in few)
         return [
-            f"No claim that one is better: {seeds}, and a difference of {apart:.4g} in {first.metric} may be chance. "
-            f"{LEAST_SEEDS} seeds of each would tell."
+            f"No claim that one is better: {seeds}, and another seed may change the {apart:.4g} by which "
+            f"they differ in {first.metric}. {LEAST_SEEDS} seeds of each would tell."
         ]
     error = math.sqrt(sum((group.deviation or 0.0) ** 2 / len(group.runs) for group in (first, second)))
     spread = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from trainwright.tools.training_monitor.guessing import LEAST_ROWS, beside_guessing
 from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
 from trainwright.tools.training_monitor.signals.costs import gpu_utilisation
 from trainwright.trainer.run.conditions import FINDINGS
@@ -22,12 +23,15 @@ COUNTS_EPOCHS = frozenset({"epochs_without_improvement", "epochs_completed"})
 """Signals whose value is a number of epochs."""
 OF_VALIDATION = frozenset({
     "generalisation_gap", "loss_gap", "epochs_without_improvement", "recent_improvement", "gain_over_prior",
+    "errors_beyond_guessing",
 })  # fmt: skip
-OF_GRADIENTS = frozenset({"gradient_norm", "applied_gradient_norm", "first_gradient_norm"})
-OF_STEPS = frozenset(
-    {"sudden_non_finite", "sudden_jump", "overshoot", "loss_rebound", "rate_spent_share", "first_loss"}
-)
+OF_GRADIENTS = frozenset({"gradient_norm", "sudden_gradient", "applied_gradient_norm", "first_gradient_norm"})
+OF_STEPS = frozenset({
+    "sudden_non_finite", "sudden_jump", "non_finite_second_step", "overshoot", "loss_rebound", "rate_spent_share",
+    "first_loss",
+})  # fmt: skip
 OF_CLASSES, OF_TWO = frozenset({"beyond_commonest"}), frozenset({"discriminator_loss"})
+OF_GUESSES = frozenset({"errors_beyond_guessing"})
 OF_DATA = frozenset({"leaks_found", "improbable_labels"})
 LAYERS = "layers/"
 OF_LAYERS = frozenset({
@@ -117,6 +121,13 @@ def _no_classes(record: RunRecord) -> str:
     return "" if record.class_shares("validation") else "the validation samples have no known classes"
 
 
+def _no_guess(record: RunRecord) -> str:
+    found = beside_guessing(record)
+    if found is None:
+        return "no recorded score has a known value for guessing"
+    return "" if found.rows >= LEAST_ROWS else f"needs {LEAST_ROWS} validation rows, there are {found.rows}"
+
+
 def _no_adversary(record: RunRecord) -> str:
     return "" if record.is_adversarial else "no losses of two networks were recorded"
 
@@ -137,6 +148,7 @@ _REASONS: tuple[tuple[frozenset[str], Callable[[RunRecord], str]], ...] = (
     (OF_STEPS, _no_steps),
     (OF_LAYERS, _no_inspection),
     (OF_CLASSES, _no_classes),
+    (OF_GUESSES, _no_guess),
     (OF_TWO, _no_adversary),
     (OF_DATA, _no_data_verdicts),
 )

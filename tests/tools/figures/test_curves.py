@@ -141,3 +141,27 @@ def test_the_legend_lies_outside_of_the_curves(healthy, drawn, tmp_path):
 def test_every_kind_of_the_schema_is_drawn():
     assert set(kinds.Kind.__args__) == {"curves", *drawing.DRAWN}
     assert set(kinds.Kind.__args__) >= drawing.OVERLAID
+
+
+@pytest.mark.requirement("MON-2")
+def test_losses_of_other_scales_are_not_drawn_over_one_another(make_run, tmp_path, drawn, texts):
+    options = {"loss": "mse", "metrics": ["r2"], "selection": {}}
+    runs = [
+        make_run("raw", **options).epochs(validation_loss=[900.0, 800.0], validation_r2=[0.1, 0.2]).run,
+        make_run("scaled", **options, target_scaling="standardize")
+        .epochs(validation_loss=[0.9, 0.8], validation_r2=[0.3, 0.4]).run,
+    ]  # fmt: skip
+    curves.comparison(runs, tmp_path / "a.png")
+    left, right = drawn[0].axes
+    assert "target_scaling" in " ".join(texts(drawn[0]))
+    assert (len(left.get_lines()), [line.get_label() for line in right.get_lines()]) == (
+        0, ["raw (baseline)", "scaled (baseline)"],
+    )  # fmt: skip
+
+
+@pytest.mark.requirement("MON-2")
+def test_a_title_shows_the_handle_whole(healthy, tmp_path, drawn):
+    run = healthy("baseline-digits-20261123-101500-abcdef").run
+    name = "a-long-name-of-a-project-that-goes-on/baseline-1"
+    curves.learning_curves([run], tmp_path / "a.png", {run.run_id: name})
+    assert drawn[0].get_suptitle().replace("\n", " ") == f"{name} (baseline, completed)"

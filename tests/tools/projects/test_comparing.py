@@ -80,3 +80,13 @@ def test_more_keys_than_fit_are_counted(at, repeated, monkeypatch):
     found = projects.compare_runs(workspace, [first, other])
     assert len(found.differences) == 4
     assert (found.differences_left_out or 0) >= 1
+
+
+@pytest.mark.parametrize(("p", "says"), [(5e-07, "p = 5e-07"), (0.2, "")])
+def test_a_test_of_two_trained_models_is_not_called_chance_and_leaves_the_seeds_open(p, says):
+    test = {"first": "a", "second": "b", "rows": 400, "classes": {"p_value": p}, "loss": {"p_value": 0.4}}
+    note = comparing.note_of_test(test)
+    assert says in note
+    assert bool(note) == bool(says)
+    assert "may be chance" not in note
+    assert not comparing.note_of_test({"first": "a", "second": "b", "not_tested": "their data differ"})

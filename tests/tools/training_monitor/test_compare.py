@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.tools.training_monitor import compare_runs
+from trainwright.tools.training_monitor import Goal, compare_runs
 from trainwright.trainer.run.evidence import Code, Data, Environment, Split
 
 
@@ -110,3 +110,49 @@ def test_of_many_runs_the_best_stand_side_by_side_and_the_rest_is_counted(seeded
     found = compare_runs(runs, most=3)
     assert [row.run_id for row in found.runs] == ["r11-0", "r10-0", "r9-0"]
     assert (found.left_out, len(found.groups)) == (9, 12)
+
+
+@pytest.fixture
+def numbers(make_run):
+    """`numbers(name, losses, r2, **sections)` makes a run that predicts numbers, and chooses by its loss."""
+
+    def make(name, losses, r2, **sections):
+        options = {"loss": "mse", "metrics": ["r2"], "selection": {}, **sections}
+        return make_run(name, **options).epochs(validation_loss=losses, validation_r2=r2).run
+
+    return make
+
+
+@pytest.mark.requirement("MON-3")
+@pytest.mark.parametrize(
+    "other",
+    [{"target_scaling": "standardize"}, {"loss": "huber"}, {"loss": {"use": "huber", "args": {"delta": 2.0}}}],
+)
+def test_losses_of_other_scales_are_refused_with_the_reason_and_the_goal_decides(numbers, other):
+    runs = [numbers("raw", [900.0, 800.0], [0.5, 0.7]), numbers("other", [0.9, 0.8], [0.1, 0.2], **other)]
+    found = compare_runs(runs, goal=Goal(metric="r2", direction="maximize", target=0.9))
+    assert found.notes[0].startswith(f"The losses are not compared: the runs differ in {next(iter(other))} (")
+    assert [row.best for row in found.runs] == [{"r2": 0.7}, {"r2": 0.2}]
+    assert [(group.runs, group.metric) for group in found.groups] == [
+        (["raw"], "validation/r2"), (["other"], "validation/r2"),
+    ]  # fmt: skip
+    assert compare_runs(runs, most=1).runs[0].run_id == "raw"  # without a goal the metric's own direction
+
+
+@pytest.mark.requirement("MON-3")
+def test_losses_of_other_scales_without_another_metric_claim_nothing(make_run):
+    options = {"loss": "mse", "metrics": [], "selection": {}}
+    runs = [
+        make_run("a", **options).epochs(validation_loss=[900.0]).run,
+        make_run("b", **options, target_scaling="standardize").epochs(validation_loss=[0.5]).run,
+    ]
+    found = compare_runs(runs)
+    assert [group.mean for group in found.groups] == [None, None]
+    assert not any("better" in note for note in found.notes)
+
+
+@pytest.mark.requirement("MON-3")
+def test_losses_of_one_scale_are_compared(numbers):
+    runs = [numbers("a", [900.0, 800.0], [0.5, 0.7]), numbers("b", [90.0, 80.0], [0.8, 0.9], seed=2)]
+    found = compare_runs(runs)
+    assert (found.losses_compared, [row.best["loss"] for row in found.runs]) == (True, [800.0, 80.0])

@@ -64,8 +64,8 @@ def fit_assessed(evidence: Evidence, line: CheckLine) -> Outcome:
     if found is None:
         return _missing(evidence, "no diagnosis", line.text)
     fit = found["assessment"].get("fit")
-    known = fit in {"good", "overfitting", "underfitting"}
-    return passed_if(known, f"fit: {fit}", "good, overfitting or underfitting", _diagnose(evidence))
+    known = fit in {"good", "guessing", "overfitting", "underfitting"}
+    return passed_if(known, f"fit: {fit}", "good, guessing, overfitting or underfitting", _diagnose(evidence))
 
 
 @check("diagnostics.gradients_recorded")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.figures.series import moments, smoothed
 from trainwright.tools.figures.style import LOG_RATIO, is_drawable
+from trainwright.tools.training_monitor.basis import OF_THE_LOSS, basis_of
 from trainwright.tools.training_monitor.record import (
     GRADIENT_NORM,
     LEARNING_RATE,
@@ -141,8 +142,11 @@ def run_charts(record: RunRecord) -> list[Chart]:
 
 
 def overlay_charts(records: Sequence[RunRecord]) -> list[Chart]:
-    """Return the validation loss and the selection metric of several runs, by epoch."""
+    """Return the validation loss and the selection metric of several runs, by epoch; losses where they are alike."""
+    basis = basis_of(records)
     keys = dict.fromkeys([VALIDATION_LOSS, *(record.selection_key or TRAIN_LOSS for record in records)])
+    if basis.refused:
+        keys = dict.fromkeys(key for key in [*keys, basis.key] if key is not None and key not in OF_THE_LOSS)
     found = []
     for key in list(keys)[:3]:
         lines = [

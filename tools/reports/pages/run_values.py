@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.documents import SKILL
 from trainwright.tools.gates.figures import beside
 from trainwright.tools.reports.pages.charts import run_charts
-from trainwright.tools.training_monitor.assessment import Goal, assess_record
+from trainwright.tools.training_monitor.assessment import Goal, assess_record, fit_in_words
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.versions import version_of
@@ -54,10 +54,11 @@ def _result(run: RunEvidence, record: RunRecord, assessment: Assessment) -> list
     best, summary = beside(run.certified().get(assessment.metric or ""), assessment.best_value), record.summary
     value = best.get("value", assessment.best_value)
     return [
-        ("recommendation", f"{assessment.recommendation} ({assessment.fit} fit)"),
+        ("recommendation", f"{assessment.recommendation} ({fit_in_words(assessment.fit)})"),
         ("because", "; ".join(assessment.reasons)),
         (f"validation {assessment.metric}", None if value is None else f"{value:.6g} at epoch {assessment.best_epoch}"),
         ("reported by the training process", best.get("reported")),
+        ("beside guessing", assessment.beside_guessing),
         ("epochs", assessment.epochs),
         ("optimizer steps", record.status.step),
         ("seconds of training", f"{summary.train_seconds:.1f}" if summary else None),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from trainwright.tools.training_monitor.data_findings import improbable_labels, leaks_found
+from trainwright.tools.training_monitor.guessing import errors_beyond_guessing
 from trainwright.tools.training_monitor.no_effect import keys_without_effect, unused_keys
 from trainwright.tools.training_monitor.signals import adversaries, costs, layers, losses, scores, suddenness, updates
 from trainwright.trainer.run.conditions import FINDINGS, Sample, finding_sample
@@ -36,6 +37,8 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         losses.numbers_unscaled,
         suddenness.sudden_non_finite,
         suddenness.sudden_jump,
+        suddenness.sudden_gradient,
+        suddenness.non_finite_second_step,
         suddenness.overshoot,
         scores.generalisation_gap,
         scores.commonest_class,
@@ -56,6 +59,8 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         updates.peak_update_ratio,
         updates.usual_update_ratio,
         updates.update_ratio_before_jump,
+        updates.update_ratio_before_gradient,
+        updates.rate_on_curve,
         updates.rate_spent_share,
         updates.decay_per_step,
         updates.clipped_to,
@@ -72,11 +77,14 @@ SIGNALS: dict[str, Callable[[RunRecord], list[Sample]]] = {
         costs.out_of_memory_while_building,
         unused_keys,
         keys_without_effect,
+        errors_beyond_guessing,
         leaks_found,
         improbable_labels,
     )
 }
 """Every signal by its name, but for FINDINGS, which depends on who reads it."""
+OF_PROBES = frozenset({"rate_on_curve"})
+"""Signals that are measured by a probe, which trains nothing that the others could judge."""
 KNOWN = frozenset({*SIGNALS, FINDINGS})
 
 
