@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.training_orchestrator import RunView, resume_run, start_run
-from trainwright.tools.training_orchestrator.follow import follow
+from trainwright.tools.training_orchestrator.follow import follow, signal_worker
 from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.run import RunState
@@ -26,6 +27,27 @@ MOST_RESUMES = 4
 """How often a lost worker of one run is replaced before the run counts as failed."""
 STUDY_STOPPED = "study_stopped"
 """The stop reason of a run that only ended because its study was stopped: it is resumed with the study."""
+STALLED = "stalled"
+"""The stop reason of a run whose worker was ended because it made no step any more."""
+MOST_STALLS = 1
+"""How often such a run is resumed: one that hangs again hangs by itself."""
+
+
+class _Watch:
+    """Tells whether a worker still makes steps. Other stages are held to the run's wall-clock limit alone."""
+
+    def __init__(self, stalled_seconds: float | None) -> None:
+        self._most = stalled_seconds
+        self._place: tuple[int, int] | None = None
+        self._since = 0.0
+
+    def hangs(self, seen: Observation) -> bool:
+        """Return whether the run is training, and has made no step for too long."""
+        place = (seen.status.attempt, seen.status.step)
+        is_training = seen.state is RunState.RUNNING and seen.status.stage == "training"
+        if place != self._place or not is_training:
+            self._place, self._since = place, time.monotonic()
+        return self._most is not None and time.monotonic() - self._since > self._most
 
 
 def start_when_there_is_room(workspace: Workspace, project: str, kind: RunKind, **order: Any) -> RunView:
@@ -39,12 +61,14 @@ def run_to_end(
     look: Callable[[RunDirectory, Observation], None],
     *,
     give_up: Callable[[], bool] = lambda: False,
+    stalled_seconds: float | None = None,
 ) -> Observation:
     """Follow a run until it has ended and is sealed, resuming it when its worker is lost; return the last observation.
 
     Args:
         look: called at every observation with the run's directory.
         give_up: when true, an interrupted run is left as it is.
+        stalled_seconds: a worker that makes no step for so long is ended, and replaced once.
 
     Raises:
         ConflictError: the run would have to be resumed, and its study was stopped.
@@ -52,15 +76,17 @@ def run_to_end(
     with workspace.session() as session:
         run = get_run(session, run_id)
     directory = workspace.run_directory(run.project, run.id)
-    resumes = 0
+    watch, resumes = _Watch(stalled_seconds), dict.fromkeys((None, STALLED, STUDY_STOPPED), 0)
     while True:
         seen = follow(workspace, run)
         look(directory, seen)
-        lost = seen.state is RunState.INTERRUPTED and seen.status.stop_reason is None
-        if lost or (seen.status.stop_reason == STUDY_STOPPED and run.sealed):
-            if give_up() or resumes == MOST_RESUMES:
+        reason = seen.status.stop_reason
+        if watch.hangs(seen):
+            signal_worker(directory, seen, signal.SIGKILL, reason=STALLED)
+        if _is_to_go_on(seen, run):
+            if give_up() or resumes[reason] == (MOST_STALLS if reason == STALLED else MOST_RESUMES):
                 return seen
-            resumes += 1
+            resumes[reason] += 1
             _require_wanted(workspace, run)
             _with_room(lambda: resume_run(workspace, run_id))
             with workspace.session() as session:
@@ -68,6 +94,13 @@ def run_to_end(
         elif seen.state.is_ended and run.sealed:
             return seen
         time.sleep(POLL_SECONDS)
+
+
+def _is_to_go_on(seen: Observation, run: Run) -> bool:
+    """Return whether the run ended for nothing that lies in its training: a lost worker, a hanging one, a stop."""
+    reason = seen.status.stop_reason
+    is_lost = seen.state is RunState.INTERRUPTED and reason in {None, STALLED}
+    return is_lost or (reason == STUDY_STOPPED and run.sealed)
 
 
 def _require_wanted(workspace: Workspace, run: Run) -> None:

@@ -37,7 +37,7 @@ def pruned_epoch(
     """Return (epoch at which the trial is pruned or None, the trial's attributes after the epochs looked at).
 
     Args:
-        trials: the trials before it, in order.
+        trials: the trials before it, in order, as it sees them (`waves.seen_by`).
         values: the objective's value by epoch, as far as the trial has run.
         epochs: the most that any trial runs (Hyperband plans its brackets with it).
     """

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.study_check import best_value, epoch_values
-from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
+from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
+from trainwright.tools.hyperparameter_tuner.follow_run import STALLED, run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
@@ -17,10 +19,13 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     trial_row,
     trials_of,
 )
+from trainwright.tools.hyperparameter_tuner.waves import seen_by
 from trainwright.tools.training_orchestrator import stop_run
+from trainwright.tools.training_orchestrator.observation import observe
+from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, DataError
-from trainwright.trainer.config import SearchSection, apply_changes, parse_config
+from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
@@ -38,11 +43,20 @@ class _Judge:
         self.search = SearchSection.model_validate(study.search)
         self.metric, self.direction = study.objective["metric"], study.objective["direction"]
         self.before, self.trial = before, trial
-        self.epochs = parse_config(apply_changes(study.base_values, trial.parameters)).training.epochs
+        self._values = apply_changes(study.base_values, trial.parameters)
         self.values: dict[int, float] = {}
         self.pruned_at: int | None = None
         self.attributes = trial.attributes
         self.stopped_attempt = 0
+
+    def forget(self) -> None:
+        """Judge another run of the same trial."""
+        self.values, self.pruned_at, self.attributes = {}, None, self.trial.attributes
+
+    @cached_property
+    def epochs(self) -> int:
+        """The most that the trial runs."""
+        return parse_config(self._values).training.epochs
 
     def look(self, directory: RunDirectory, seen: Observation) -> None:
         """Decide on the epochs there are; ask a living worker to stop when one of them is the last."""
@@ -67,7 +81,12 @@ def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord) -> None:
     """
     with workspace.session() as session:
         study = get_study(session, study_id)
-        before = [record for record in trials_of(session, study_id) if record.number < trial.number]
+        width = SearchSection.model_validate(study.search).width
+        before = seen_by(trial.number, width, trials_of(session, study_id))
+    judge = _Judge(workspace, study, before, trial)
+    if trial.run is None and (outcome := _known_outcome(judge, study)) is not None:
+        _settle(workspace, study_id, trial, outcome)
+        return
     try:
         run_id = trial.run or _start(workspace, study, trial)
     except ConfigurationError as error:  # an impossible combination within a valid space
@@ -75,9 +94,26 @@ def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord) -> None:
             workspace, study_id, trial, {"state": FAILED, "attributes": trial.attributes | {"cause": error.as_dict()}}
         )
         return
-    judge = _Judge(workspace, study, before, trial)
-    seen = run_to_end(workspace, run_id, judge.look, give_up=lambda: judge.pruned_at is not None)
+    most = judge.search.stalled_seconds
+    seen = run_to_end(workspace, run_id, judge.look, give_up=lambda: judge.pruned_at is not None, stalled_seconds=most)
     _settle(workspace, study_id, trial, _outcome(judge, seen))
+
+
+def _known_outcome(judge: _Judge, study: Study) -> dict[str, Any] | None:
+    """Return the trial's outcome by a run of an earlier study that trained the very same; None: it has to be trained.
+
+    So a study of 20 trials trains what is missing after one of 5: those 5 are suggested and judged alike.
+    """
+    with suppress(ConfigurationError):  # an impossible combination has no runs
+        config = parse_config(apply_changes(study.base_values, judge.trial.parameters))
+        for run, directory in earlier_runs(judge.workspace, study.project, config_digest(config), RunKind.TRIAL):
+            if run.study in {None, study.id} or run.label == CONFIRMATION:
+                continue
+            judge.look(directory, seen := observe(directory))
+            if judge.pruned_at is not None or seen.state is RunState.COMPLETED:
+                return _outcome(judge, seen) | {"run": run.id}
+            judge.forget()
+    return None
 
 
 def _start(workspace: Workspace, study: Study, trial: TrialRecord) -> str:
@@ -115,6 +151,11 @@ def _outcome(judge: _Judge, seen: Observation) -> dict[str, Any]:
 def _cause(judge: _Judge, seen: Observation) -> dict[str, Any]:
     if seen.failure is not None:
         return seen.failure.model_dump(include={"category", "message", "remedy"})
+    if seen.status.stop_reason == STALLED:
+        most = judge.search.stalled_seconds
+        message = f"The run made no step for {most:g} s; resumed from its checkpoint, it hung again."
+        remedy = "run_status shows the last stage and step; a longer bound is search.stalled_seconds."
+        return {"category": STALLED, "message": message, "remedy": remedy}
     if seen.state is RunState.STOPPED:
         reason = seen.status.stop_reason
         return {"category": "stopped", "message": f"The run was stopped: {reason}.", "remedy": "Let the trials run."}
@@ -130,4 +171,4 @@ def _settle(workspace: Workspace, study_id: str, trial: TrialRecord, outcome: di
         row = trial_row(session, study_id, trial.number)
         row.state, row.value = outcome["state"], outcome.get("value")
         row.intermediate = {str(epoch): value for epoch, value in outcome.get("intermediate", {}).items()}
-        row.attributes = outcome["attributes"]
+        row.attributes, row.run = outcome["attributes"], outcome.get("run", row.run)

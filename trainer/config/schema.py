@@ -88,9 +88,13 @@ class SearchSection(Section):
 
     method: Literal["tpe", "random"] = "tpe"
     trials: Annotated[int, Field(ge=1, le=100_000)] = 20
+    width: Annotated[int, Field(ge=1, le=64)] = 1
+    """Trials of one wave, which run side by side. They are suggested by the results of earlier waves alone."""
     seed: Seed = 42
     space: Annotated[dict[str, Range], Field(min_length=1)]
     pruning: PruningSection = Field(default_factory=PruningSection)
+    stalled_seconds: Annotated[float, Field(ge=1.0, le=86_400.0)] = 1800.0
+    """A trial that makes no step for so long is ended and resumed once; one that hangs again has failed."""
     confirmation_repeats: Annotated[int, Field(ge=3, le=20)] = 3
     """Seeds, drawn by the server, on which best trial and baseline are repeated before an improvement counts."""
 
