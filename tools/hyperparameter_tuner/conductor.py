@@ -17,6 +17,7 @@ from filelock import Timeout
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
+from trainwright.tools.hyperparameter_tuner.halving import carry_out_bracket
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
@@ -70,7 +71,7 @@ def conduct(workspace: Workspace, study_id: str) -> None:
     """Run the missing trials, then the confirmation; any failure is recorded in the study."""
     try:
         while wave := next_wave(workspace.refreshed(), study_id):
-            side_by_side(len(wave), [partial(carry_out, workspace, study_id, trial) for trial in wave])
+            _carry_out_wave(workspace, study_id, wave)
             _give_up_if_hopeless(workspace, study_id)
         if not is_active(workspace, study_id):
             return  # stopped meanwhile
@@ -86,6 +87,15 @@ def conduct(workspace: Workspace, study_id: str) -> None:
         failure = TrainwrightError(f"The conductor failed: {type(error).__name__}: {error}", remedy=remedy)
         _end(workspace, study_id, "stopped", failure=failure.as_dict())
         raise
+
+
+def _carry_out_wave(workspace: Workspace, study_id: str, wave: list[TrialRecord]) -> None:
+    with workspace.session() as session:
+        search = SearchSection.model_validate(get_study(session, study_id).search)
+    if search.pruning.bracket is None:
+        side_by_side(search.width, [partial(carry_out, workspace, study_id, trial) for trial in wave])
+    else:
+        carry_out_bracket(workspace, study_id, wave[0].number)
 
 
 def is_active(workspace: Workspace, study_id: str) -> bool:
@@ -109,7 +119,7 @@ def next_wave(workspace: Workspace, study_id: str) -> list[TrialRecord]:
         trials = trials_of(session, study_id)
         search = SearchSection.model_validate(study.search)
         first = min((trial.number for trial in trials if trial.state == RUNNING), default=len(trials))
-        end = min(wave_of(first, search.width).stop, search.trials)
+        end = min(wave_of(first, search.wave).stop, search.trials)
         if len(trials) < end:
             require_trials(session, workspace, get_project(session, study.project), study_id, end)
         while len(trials) < end:
@@ -120,7 +130,7 @@ def next_wave(workspace: Workspace, study_id: str) -> list[TrialRecord]:
 def _new_trial(session: Session, study: Study, search: SearchSection, trials: Sequence[TrialRecord]) -> TrialRecord:
     """Add the next trial to the table, with its parameters."""
     number = len(trials)
-    seen = seen_by(number, search.width, trials)
+    seen = seen_by(number, search.wave, trials)
     parameters, attributes = suggest(search, study.objective["direction"], seen)
     row = Trial(
         study=study.id,

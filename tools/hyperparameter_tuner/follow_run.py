@@ -10,7 +10,7 @@ from trainwright.tools.training_orchestrator import RunView, resume_run, start_r
 from trainwright.tools.training_orchestrator.follow import follow, signal_worker
 from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.trainer.base.errors import LimitReachedError
-from trainwright.trainer.run import RunState
+from trainwright.trainer.run import RUNG, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +62,7 @@ def run_to_end(
     *,
     give_up: Callable[[], bool] = lambda: False,
     stalled_seconds: float | None = None,
+    until_epoch: int | None = None,
 ) -> Observation:
     """Follow a run until it has ended and is sealed, resuming it when its worker is lost; return the last observation.
 
@@ -69,6 +70,7 @@ def run_to_end(
         look: called at every observation with the run's directory.
         give_up: when true, an interrupted run is left as it is.
         stalled_seconds: a worker that makes no step for so long is ended, and replaced once.
+        until_epoch: where a resumed run is to stop; one that stopped at an earlier epoch is resumed.
 
     Raises:
         ConflictError: the run would have to be resumed, and its study was stopped.
@@ -76,19 +78,19 @@ def run_to_end(
     with workspace.session() as session:
         run = get_run(session, run_id)
     directory = workspace.run_directory(run.project, run.id)
-    watch, resumes = _Watch(stalled_seconds), dict.fromkeys((None, STALLED, STUDY_STOPPED), 0)
+    watch, resumes = _Watch(stalled_seconds), dict.fromkeys((None, STALLED, STUDY_STOPPED, RUNG), 0)
     while True:
         seen = follow(workspace, run)
         look(directory, seen)
         reason = seen.status.stop_reason
         if watch.hangs(seen):
             signal_worker(directory, seen, signal.SIGKILL, reason=STALLED)
-        if _is_to_go_on(seen, run):
+        if _is_to_go_on(seen, run, until_epoch):
             if give_up() or resumes[reason] == (MOST_STALLS if reason == STALLED else MOST_RESUMES):
                 return seen
             resumes[reason] += 1
             _require_wanted(workspace, run)
-            _with_room(lambda: resume_run(workspace, run_id))
+            _with_room(lambda: resume_run(workspace, run_id, until_epoch=until_epoch))
             with workspace.session() as session:
                 run = get_run(session, run_id)
         elif seen.state.is_ended and run.sealed:
@@ -96,11 +98,12 @@ def run_to_end(
         time.sleep(POLL_SECONDS)
 
 
-def _is_to_go_on(seen: Observation, run: Run) -> bool:
-    """Return whether the run ended for nothing that lies in its training: a lost worker, a hanging one, a stop."""
+def _is_to_go_on(seen: Observation, run: Run, until_epoch: int | None) -> bool:
+    """Return whether the run ended for nothing that lies in its training, and has further to go."""
     reason = seen.status.stop_reason
     is_lost = seen.state is RunState.INTERRUPTED and reason in {None, STALLED}
-    return is_lost or (reason == STUDY_STOPPED and run.sealed)
+    is_below = reason == RUNG and (until_epoch is None or seen.status.epoch < until_epoch)
+    return is_lost or ((reason == STUDY_STOPPED or is_below) and run.sealed)
 
 
 def _require_wanted(workspace: Workspace, run: Run) -> None:

@@ -62,6 +62,8 @@ def _pruner(search: SearchSection, epochs: int) -> optuna.pruners.BasePruner | N
     import optuna
 
     rules, first = search.pruning, max(1, search.pruning.warmup_epochs)
+    if rules.bracket is not None:  # halved together (`halving`)
+        return None
     if rules.name == "median":
         return optuna.pruners.MedianPruner(n_startup_trials=rules.startup_trials, n_warmup_steps=rules.warmup_epochs)
     if rules.name == "hyperband":

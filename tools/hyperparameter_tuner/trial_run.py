@@ -15,6 +15,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,
     PRUNED,
+    RUNNING,
     TrialRecord,
     trial_row,
     trials_of,
@@ -26,7 +27,7 @@ from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, DataError
 from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run import RUNG, RunKind, RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.training_orchestrator.observation import Observation
@@ -35,14 +36,25 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 
+WAITS = "waits_at"
+"""Attribute of a trial: the rung that it has reached."""
+
+
 class _Judge:
     """Reads a trial's values whenever there are new ones, and stops it when the pruner says so."""
 
-    def __init__(self, workspace: Workspace, study: Study, before: list[TrialRecord], trial: TrialRecord) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        study: Study,
+        before: list[TrialRecord],
+        trial: TrialRecord,
+        until_epoch: int | None,
+    ) -> None:
         self.workspace = workspace
         self.search = SearchSection.model_validate(study.search)
         self.metric, self.direction = study.objective["metric"], study.objective["direction"]
-        self.before, self.trial = before, trial
+        self.before, self.trial, self.until_epoch = before, trial, until_epoch
         self._values = apply_changes(study.base_values, trial.parameters)
         self.values: dict[int, float] = {}
         self.pruned_at: int | None = None
@@ -73,29 +85,39 @@ class _Judge:
                 self.stopped_attempt = seen.launch.attempt
 
 
-def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord) -> None:
+def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord, *, until_epoch: int | None = None) -> None:
     """Run the trial (or take up its run) and write its state, value and epochs into the table.
+
+    Args:
+        until_epoch: a rung at which the trial waits; by default it is carried to its end.
 
     Raises:
         GateRefusedError, LimitReachedError: no permit; the trial stays in the table as running.
     """
     with workspace.session() as session:
         study = get_study(session, study_id)
-        width = SearchSection.model_validate(study.search).width
-        before = seen_by(trial.number, width, trials_of(session, study_id))
-    judge = _Judge(workspace, study, before, trial)
+        wave = SearchSection.model_validate(study.search).wave
+        before = seen_by(trial.number, wave, trials_of(session, study_id))
+    judge = _Judge(workspace, study, before, trial, until_epoch)
     if trial.run is None and (outcome := _known_outcome(judge, study)) is not None:
         _settle(workspace, study_id, trial, outcome)
         return
     try:
-        run_id = trial.run or _start(workspace, study, trial)
+        run_id = trial.run or _start(workspace, study, trial, until_epoch)
     except ConfigurationError as error:  # an impossible combination within a valid space
         _settle(
             workspace, study_id, trial, {"state": FAILED, "attributes": trial.attributes | {"cause": error.as_dict()}}
         )
         return
     most = judge.search.stalled_seconds
-    seen = run_to_end(workspace, run_id, judge.look, give_up=lambda: judge.pruned_at is not None, stalled_seconds=most)
+    seen = run_to_end(
+        workspace,
+        run_id,
+        judge.look,
+        give_up=lambda: judge.pruned_at is not None,
+        stalled_seconds=most,
+        until_epoch=until_epoch,
+    )
     _settle(workspace, study_id, trial, _outcome(judge, seen))
 
 
@@ -116,7 +138,7 @@ def _known_outcome(judge: _Judge, study: Study) -> dict[str, Any] | None:
     return None
 
 
-def _start(workspace: Workspace, study: Study, trial: TrialRecord) -> str:
+def _start(workspace: Workspace, study: Study, trial: TrialRecord, until_epoch: int | None) -> str:
     view = start_when_there_is_room(
         workspace,
         study.project,
@@ -126,6 +148,7 @@ def _start(workspace: Workspace, study: Study, trial: TrialRecord) -> str:
         study_id=study.id,
         idempotency_key=f"{study.id}/trial-{trial.number}",
         label=f"trial {trial.number}",
+        until_epoch=until_epoch,
     )
     with workspace.session() as session:
         trial_row(session, study.id, trial.number).run = view.run_id
@@ -141,11 +164,23 @@ def _outcome(judge: _Judge, seen: Observation) -> dict[str, Any]:
     if judge.pruned_at is not None:
         kept = {epoch: value for epoch, value in finite.items() if epoch <= judge.pruned_at}
         return {"state": PRUNED, "intermediate": kept, "attributes": judge.attributes}
+    if (rung := _rung(judge, seen)) is not None:
+        kept = {epoch: value for epoch, value in finite.items() if epoch <= rung}
+        return {"state": RUNNING, "intermediate": kept, "attributes": judge.attributes | {WAITS: rung}}
     value = best_value(finite, judge.direction)
     if seen.state is RunState.COMPLETED and value is not None:
         return {"state": COMPLETED, "value": value, "intermediate": finite, "attributes": judge.attributes}
     cause = _cause(judge, seen)
     return {"state": FAILED, "intermediate": finite, "attributes": judge.attributes | {"cause": cause}}
+
+
+def _rung(judge: _Judge, seen: Observation) -> int | None:
+    """Return the rung at which the trial waits; None: it has none to reach, or ended before it or with it."""
+    until = judge.until_epoch
+    if until is None:
+        return None
+    is_beyond = seen.state is RunState.COMPLETED and seen.status.epoch > until  # an earlier study's
+    return until if is_beyond or seen.status.stop_reason == RUNG else None
 
 
 def _cause(judge: _Judge, seen: Observation) -> dict[str, Any]:

@@ -81,6 +81,14 @@ class PruningSection(Section):
     name: Literal["none", "median", "hyperband", "successive_halving"] = "median"
     startup_trials: NonNegativeInt = 4
     warmup_epochs: NonNegativeInt = 3
+    bracket: Annotated[int, Field(ge=3, le=1000)] | None = None
+    """Trials that are halved together at each rung, and go on from their checkpoints; None: each is judged alone."""
+
+    @model_validator(mode="after")
+    def _halves(self) -> Self:
+        if self.bracket is not None and self.name not in {"hyperband", "successive_halving"}:
+            raise ValueError(f"`bracket` belongs to hyperband and successive_halving; got it with name={self.name!r}")
+        return self
 
 
 class SearchSection(Section):
@@ -97,6 +105,11 @@ class SearchSection(Section):
     """A trial that makes no step for so long is ended and resumed once; one that hangs again has failed."""
     confirmation_repeats: Annotated[int, Field(ge=3, le=20)] = 3
     """Seeds, drawn by the server, on which best trial and baseline are repeated before an improvement counts."""
+
+    @property
+    def wave(self) -> int:
+        """Trials that are suggested by the same results: those of earlier waves."""
+        return self.pruning.bracket or self.width
 
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
