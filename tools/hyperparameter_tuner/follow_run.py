@@ -29,23 +29,25 @@ STUDY_STOPPED = "study_stopped"
 """The stop reason of a run that only ended because its study was stopped: it is resumed with the study."""
 STALLED = "stalled"
 """The stop reason of a run whose worker was ended because it made no step any more."""
+LONG_STAGES = frozenset({"validating data", "validating", "saving", "evaluating"})
+"""Stages of a worker that may take long without any sign of it."""
 MOST_STALLS = 1
 """How often such a run is resumed: one that hangs again hangs by itself."""
 
 
 class _Watch:
-    """Tells whether a worker still makes steps. Other stages are held to the run's wall-clock limit alone."""
+    """Tells whether a worker still gets on: to another step or stage. A long stage has the wall-clock limit alone."""
 
     def __init__(self, stalled_seconds: float | None) -> None:
         self._most = stalled_seconds
-        self._place: tuple[int, int] | None = None
+        self._place: tuple[int, int, str] | None = None
         self._since = 0.0
 
     def hangs(self, seen: Observation) -> bool:
-        """Return whether the run is training, and has made no step for too long."""
-        place = (seen.status.attempt, seen.status.step)
-        is_training = seen.state is RunState.RUNNING and seen.status.stage == "training"
-        if place != self._place or not is_training:
+        """Return whether the run has made no step and reached no stage for too long."""
+        place = (seen.status.attempt, seen.status.step, seen.status.stage)
+        is_timed = seen.state in {RunState.STARTING, RunState.RUNNING} and seen.status.stage not in LONG_STAGES
+        if place != self._place or not is_timed:
             self._place, self._since = place, time.monotonic()
         return self._most is not None and time.monotonic() - self._since > self._most
 
