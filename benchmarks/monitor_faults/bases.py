@@ -57,7 +57,7 @@ def numbers(seed: int) -> Values:
 
 def text(seed: int) -> Values:
     """Sentences of two classes."""
-    data = {"use": "samples.py:sentences", "args": {"seed": seed}}
+    data = {"use": "samples.py:sentences", "args": {"seed": seed, "rows": 1500}}
     return _plain(3e-3, 6, 32, model={"use": "networks.py:Words"}, data=data, **ACCURACY)
 
 

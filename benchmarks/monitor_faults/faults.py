@@ -151,12 +151,14 @@ FAULTS = (
         ("batch_too_small", *HIGH), OUT_OF_HAND, curable=True,
     ),
     Fault(
-        "loader slow", "vision", {"data": {"use": "samples.py:Slow"}, "training.epochs": 5},
+        "loader slow", "vision", {"data": {"use": "samples.py:Slow", "args": {"rows": 1500}}, "training.epochs": 5,
+         "model.args.channels": [32, 64]},
         ("slow_data_loading",), curable=True, is_cost=True,
     ),
     Fault(
         "memory grows", "table",
-        {"model": None, "data": None, "task": {"use": "tasks.py:keeping"}, "metrics": [], "selection": None},
+        {"model": None, "data": None, "task": {"use": "tasks.py:keeping"}, "metrics": [], "selection": None,
+         "training.epochs": 60},
         ("memory_growth",), is_cost=True,
     ),
     Fault(

@@ -23,7 +23,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "targets unscaled": ("numbers", {**UNSCALED, "target_scaling": "standardize", "metrics": ["r2", "mae"]}),
     "targets unscaled, adamw": ("numbers", {**UNSCALED, "optimizer.learning_rate": 0.05, "training.epochs": 40}),
     "huber": ("numbers", {"loss": "huber"}),
-    "noise that no model explains": ("numbers", {"data.args.noise": 2.0, "training.epochs": 8, "model.args.width": 8}),
+    "noise that no model explains": ("numbers", {
+        "data.args.noise": 2.0, "training.epochs": 12, "model.args.width": 8, "optimizer.learning_rate": 0.02,
+    }),
     "tiny table": ("table", {"data.args.rows": 120, "model.args.width": 8, "training.epochs": 6}),
     "tiny pictures": ("vision", {"data.args.rows": 240, "loader.batch_size": 16, "training.epochs": 6}),
     "a good start": ("table", {**TUNED, "optimizer.learning_rate": 3e-4, "training.epochs": 6}),
@@ -31,7 +33,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         **TUNED, "freezing": {"patterns": ["layers.0"]}, "optimizer.learning_rate": 1e-4, "training.epochs": 4,
     }),
     "adapter": ("table", {**TUNED, "adapter": {"rank": 2, "targets": ["layers.2"]}, "training.epochs": 4}),
-    "plateau at the end": ("text", {"training.epochs": 30, "optimizer.weight_decay": 0.1}),
+    "plateau at the end": ("text", {
+        "training.epochs": 20, "optimizer.weight_decay": 3.0, "model.args.dropout": 0.5,
+    }),
     "plateau, then lower": ("layers", {
         "schedule": {"name": "plateau", "patience_epochs": 2}, "training.epochs": 16, "model.args.dropout": 0.2,
     }),

@@ -62,9 +62,13 @@ def shortened(message: str) -> str:
 
 def history(workspace: Workspace, run_id: str) -> list[str]:
     """Return a sentence on each alert of a run that came back, was cleared, or was fixed by a later run."""
-    with workspace.snapshot() as session:
-        rows = list(rows_of(session, run_id).values())
-    return [_sentence(row) for row in rows if life_of(row) in UNUSUAL]
+
+    def read() -> list[str]:
+        with workspace.snapshot() as session:
+            rows = list(rows_of(session, run_id).values())
+        return [_sentence(row) for row in rows if life_of(row) in UNUSUAL]
+
+    return [*workspace.kept.rows(("alert history", run_id), read)]
 
 
 def _sentence(row: RaisedAlert) -> str:

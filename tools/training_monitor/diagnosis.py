@@ -129,6 +129,7 @@ def _alert(record: RunRecord, diagnostic: Diagnostic) -> Alert | None:
 
 def _describe(record: RunRecord, diagnostic: Diagnostic, found: Raised) -> Alert:
     worst = found.worst
+    is_first_unit = found.trigger.unit == diagnostic.triggers[0].unit  # what a fix brings to a value is that
     epoch = worst.epoch if worst.epoch is not None else _epoch_of(record, worst.step)
     return Alert(
         id=diagnostic.id,
@@ -143,7 +144,7 @@ def _describe(record: RunRecord, diagnostic: Diagnostic, found: Raised) -> Alert
         epoch=epoch,
         document=diagnostic.path,
         requirement=diagnostic.requirement,
-        fixes=compute_fixes(diagnostic, record, worst.keys, worst.value),
+        fixes=compute_fixes(diagnostic, record, worst.keys, worst.value if is_first_unit else None),
         layers=list(worst.layers or layers_behind(record.metrics, found.trigger, worst.step)),
         rows=list(worst.rows),
     )

@@ -25,10 +25,11 @@ OF_VALIDATION = frozenset({
     "generalisation_gap", "loss_gap", "epochs_without_improvement", "recent_improvement", "gain_over_prior",
     "errors_beyond_guessing",
 })  # fmt: skip
-OF_GRADIENTS = frozenset({"gradient_norm", "applied_gradient_norm", "first_gradient_norm"})
-OF_STEPS = frozenset(
-    {"sudden_non_finite", "sudden_jump", "overshoot", "loss_rebound", "rate_spent_share", "first_loss"}
-)
+OF_GRADIENTS = frozenset({"gradient_norm", "sudden_gradient", "applied_gradient_norm", "first_gradient_norm"})
+OF_STEPS = frozenset({
+    "sudden_non_finite", "sudden_jump", "non_finite_second_step", "overshoot", "loss_rebound", "rate_spent_share",
+    "first_loss",
+})  # fmt: skip
 OF_CLASSES, OF_TWO = frozenset({"beyond_commonest"}), frozenset({"discriminator_loss"})
 OF_GUESSES = frozenset({"errors_beyond_guessing"})
 OF_DATA = frozenset({"leaks_found", "improbable_labels"})

@@ -93,8 +93,15 @@ def recent_improvement(record: RunRecord) -> list[Sample]:
 
 
 def validation_gain(record: RunRecord) -> list[Sample]:
-    """Fall of the validation loss over the last three epochs, 0 where it does not improve any more (one sample)."""
-    return recent_improvement(record) or [Sample(record.status.step, 0.0)]
+    """Fall of the lowest validation loss so far within the last three epochs, as a share of it (one sample).
+
+    0 where no loss has been lower in them: one epoch that is worse by chance does not end an improvement.
+    """
+    losses = [sample.value for sample in record.by_epoch(VALIDATION_LOSS) if math.isfinite(sample.value)]
+    before, last = losses[: max(len(losses) - 3, 1)], losses[1:][-3:]
+    lowest = min(before, default=0.0)
+    gain = 1 - min(last) / lowest if last and lowest > 0 else 0.0
+    return [Sample(record.status.step, max(gain, 0.0))]
 
 
 def loss_rebound(record: RunRecord) -> list[Sample]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import STEP_LOSS, VALIDATION_LOSS
+from trainwright.tools.training_monitor.record import STEP_LOSS, TRAIN_LOSS, VALIDATION_LOSS
 from trainwright.tools.training_monitor.signals.losses import loss_gap
 from trainwright.trainer.run.conditions import Sample
 from trainwright.trainer.run.looked_at import BoostedTrees
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 SCORES = frozenset({"accuracy", "balanced_accuracy", "precision", "recall", "f1", "macro_f1", "auc", "top5_accuracy"})
 """Metrics in [0, 1] of which more is better; the run's own selection metric joins them if it is maximized."""
+SHARES_OF_ALL = frozenset({"accuracy", "top5_accuracy"})
+"""Scores in which every sample counts alike."""
 CLEARLY = 0.05
 """Of a score."""
 
@@ -59,13 +62,38 @@ def start_over_prior(record: RunRecord) -> list[Sample]:
 
 
 def gap_beyond_chance(record: RunRecord) -> list[Sample]:
-    """Per epoch: the gap of the scores ÷ the largest standard error of a share of so few validation samples.
+    """Per epoch: the gap ÷ the standard error of what so few validation samples measure.
 
-    Infinite where the number of samples is unknown, or the gap is one of losses.
+    Of a share: the largest that it can have; where each class counts alike, by the samples of each. Of losses: single
+    ones scatter about as wide as their mean. Infinite where samples are not counted, or a loss is not positive.
     """
-    size = record.data.splits.get("validation")
-    root = 2 * math.sqrt(size.size) if size is not None and size.size and score_gap(record) else math.inf
-    return [gap._replace(value=gap.value * root if gap.value else 0.0) for gap in generalisation_gap(record)]
+    if found := _gaps_of_scores(record):
+        widest: dict[int, Sample] = {}
+        for name, gaps in found.items():
+            error = _standard_error(record, by_class=name not in SHARES_OF_ALL)
+            for beyond in (_beyond(gap, error) for gap in gaps):
+                widest[beyond.step] = max(beyond, widest.get(beyond.step, beyond), key=lambda one: one.value)
+        return [widest[step] for step in sorted(widest)]
+    losses = {sample.step: sample.value for sample in record.by_epoch(VALIDATION_LOSS)}
+    trained = {sample.step: sample.value for sample in record.by_epoch(TRAIN_LOSS)}
+    error = 2 * _standard_error(record, by_class=False)
+    gaps = [gap._replace(value=losses[gap.step] - trained[gap.step]) for gap in loss_gap(record)]
+    return [_beyond(gap, max(losses[gap.step], 0.0) * error) for gap in gaps]
+
+
+def _standard_error(record: RunRecord, *, by_class: bool) -> float:
+    """Return the largest standard error of a share of the validation samples, or of a mean of the classes' shares."""
+    split = record.data.splits.get("validation")
+    classes = [count for count in ((split.classes or {}) if split is not None else {}).values() if count]
+    if by_class and classes:
+        return math.sqrt(sum(1 / count for count in classes)) / (2 * len(classes))
+    return 0.5 / math.sqrt(split.size) if split is not None and split.size else 0.0
+
+
+def _beyond(gap: Sample, error: float) -> Sample:
+    """Return a gap in standard errors."""
+    beyond = gap.value / error if error > 0 else math.copysign(math.inf, gap.value)
+    return gap._replace(value=beyond if gap.value else 0.0)
 
 
 def more_is_known(record: RunRecord) -> list[Sample]:
@@ -83,15 +111,22 @@ def generalisation_gap(record: RunRecord) -> list[Sample]:
 
 def score_gap(record: RunRecord) -> list[Sample]:
     """Per epoch: training minus validation score, both in [0, 1] (the widest); none without such a score."""
-    gaps: dict[int, Sample] = {}
+    widest: dict[int, Sample] = {}
+    for gap in itertools.chain.from_iterable(_gaps_of_scores(record).values()):
+        widest[gap.step] = max(gap, widest.get(gap.step, gap), key=lambda one: one.value)
+    return [widest[step] for step in sorted(widest)]
+
+
+def _gaps_of_scores(record: RunRecord) -> dict[str, list[Sample]]:
+    """Return each score's gaps by its name."""
+    found: dict[str, list[Sample]] = {}
     for name in sorted(SCORES | _selected_score(record)):
         trained = {sample.step: sample.value for sample in record.by_epoch(f"train/{name}")}
         for sample in record.by_epoch(f"validation/{name}"):
             train = trained.get(sample.step, math.nan)
             if 0 <= train <= 1 and 0 <= sample.value <= 1:
-                known = gaps[sample.step].value if sample.step in gaps else -math.inf
-                gaps[sample.step] = sample._replace(value=max(known, train - sample.value))
-    return [gaps[step] for step in sorted(gaps)]
+                found.setdefault(name, []).append(sample._replace(value=train - sample.value))
+    return found
 
 
 def _selected_score(record: RunRecord) -> set[str]:

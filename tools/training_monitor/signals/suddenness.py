@@ -6,7 +6,7 @@ import math
 import statistics
 from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import GRADIENT_NORM, STEP_LOSS
+from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, STEP_LOSS
 from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 BEFORE = 8
 """Steps before a jump that have to be calm."""
 FEWEST_BEFORE = 2
+CALM_GRADIENTS = 4
+"""Steps at least whose gradients are known before one counts as sudden."""
 CALM = 3.0
 """The highest of calm values is at most so many times their median."""
 
@@ -45,6 +47,26 @@ def sudden_jump(record: RunRecord) -> list[Sample]:
         if math.isfinite(now.value) and middle > 0 and now.value / middle > worst.value and _is_calm(before):
             worst = Sample(now.step, now.value / middle)
     return [worst] if worst.step else []
+
+
+def sudden_gradient(record: RunRecord) -> list[Sample]:
+    """Largest applied gradient norm of one step ÷ the median of the calm steps before (one sample, where it was)."""
+    clipped = record.metrics.tail(APPLIED_NORM, LONGEST_WINDOW)
+    points = clipped or record.metrics.tail(GRADIENT_NORM, LONGEST_WINDOW)
+    worst = Sample(0, 0.0)
+    for place in range(CALM_GRADIENTS, len(points)):
+        before, now = [point.value for point in points[max(0, place - BEFORE) : place]], points[place]
+        if math.isfinite(now.value) and min(before) > 0 and _is_calm(before):
+            times = now.value / statistics.median(before)
+            worst = Sample(now.step, times) if times > worst.value else worst
+    return [worst] if worst.step else []
+
+
+def non_finite_second_step(record: RunRecord) -> list[Sample]:
+    """1 where the second step's loss is not finite, after a first one that is (one sample, at that step)."""
+    points = record.metrics.head(STEP_LOSS, 2)
+    finite = [math.isfinite(point.value) for point in points]
+    return [Sample(points[1].step, 1.0)] if finite == [True, False] else []
 
 
 def overshoot(record: RunRecord) -> list[Sample]:

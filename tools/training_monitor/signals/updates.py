@@ -6,8 +6,8 @@ import math
 import statistics
 from typing import TYPE_CHECKING
 
-from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE
-from trainwright.tools.training_monitor.signals.suddenness import sudden_jump
+from trainwright.tools.training_monitor.record import APPLIED_NORM, GRADIENT_NORM, LEARNING_RATE, STEP_LOSS
+from trainwright.tools.training_monitor.signals.suddenness import sudden_gradient, sudden_jump
 from trainwright.trainer.run.conditions import LONGEST_WINDOW, Sample
 from trainwright.trainer.run.results import Probe
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 UPDATE_RATIO = "watch/update_ratio_median"
 SPENT = 0.01
 """Share of the peak rate below which it moves nothing any more."""
+RUN_AWAY = 10.0
+"""Times the first loss: from here on it has run away."""
 BUCKETS = 200
 NOT_ADAPTIVE = frozenset({"sgd", "schedule_free_sgd"})
 """Optimizers whose step is as long as the gradient: those that divide it out do not feel a clip."""
@@ -30,9 +32,13 @@ def update_ratio(record: RunRecord) -> list[Sample]:
 def peak_update_ratio(record: RunRecord) -> list[Sample]:
     """Largest update ratio of the inspected steps, at the peak of the rate (one sample, where it was).
 
-    A step of a warmup, whose rate is lower, would be larger at the peak in proportion.
+    A step of a warmup, whose rate is lower, would be larger at the peak in proportion. Steps after the loss ran away
+    show what became of the weights, not what the rate does.
     """
-    found = _at_the_peak(record)
+    losses = record.metrics.head(STEP_LOSS, LONGEST_WINDOW)
+    start = abs(losses[0].value) if losses else math.inf
+    gone = next((p.step for p in losses if not abs(p.value) <= RUN_AWAY * start), math.inf)
+    found = [sample for sample in _at_the_peak(record) if sample.step < gone]
     return [max(found, key=lambda sample: sample.value)] if found else []
 
 
@@ -44,7 +50,15 @@ def usual_update_ratio(record: RunRecord) -> list[Sample]:
 
 def update_ratio_before_jump(record: RunRecord) -> list[Sample]:
     """Largest update ratio, at the peak of the rate, of the inspected steps before the loss jumped (one sample)."""
-    jump = sudden_jump(record)
+    return _before(record, sudden_jump(record))
+
+
+def update_ratio_before_gradient(record: RunRecord) -> list[Sample]:
+    """Largest update ratio, at the peak of the rate, of the inspected steps before the gradient jumped (one sample)."""
+    return _before(record, sudden_gradient(record))
+
+
+def _before(record: RunRecord, jump: list[Sample]) -> list[Sample]:
     before = [sample for sample in _at_the_peak(record) if jump and sample.step < jump[0].step]
     return [max(before, key=lambda sample: sample.value)] if before else []
 

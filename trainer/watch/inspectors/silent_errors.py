@@ -131,7 +131,7 @@ class SilentErrors(Inspector):
         if self.targets is None or loader.is_stream or loader.batch_size is None or loader.by_length:
             return None
         order = [loader.indices(0, number) for number in range(min(3, len(loader)))]
-        return labels_in_blocks(self.targets, order)
+        return labels_in_blocks(self.targets, order, None if loader.curriculum is None else loader.curriculum.order(0))
 
     def _order(self, epoch: int, digests: list[bytes]) -> Finding | None:
         if self.first is None:

@@ -101,19 +101,21 @@ def _moved(value: Tensor, other: Tensor) -> list[int]:
     return [int(place) for place in apart] if len(torch.unique(first)) > 1 else []
 
 
-def labels_in_blocks(targets: Tensor, order: Sequence[Sequence[int]]) -> Finding | None:
+def labels_in_blocks(targets: Tensor, order: Sequence[Sequence[int]], among: Tensor | None = None) -> Finding | None:
     """Find first batches that have far more of one class than chance gives them.
 
     Args:
         targets: class numbers of all samples, (samples,).
         order: rows of the first batches.
+        among: rows that the epoch draws from, where these are not all: a curriculum's easy ones may be of few classes.
     """
     if targets.is_floating_point() or targets.dim() != 1 or not order or min(map(len, order)) < LEAST_ROWS:
         return None
-    classes, counts = torch.unique(targets, return_counts=True)
+    drawn = targets if among is None else targets[among]
+    classes, counts = torch.unique(drawn, return_counts=True)
     if not 2 <= len(classes) <= MOST_CLASSES:
         return None
-    shares = dict(zip(classes.tolist(), (counts.double() / len(targets)).tolist(), strict=True))
+    shares = dict(zip(classes.tolist(), (counts.double() / len(drawn)).tolist(), strict=True))
     if sum(_log_chance(targets[list(rows)], shares) for rows in order) > IMPROBABLE:
         return None
     rows = order[0]

@@ -59,6 +59,17 @@ def test_blocks_of_a_label_are_no_chance() -> None:
     assert labels_in_blocks(torch.zeros(64, dtype=torch.int64), blocks) is None
 
 
+def test_blocks_are_judged_beside_the_rows_that_the_epoch_draws_from() -> None:
+    among = torch.tensor([*(LABELS == 0).nonzero().flatten().tolist(), 1, 5])
+    mixed = [among[torch.arange(start, len(among), 2)].tolist() for start in (0, 1)]
+    order = [[*rows, *rows] for rows in mixed]
+    assert labels_in_blocks(LABELS, order) is not None, "of all rows a quarter are of that class"
+    assert labels_in_blocks(LABELS, order, among) is None, "of those that a curriculum lets in almost all"
+    ordered = torch.arange(64)
+    blocks = [[*range(0, 64, 4)], [*range(1, 64, 4)], [*range(2, 64, 4)]]
+    assert labels_in_blocks(LABELS, blocks, ordered) is not None
+
+
 def test_inputs_on_another_scale_are_told_from_a_shift_of_one_column() -> None:
     trained = {"0": facts_of(INPUTS)}
     shifted = INPUTS.clone()
