@@ -19,12 +19,13 @@ from sqlalchemy import select
 
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.tracking.places import folder_of, mlflow_uri
-from trainwright.tools.tracking.structure import place_of
+from trainwright.tools.tracking.structure import OF_A_RUN, place_of
 from trainwright.tools.tracking.wandb_tracker import PAGE
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
+    from trainwright.tools.tracking.structure import Parent
     from trainwright.tools.workspace import Workspace
 
 HERE = "127.0.0.1"
@@ -116,18 +117,29 @@ def link_event_files(workspace: Workspace) -> int:
     base.mkdir(parents=True, exist_ok=True)
     with workspace.snapshot() as session:
         for run in session.scalars(select(Run).order_by(Run.created_at, Run.id)):
-            events = workspace.run_directory(run.project, run.id).path / "tensorboard"
-            if not events.is_dir():
+            folder = workspace.run_directory(run.project, run.id).path
+            if not (folder / "tensorboard").is_dir():
                 continue
             with suppress(TrainwrightError):
                 place = place_of(session, workspace, run)
-                parts = [place.experiment, *(parent.name for parent in place.parents), place.name]
+                parts = [place.experiment, *map(_folder_name, place.parents), place.name]
                 link = base.joinpath(*(part.replace("/", "_") for part in parts))
-                link.parent.mkdir(parents=True, exist_ok=True)
-                if not link.is_symlink():
-                    link.symlink_to(events, target_is_directory=True)
+                _link(link, folder / "tensorboard")
+                if (folder / "trace").is_dir():
+                    _link(link.with_name(f"{link.name} trace"), folder / "trace")
                 linked += 1
     return linked
+
+
+def _folder_name(parent: Parent) -> str:
+    """Return the folder for a parent's children; a run's own name is the link to its events."""
+    return f"of {parent.name}" if parent.kind == OF_A_RUN else parent.name
+
+
+def _link(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(target, target_is_directory=True)
 
 
 def mlflow_program() -> str:

@@ -12,6 +12,7 @@ from trainwright.trainer.base.errors import DivergenceError, ReproducibilityErro
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
+from trainwright.trainer.engine.observers.bounding import Bounding
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.commitments import Committing
 from trainwright.trainer.engine.observers.observer import Observer, Observers
@@ -130,7 +131,9 @@ def _observers(session: Session, recorder: Recorder, heartbeat: Heartbeat, check
     before, after = watching(session, recorder)
     first = [Committing(session), SettingsHeld(), *before, recorder, *after]
     steps = session.config.logging.trace_steps
-    last = [Tracing(steps)] if steps and session.strategy.is_first else []
+    last: list[Observer] = [Tracing(steps)] if steps and session.strategy.is_first else []
+    until = heartbeat.limits.until_epoch
+    last += [Bounding(until)] if until is not None else []
     return Observers([*first, Selection(), Reporter(heartbeat), checkpointing, *last], heartbeat.stage)
 
 

@@ -6,6 +6,7 @@ status.json     the latest RunStatus, replaced atomically by the worker
 run.lock        an flock held by the worker: whether it is alive
 metrics.sqlite  see metrics.py
 events.jsonl    see events.py
+histograms.jsonl see histograms.py
 end.json        digests of an orderly end, signed with the run's key: see ending.py
 checkpoints/    one folder per checkpoint
 artifacts/      evidence and results, JSON and others (evidence names: see EVIDENCE)
