@@ -82,26 +82,7 @@ def open_page(workspace: Workspace, name: str, *, port: int = 0) -> Page:
         return Page(uri)
     folder = folder_of(workspace, name)
     folder.mkdir(parents=True, exist_ok=True)
-    if name == "tensorboard":
-        link_event_files(workspace)
-        command = [
-            sys.executable,
-            "-m",
-            "tensorboard.main",
-            "--logdir",
-            str(folder / "runs"),
-            "--host",
-            HERE,
-            "--port",
-            str(port),
-        ]
-    elif name == "mlflow":
-        command = [
-            mlflow_program(), "server", "--backend-store-uri", uri, "--artifacts-destination",
-            str(folder / "artifacts"), "--host", HERE, "--port", str(port), "--workers", "1",
-        ]  # fmt: skip
-    else:
-        command = [sys.executable, "-m", "trackio.cli", "show", "--host", HERE]
+    command = _command(workspace, name, folder, port)
     more = OFFLINE | {"GRADIO_SERVER_PORT": str(port), "TRACKIO_DIR": str(folder), "PYTHONUNBUFFERED": "1"}
     with (folder / "page.log").open("wb") as log:
         process = subprocess.Popen(
@@ -115,6 +96,19 @@ def open_page(workspace: Workspace, name: str, *, port: int = 0) -> Page:
         page.close()
         raise
     return page
+
+
+def _command(workspace: Workspace, name: str, folder: Path, port: int) -> list[str]:
+    """Return the command that serves a tracker's page of the folder. Raises NotFoundError."""
+    where = ["--host", HERE, "--port", str(port)]
+    if name == "tensorboard":
+        link_event_files(workspace)
+        return [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder / "runs"), *where]
+    if name == "mlflow":
+        store = ["--backend-store-uri", mlflow_uri(workspace, dict(os.environ))]
+        kept = ["--artifacts-destination", str(folder / "artifacts")]
+        return [mlflow_program(), "server", *store, *kept, *where, "--workers", "1"]
+    return [sys.executable, "-m", "trackio.cli", "show", "--host", HERE]
 
 
 def link_event_files(workspace: Workspace) -> int:

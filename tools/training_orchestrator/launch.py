@@ -28,7 +28,8 @@ from trainwright.tools.training_orchestrator.run_plan import (
     exports_program,
     plan_run,
 )
-from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.base.canonical import digest_file

@@ -15,7 +15,8 @@ from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import allowed_launcher
 from trainwright.tools.training_orchestrator.observation import Observation, observe
-from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunKey, RunKind, RunState

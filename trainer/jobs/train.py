@@ -92,16 +92,28 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     require_honest(specification)
     run.write_evidence(Imported(packages=imported_packages()))
     run.write_evidence(summary_evidence(session, reason, sampler))
-    if ordered.kind in EVALUATED and session.progress.stop_reason is not None and session.strategy.is_first:
+    if session.progress.stop_reason is not None and session.strategy.is_first:
+        _conclude(run, ordered, session, heartbeat)
+    _compare(run, ordered, session, heartbeat)
+    return reason
+
+
+def _conclude(run: RunDirectory, ordered: RunSpecification, session: Session, heartbeat: Heartbeat) -> None:
+    """Record what a run that trained to its end is worth: predictions, the exported program, trees beside it."""
+    if ordered.kind in EVALUATED:
         heartbeat.stage("evaluating")
         run.write_evidence(evaluation(session))
-    if ordered.exports_program and session.progress.stop_reason is not None and session.strategy.is_first:
+    if ordered.exports_program:
         from trainwright.trainer.jobs.export.program import export_program
 
         heartbeat.stage("exporting the program")
         run.write_evidence(export_program(session))
-    if ordered.kind is RunKind.BASELINE and session.progress.stop_reason is not None and session.strategy.is_first:
+    if ordered.kind is RunKind.BASELINE:
         _compare_with_trees(run, session, heartbeat)
+
+
+def _compare(run: RunDirectory, ordered: RunSpecification, session: Session, heartbeat: Heartbeat) -> None:
+    """Record how a run that trains another again differs from it: of one step, a beginning, or the whole."""
     if ordered.replayed_step is not None:
         from trainwright.trainer.jobs.replay import compare_step
 
@@ -113,7 +125,6 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         is_short = ordered.permit.get("is_short") is True
         found = compare_beginning(run, ordered, session.progress.step) if is_short else compare(run, ordered, session)
         run.write_evidence(found)
-    return reason
 
 
 def _observers(session: Session, recorder: Recorder, heartbeat: Heartbeat, checkpointing: Observer) -> Observers:
