@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from trainwright.tools.alerts import history
 from trainwright.tools.training_orchestrator.observation import observe
-from trainwright.tools.training_orchestrator.views import RunView, describe_run
+from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.views import describe_run
 from trainwright.tools.workspace.handles import run_handles
 from trainwright.tools.workspace.records import get_run
 from trainwright.trainer.base.errors import TrainwrightError

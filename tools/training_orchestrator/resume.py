@@ -16,7 +16,8 @@ from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import allowed_launcher
 from trainwright.tools.training_orchestrator.observation import Observation, observe
-from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunKey, RunKind, RunState
@@ -34,13 +35,16 @@ RESUMABLE_FAILURES = frozenset({"limit", "storage"})
 """Failures whose cause was outside the run: it can be resumed once there is room again."""
 
 
-def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None) -> RunView:
+def resume_run(
+    workspace: Workspace, run_id: str, *, project: str | None = None, until_epoch: int | None = None
+) -> RunView:
     """Start a new worker on an interrupted or stopped run; it continues from the newest intact checkpoint.
 
     Its share is reserved again under the present limits, and counts all attempts together (GATE-4).
 
     Args:
         project: the project that the run must belong to; None for callers that have the run from its own study.
+        until_epoch: stop in order after this epoch; by default the run goes on to its end.
 
     Raises:
         ConflictError: the run is another project's, still runs, is completed, was pruned, or failed for a cause that
@@ -53,7 +57,7 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
     refresh_workspace(workspace)  # seals ended runs, so that the ledger records everything in order
     directory = workspace.run_directory(run.project, run.id)
     try:
-        order = _record(workspace, run_id, directory)
+        order = _record(workspace, run_id, directory, until_epoch)
     except BaseException:
         with suppress(TrainwrightError), workspace.session() as session:
             put_back(directory, get_run(session, run_id))
@@ -76,7 +80,7 @@ class _Order:
     launcher: Launcher
 
 
-def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Order:
+def _record(workspace: Workspace, run_id: str, directory: RunDirectory, until_epoch: int | None) -> _Order:
     """Ask for the permit, reserve the share, and record the resuming.
 
     The only file written is the launch, since readers after the commit must see that an attempt is to come. It
@@ -95,7 +99,7 @@ def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Orde
             directory.specification().config,
         )
         launcher = allowed_launcher(workspace, kind, config)
-        share = limits.reserve(session, workspace, owner, kind, config, run=row)
+        share = limits.reserve(session, workspace, owner, kind, config, run=row).until(until_epoch)
         permit["reserved"] = share.model_dump()
         launch, key = Launch(attempt=seen.status.attempt + 1), RunKey.new()
         resumed = RunResumed(

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import alerts
 from trainwright.tools.training_orchestrator.follow import follow
-from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace.records import get_run
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.run import RunState
