@@ -26,7 +26,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install companions lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills pictures decisions format clean
+.PHONY: help install companions lowest extras pages long-tests bench-data bench-monitor demo test quick check lint types layers coverage bench-surface bench-memory bench-time bench-patterns bench-start bench-session bench-resume bench-engine bench-soak data-faults monitor-faults cheats clean-room walks model-test bench-gate-kills bench-study-kills pictures decisions format clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -134,6 +134,9 @@ bench-data: $(COMPANIONS)/.installed-rivals  ## 40 checks of 10 million rows bes
 
 bench-size: install  ## The first look at two million rows beside plain reading, fifty million samples' first step (QUICK=1)
 	$(BIN)/python benchmarks/data/first_look.py $(if $(QUICK),--quick)
+
+bench-study-kills: install  ## Workers, conductor and server of studies killed 200 times: the same trials (QUICK=1)
+	$(BIN)/python benchmarks/study_kills.py $(if $(QUICK),--kills 6 --trials 6 --widths 2)
 
 bench-gate-kills: install  ## The server killed 200 times at random moments of gate decisions: never half of one (QUICK=1)
 	$(BIN)/python benchmarks/gate_kills.py $(if $(QUICK),--kills 10)

@@ -63,10 +63,8 @@ class StrictTool(Tool):
             raise
         except Exception as error:  # noqa: BLE001 - the one place where failures are worded for the agent
             result = refusal(with_call(error, self.name, normalized))
-        if self.meta is not None:
-            with suppress(Exception):  # the answer is complete without the view beside it
-                result = await anyio.to_thread.run_sync(with_curves, context, normalized, result)
-        return await _completed(context, normalized, noted(result, notes))
+        shows_run = self.meta is not None
+        return await anyio.to_thread.run_sync(_completed, context, normalized, result, notes, shows_run)
 
     def _checked(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments as the function takes them. Raises ConfigurationError."""
@@ -88,34 +86,38 @@ def noted(result: CallToolResult, notes: list[str]) -> CallToolResult:
     return result.model_copy(update={"content": [lines, *result.content], "structured_content": facts})
 
 
-async def _completed(context: Context[Any, Any], arguments: dict[str, Any], result: CallToolResult) -> CallToolResult:
-    """Return the result with the news of alerts, and with handles in place of the long ids of runs and studies."""
+def _completed(
+    context: Context[Any, Any], arguments: dict[str, Any], result: CallToolResult, notes: list[str], shows_run: bool
+) -> CallToolResult:
+    """Return the result with the run's curves, the notes, the news of alerts, and handles in place of long ids.
+
+    The answer is complete without each of them. All on one thread: each change of threads takes a tenth of a
+    millisecond and more.
+    """
+    if shows_run:
+        with suppress(Exception):
+            result = with_curves(context, arguments, result)
+    result = noted(result, notes)
     app = context.request_context.lifespan_context
-    if isinstance(app, AppContext):
-        with suppress(Exception):  # the answer is complete without news, which the next one carries then
-            result = await anyio.to_thread.run_sync(with_news, app, arguments, result)
-            await anyio.to_thread.run_sync(app.follow_runs)
-    return await _named(context, result)
+    if not isinstance(app, AppContext):
+        return result
+    with suppress(Exception):  # the next answer carries the news then
+        result = with_news(app, arguments, result)
+        app.follow_runs()
+    with suppress(Exception):
+        result = _named(app, result)
+    return result
 
 
-async def _named(context: Context[Any, Any], result: CallToolResult) -> CallToolResult:
+def _named(app: AppContext, result: CallToolResult) -> CallToolResult:
     """Return the result with handles in place of the long ids of runs and studies, in both of its forms."""
     texts = [block.text if isinstance(block, TextContent) else "" for block in result.content]
-    texts, facts = await _with_handles(context, [texts, result.structured_content])
+    texts, facts = app.with_handles([texts, result.structured_content])
     content = [
         block.model_copy(update={"text": text}) if isinstance(block, TextContent) else block
         for block, text in zip(result.content, texts, strict=True)
     ]
     return result.model_copy(update={"content": content, "structured_content": facts})
-
-
-async def _with_handles(context: Context[Any, Any], value: Any) -> Any:
-    app = context.request_context.lifespan_context
-    if not isinstance(app, AppContext):
-        return value
-    with suppress(Exception):  # the answer is complete without short names, which are a convenience
-        return await anyio.to_thread.run_sync(app.with_handles, value)
-    return value
 
 
 def agent_tool(

@@ -58,15 +58,25 @@ async def waited(
 
 
 async def watched_run(
-    context: Context[Any, Any], workspace: Workspace, run_id: str, wait_seconds: float, after_step: int | None = None
+    context: Context[Any, Any],
+    find: Callable[[], tuple[Workspace, str]],
+    wait_seconds: float,
+    after_step: int | None = None,
 ) -> RunView:
-    """Return the run once it has ended, raised an alert or passed the step; at the latest after the wait."""
+    """Return the run once it has ended, raised an alert or passed the step; at the latest after the wait.
+
+    Args:
+        find: gives the workspace and the run's id; called on the thread that waits.
+    """
     from trainwright.tools.training_orchestrator import wait_for_run
 
-    def look(should_stop: Callable[[], bool]) -> RunView:
-        return wait_for_run(workspace, run_id, wait_seconds, after_step, should_stop=should_stop, known=())
+    found: list[tuple[Workspace, str]] = []
 
-    return await waited(context, look, lambda: run_progress(workspace, run_id))
+    def look(should_stop: Callable[[], bool]) -> RunView:
+        found.append(find())
+        return wait_for_run(*found[0], wait_seconds, after_step, should_stop=should_stop, known=())
+
+    return await waited(context, look, lambda: run_progress(*found[0]) if found else Progress(0.0, None, "opening"))
 
 
 async def watched_study(

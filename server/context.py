@@ -83,13 +83,17 @@ class AppContext:
 
     def with_handles(self, value: Any) -> Any:
         """Return JSON values with every long id of a run or study replaced by its handle."""
-        from trainwright.tools.workspace.handles import LONG_ID, handles, with_handles
+        from trainwright.tools.workspace.handles import handles_of, long_ids, with_handles
 
-        texts = list(_texts(value))
-        if self._workspace is None or not any(LONG_ID.search(text) for text in texts):
+        workspace = self._workspace
+        if workspace is None or not (found := long_ids(_texts(value))):
             return value
-        with self._workspace.snapshot() as session:
-            return with_handles(value, handles(session, texts))
+
+        def read() -> dict[str, str]:
+            with workspace.snapshot() as session:
+                return handles_of(session, found)
+
+        return with_handles(value, workspace.kept.rows(("handles", found), read))
 
     def take_news(self, projects: set[str], shown: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], int]:
         """Return the alerts that an answer about these projects (none: about all) should carry, and how many are left.

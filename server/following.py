@@ -43,9 +43,12 @@ class Following:
         if workspace.is_archived or (self._thread is not None and self._thread.is_alive()):
             return
         version = workspace.kept.version()
-        if version == self._idle_at or not has_unsealed(workspace):
+        if version == self._idle_at:
             return
+        is_needed = has_unsealed(workspace)
         self._idle_at = version  # a run that is started or resumed from now on changes it
+        if not is_needed:
+            return
         follower = Follower(workspace, lambda project, run, _: self._changed(project, run))
         self._thread = threading.Thread(target=follower.follow, args=(self._stop,), name="follower", daemon=True)
         self._thread.start()

@@ -5,6 +5,7 @@ The SDK answers an unknown tool as a failed call, and logs an unknown prompt wit
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NoReturn
 
 from mcp.server import MCPServer
@@ -21,13 +22,19 @@ SHOWN_CHARACTERS = 80
 class NamingServer(MCPServer[AppContext]):
     """The SDK's server, with the nearest name in the error for an unknown one."""
 
+    @cached_property
+    def _tools_called(self) -> set[str]:
+        return set()
+
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[AppContext, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """Call a tool. Raises MCPError (invalid parameters) where there is none of this name."""
-        known = [tool.name for tool in await self.list_tools()]
-        if name not in known:
-            _refuse("tool", name, known)
+        if name not in self._tools_called:  # listing them all takes longer than many a call
+            known = [tool.name for tool in await self.list_tools()]
+            if name not in known:
+                _refuse("tool", name, known)
+            self._tools_called.add(name)
         return await super().call_tool(name, arguments, context)
 
     async def get_prompt(

@@ -33,6 +33,7 @@ LONGEST_FIRST = (
     "projects/test_phases.py",
     "projects/test_ends.py",
     "server/test_two_forms.py",
+    "server/test_alerts.py",
     "server/test_runs.py",
     "house/test_call_sequences.py",
     "house/test_benchmarks.py",
@@ -42,6 +43,8 @@ LONGEST_FIRST = (
     "projects/test_optimization.py",
     "house/test_document_sessions.py",
     "training_orchestrator/test_life_of_a_run.py",
+    "acceleration/test_shortage.py",
+    "acceleration/test_memory_and_speed.py",
 )
 """Files that train for long. A file runs in one process, so one that begins last leaves the other process idle."""
 TRAINS = frozenset({

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,13 @@ def train(workload: Workload, number: int, *, deterministic: bool = False) -> li
         return run(folder, {**values_of(workload, folder, deterministic=deterministic), "seed": number})
 
 
-def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> list[Moment]:
+Between = Callable[[int, Sequence[Any]], None]
+"""What is called before the first step and after each: with the number of steps so far, and the watch's observers."""
+
+
+def run(
+    folder: Path, values: dict[str, Any], code_root: Path | None = None, between: Between = lambda _steps, _watch: None
+) -> list[Moment]:
     """Assemble and train what the configuration says, with all of a worker's observers.
 
     The run is written into `folder`; data and code lie there too unless `code_root` says otherwise.
@@ -61,8 +68,12 @@ def run(folder: Path, values: dict[str, Any], code_root: Path | None = None) -> 
     class Clock(Observer):
         """Last of the observers: what it sees is the whole step."""
 
+        def start(self, session: Any) -> None:  # noqa: ARG002 - the moment's form
+            between(0, before)
+
         def step(self, session: Any, result: Any) -> None:  # noqa: ARG002 - the moment's form
             ends.append(now())
+            between(len(ends), before)
 
     ends: list[Moment] = []
     config = parse_config(values)

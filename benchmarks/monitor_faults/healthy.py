@@ -33,7 +33,9 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         **TUNED, "freezing": {"patterns": ["layers.0"]}, "optimizer.learning_rate": 1e-4, "training.epochs": 4,
     }),
     "adapter": ("table", {**TUNED, "adapter": {"rank": 2, "targets": ["layers.2"]}, "training.epochs": 4}),
-    "plateau at the end": ("text", {"training.epochs": 30, "optimizer.weight_decay": 0.1}),
+    "plateau at the end": ("text", {
+        "training.epochs": 20, "optimizer.weight_decay": 3.0, "model.args.dropout": 0.5,
+    }),
     "plateau, then lower": ("layers", {
         "schedule": {"name": "plateau", "patience_epochs": 2}, "training.epochs": 16, "model.args.dropout": 0.2,
     }),

@@ -24,6 +24,8 @@ from mcp.types import CallToolResult
 from trainwright.server import cli
 
 LONGEST_WAIT_SECONDS = 240.0
+SERVER = "WALKS_SERVER"
+"""Variable with the command that starts a server, as a list in JSON: other than the interpreter with the module."""
 ENDED = frozenset({"completed", "failed", "stopped", "interrupted"})
 
 
@@ -55,8 +57,9 @@ class World:
 
     async def _hold(self, opened: asyncio.Future[Client], leaving: asyncio.Event) -> None:
         """Hold a connection in a task of its own, from end to end: its cancel scopes are no other task's."""
-        command = ["-P", "-m", cli.__name__, "serve", "--workspace", str(self.workspace)]
-        parameters = StdioServerParameters(command=str(self.python), args=command, env=dict(os.environ))
+        given = json.loads(os.environ.get(SERVER, "[]")) or [str(self.python), "-P", "-m", cli.__name__]
+        command = [*given, "serve", "--workspace", str(self.workspace)]
+        parameters = StdioServerParameters(command=command[0], args=command[1:], env=dict(os.environ))
         with (self.base / "server.log").open("a") as log:
             async with Client(stdio_client(parameters, errlog=log)) as client:
                 opened.set_result(client)

@@ -81,10 +81,13 @@ def run_of(
     from trainwright.tools.workspace.handles import ACTIVE_STATES, run_named
     from trainwright.tools.workspace.records import get_project
 
-    with workspace.snapshot() as session:
-        if project is not None:
-            get_project(session, project)
-        return run_named(session, name, project=project, prefer=prefer or ACTIVE_STATES)
+    def read() -> str:
+        with workspace.snapshot() as session:
+            if project is not None:
+                get_project(session, project)
+            return run_named(session, name, project=project, prefer=prefer or ACTIVE_STATES)
+
+    return workspace.kept.rows(("run of", name, project, prefer), read)
 
 
 def study_of(workspace: Workspace, name: str | None, project: str | None = None) -> str:

@@ -81,10 +81,12 @@ async def run_status(
 ) -> CallToolResult:
     """State, progress, latest metrics and open alerts of a run. With wait_seconds it returns early when the run ends
     or raises an alert. The run continues when the wait ends or is cancelled."""
-    workspace = await anyio.to_thread.run_sync(workspace_of, context)
-    run = await anyio.to_thread.run_sync(run_of, workspace, run_id)
-    view = await watched_run(context, workspace, run, wait_seconds, after_step)
-    return answer_of(view, full=detail == "full")
+
+    def find() -> tuple[Workspace, str]:
+        workspace = workspace_of(context)
+        return workspace, run_of(workspace, run_id)
+
+    return answer_of(await watched_run(context, find, wait_seconds, after_step), full=detail == "full")
 
 
 @agent_tool(
@@ -131,7 +133,8 @@ async def started(
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
     view = await anyio.to_thread.run_sync(order, workspace)
     if wait_seconds and not view.is_ended:
-        view = await watched_run(context, workspace, view.run_id, wait_seconds)
+        run_id = view.run_id
+        view = await watched_run(context, lambda: (workspace, run_id), wait_seconds)
     return answer_of(view)
 
 

@@ -26,7 +26,7 @@ async def start_tuning(
     search: Annotated[
         dict[str, Any] | None,
         Field(
-            description="trials, method, pruning, confirmation_repeats and space, e.g. "
+            description="trials, width (trials side by side), method, pruning, confirmation_repeats and space, e.g. "
             '{"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 0.1, "log": true}}; '
             "default: the configuration's search section"
         ),

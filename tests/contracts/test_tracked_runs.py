@@ -13,21 +13,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from sqlalchemy import select
-from tests.worlds.flowers import NAME
+from tests.worlds.flowers import NAME, finish
+from tests.worlds.warm import warm
 
+from trainwright.tools.hyperparameter_tuner import start_study, study_status
 from trainwright.tools.tracking import TRACKERS, RunCard, run_card
 from trainwright.tools.tracking.places import folder_of, mlflow_database
+from trainwright.tools.training_orchestrator import start_run
 from trainwright.tools.workspace import Workspace
+from trainwright.tools.workspace.handles import study_handles
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.config.schema import LoggingSection
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.histograms import new_histograms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.worlds.flowers import World
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # of the libraries that read the stores
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # of the libraries that read the stores
+    pytest.mark.timeout(900),  # the fixture conducts a study
+]
 
 
 def library(name: str) -> Any:
@@ -38,6 +47,13 @@ def library(name: str) -> Any:
     return pytest.param(name, marks=[*marks, pytest.mark.long] if name == "mlflow" else marks)
 
 
+SEARCH: dict[str, Any] = {
+    "trials": 2,
+    "space": {"optimizer.learning_rate": {"type": "float", "low": 0.005, "high": 0.05, "log": True}},
+    "confirmation_repeats": 3,
+}
+
+
 class Shown(NamedTuple):
     """One run as a tracker shows it."""
 
@@ -46,12 +62,25 @@ class Shown(NamedTuple):
     tags: list[str]
     group: str | None
     """Name of the outermost parent."""
+    parents: list[str]
+    """Names of all, from the outermost in."""
     parameters: dict[str, Any]
     metrics: dict[str, dict[int, float]]
     results: dict[str, float]
     metadata: dict[str, Any]
     times: int
     """Numbers that are stored, repetitions included."""
+    histograms: dict[str, dict[int, tuple[list[int], list[float]]]]
+    """Counts and edges by key and step."""
+
+
+def put(shown: Shown, key: str, step: int, value: Any) -> int:
+    """Add a stored value to what is shown; return how many numbers it is."""
+    if isinstance(value, dict):
+        shown.histograms.setdefault(key, {})[step] = (value["values"], value["bins"])
+        return 0
+    shown.metrics.setdefault(key, {})[step] = value
+    return 1
 
 
 def from_mlflow(workspace: Workspace) -> dict[str, Shown]:
@@ -62,9 +91,10 @@ def from_mlflow(workspace: Workspace) -> dict[str, Shown]:
     for experiment in client.search_experiments():
         runs = {run.info.run_id: run for run in client.search_runs([experiment.experiment_id])}
         for run in runs.values():
-            data, outer = run.data, run
+            data, outer, parents = run.data, run, list[str]()
             while parent := outer.data.tags.get("mlflow.parentRunId"):
                 outer = runs[parent]
+                parents.insert(0, outer.info.run_name)
             if "trainwright.run_id" not in data.tags:
                 continue
             points = {key: client.get_metric_history(run.info.run_id, key) for key in data.metrics}
@@ -72,12 +102,14 @@ def from_mlflow(workspace: Workspace) -> dict[str, Shown]:
                 experiment=experiment.name,
                 name=run.info.run_name,
                 tags=data.tags["purpose"].split(", "),
-                group=None if outer is run else outer.info.run_name,
+                group=parents[0] if parents else None,
+                parents=parents,
                 parameters=data.params,
                 metrics={key: {point.step: point.value for point in one} for key, one in points.items()},
                 results={k.removeprefix("summary/"): v for k, v in data.metrics.items() if k.startswith("summary/")},
                 metadata=data.tags,
                 times=sum(len(one) for key, one in points.items() if not key.startswith("summary/")),
+                histograms={},
             )
     return found
 
@@ -95,15 +127,13 @@ def from_trackio(workspace: Workspace) -> dict[str, Shown]:
             shown = found.setdefault(
                 run_id,
                 Shown(
-                    file.stem, name, configs[run_id]["tags"], configs[run_id].get("_Group"), configs[run_id], {}, {},
-                    configs[run_id]["metadata"], 0,
+                    file.stem, name, configs[run_id]["tags"], configs[run_id].get("_Group"),
+                    configs[run_id].get("parents", []), configs[run_id], {}, {}, configs[run_id]["metadata"], 0, {},
                 ),
             )  # fmt: skip
             values = json.loads(text)
-            for key, value in values.items():
-                shown.metrics.setdefault(key, {})[step] = value
+            count = sum(put(shown, key, step, value) for key, value in values.items() if not key.startswith("summary/"))
             shown.results.update({k.removeprefix("summary/"): v for k, v in values.items() if k.startswith("summary/")})
-            count = len([key for key in values if not key.startswith("summary/")])
             found[run_id] = shown._replace(times=shown.times + count)
     return found
 
@@ -123,14 +153,26 @@ def blocks(content: bytes) -> Iterator[bytes]:
             begun = b""
 
 
+def values_of(history: Any) -> dict[str, Any]:
+    """Return what one line of the history holds; a histogram's parts are items of their own."""
+    values: dict[str, Any] = {}
+    for item in history.item:
+        whole, *part = item.nested_key or [item.key]
+        if part:
+            values.setdefault(whole, {})[part[0]] = json.loads(item.value_json)
+        else:
+            values[whole] = json.loads(item.value_json)
+    return values
+
+
 def from_wandb(workspace: Workspace) -> dict[str, Shown]:
     from wandb.proto import wandb_internal_pb2
 
     found = {}
     for file in sorted(folder_of(workspace, "wandb").glob("wandb/offline-run-*/run-*.wandb")):
         config: dict[str, Any] = {}
-        metrics: dict[str, dict[int, float]] = {}
         results: dict[str, float] = {}
+        shown = Shown("", "", [], None, [], config, {}, results, {}, 0, {})
         run: Any = None
         count = 0
         for data in blocks(file.read_bytes()):
@@ -144,15 +186,14 @@ def from_wandb(workspace: Workspace) -> dict[str, Shown]:
             elif record.WhichOneof("record_type") == "summary":
                 results |= {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in record.summary.update}
             elif record.WhichOneof("record_type") == "history":
-                values = {i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in record.history.item}
+                values = values_of(record.history)
                 step = values.pop("trainer/step")
                 for key, value in values.items():
                     if not key.startswith("_"):
-                        metrics.setdefault(key, {})[step] = value
-                        count += 1
-        found[run.run_id] = Shown(
-            run.project, run.display_name, list(run.tags), run.run_group or None, config, metrics, results,
-            config["metadata"], count,
+                        count += put(shown, key, step, value)
+        found[run.run_id] = shown._replace(
+            experiment=run.project, name=run.display_name, tags=list(run.tags), group=run.run_group or None,
+            parents=config["parents"], metadata=config["metadata"], times=count,
         )  # fmt: skip
     return found
 
@@ -168,6 +209,8 @@ class Given(NamedTuple):
 
     name: str
     workspace: Workspace
+    study: str
+    """The study's handle."""
     runs: dict[str, Run]
     cards: dict[str, RunCard]
     shown: dict[str, Shown]
@@ -182,16 +225,31 @@ def give(workspace: Workspace, name: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module", params=map(library, TRACKERS))
-def given(request: pytest.FixtureRequest, flowers: World) -> Iterator[Given]:
-    flowers.set_back("trained")
+@pytest.fixture(scope="module")
+def family(flowers: World) -> Iterator[Workspace]:
+    """A project with a study of two trials confirmed over seeds, and a run that tries a cure of its baseline."""
+    flowers.set_back("diagnosed")
     workspace = Workspace.open(flowers.workspace)
-    with workspace.snapshot() as session:
-        runs = {run.id: run for run in session.scalars(select(Run))}
-    give(workspace, request.param)
-    cards = {run_id: run_card(workspace, run_id) for run_id in runs}
-    yield Given(request.param, workspace, runs, cards, READERS[request.param](workspace))
+    with warm():
+        study = start_study(workspace, NAME, search=SEARCH).study_id
+        while not study_status(workspace, study, 50).is_ended:
+            pass
+        with workspace.snapshot() as session:
+            baseline = session.scalars(select(Run).where(Run.kind == RunKind.BASELINE.value, Run.study.is_(None))).one()
+        values = workspace.run_directory(NAME, baseline.id).specification().config.model_dump(mode="json")
+        finish(workspace, start_run(workspace, NAME, RunKind.CURE, base=values, source_run=baseline.id).run_id)
+    yield workspace
     workspace.close()
+
+
+@pytest.fixture(scope="module", params=map(library, TRACKERS))
+def given(request: pytest.FixtureRequest, family: Workspace) -> Given:
+    with family.snapshot() as session:
+        runs = {run.id: run for run in session.scalars(select(Run))}
+        (study,) = study_handles(session)
+    give(family, request.param)
+    cards = {run_id: run_card(family, run_id) for run_id in runs}
+    return Given(request.param, family, study.rpartition("/")[2], runs, cards, READERS[request.param](family))
 
 
 def test_every_tracker_is_held_to_this_and_has_its_switch() -> None:
@@ -208,10 +266,42 @@ def test_a_project_is_one_experiment_and_its_runs_have_names_tags_and_parents(gi
         assert (shown.name, shown.tags) == (card.name, card.tags)
         assert shown.name.startswith(f"{run.kind}-")
         assert shown.group == (card.parents[0].name if card.parents else None)
-    assert {run.kind: given.shown[run_id].tags for run_id, run in given.runs.items()} == {
-        "smoke": ["smoke"],
-        "baseline": ["baseline"],
+    alone = {run.kind: given.shown[run_id].tags for run_id, run in given.runs.items() if run.study is None}
+    assert alone == {"smoke": ["smoke"], "baseline": ["baseline"], "cure": ["cure"]}
+
+
+@pytest.mark.requirement("TRACK-2")
+def test_a_study_holds_its_trials_and_a_run_what_was_tried_to_cure_it(given: Given) -> None:
+    baseline = next(run.id for run in given.runs.values() if run.kind == RunKind.BASELINE and run.study is None)
+    parents = {run_id: given.shown[run_id].parents for run_id in given.runs}
+    for run_id, run in given.runs.items():
+        if run.kind == RunKind.CURE:
+            assert parents[run_id] == [given.shown[baseline].name]
+        elif run.study is None:
+            assert parents[run_id] == []
+        elif run.kind == RunKind.TRIAL and "repetition" not in given.shown[run_id].tags:
+            assert parents[run_id] == [given.study]
+    trials = [run_id for run_id, names in parents.items() if names == [given.study]]
+    assert len(trials) == SEARCH["trials"]
+    over_seeds = {tuple(names) for names in parents.values() if len(names) == 2}
+    assert {names[0] for names in over_seeds} == {given.study}
+    assert {names[1].split(" over seeds")[0] for names in over_seeds} == {
+        f"{given.study} best",
+        f"{given.study} baseline",
     }
+
+
+@pytest.mark.requirement("TRACK-1", "TRACK-2")
+def test_histograms_are_shown_as_they_were_counted_or_said_to_be_missing(given: Given) -> None:
+    for run_id, run in given.runs.items():
+        shown = given.shown[run_id]
+        if given.name == "mlflow":
+            assert "histograms" in shown.metadata["not_shown"]
+            continue
+        recorded, _ = new_histograms(given.workspace.run_directory(run.project, run_id), 0)
+        assert {each.key for each in recorded} >= {"layers/weights/layers.0.weight", "layers/gradients/layers.2.bias"}
+        for each in recorded:
+            assert shown.histograms[each.key][each.step] == each.dense(), (run_id, each.key)
 
 
 @pytest.mark.requirement("TRACK-1", "TRAIN-9")

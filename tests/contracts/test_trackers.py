@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,15 @@ from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.trackers import TRACKERS, Tracker, Trackers
 from trainwright.trainer.engine.trackers.tensorboard import TensorBoard
 from trainwright.trainer.run import RunDirectory, RunState
+from trainwright.trainer.run.histograms import Histogram, new_histograms
 
 FOLDER = "tensorboard"
 """Of the tracker that the configuration asks for; the tests put each in its place."""
+
+
+Read = Callable[[RunDirectory], dict[str, dict[int, float]]]
+Dense = tuple[list[int], Sequence[float]]
+"""Counts, and the upper edges of their bins."""
 
 
 class Lines:
@@ -36,6 +42,11 @@ class Lines:
     def log(self, values: Mapping[str, float], step: int, time: float) -> None:
         self.draw()
         self.file.write(json.dumps([dict(values), step, time]) + "\n")
+
+    def histograms(self, histograms: Sequence[Histogram]) -> None:
+        self.draw()
+        for each in histograms:
+            self.file.write(json.dumps([{}, each.step, each.time, each.key, *each.dense()]) + "\n")
 
     def close(self) -> None:
         self.draw()
@@ -51,7 +62,7 @@ class Lines:
 def read_lines(run: RunDirectory) -> dict[str, dict[int, float]]:
     shown: dict[str, dict[int, float]] = {}
     for line in (run.path / FOLDER / "lines.jsonl").read_text().splitlines():
-        values, step, _ = json.loads(line)
+        values, step, *_ = json.loads(line)
         for key, value in values.items():
             shown.setdefault(key, {})[step] = value
     return shown
@@ -69,11 +80,29 @@ def read_events(run: RunDirectory) -> dict[str, dict[int, float]]:
     return shown
 
 
-IMPLEMENTATIONS: dict[str, tuple[type, Callable[[RunDirectory], dict[str, dict[int, float]]]]] = {
-    "tensorboard": (TensorBoard, read_events),
-    "lines": (Lines, read_lines),
+def read_histogram_lines(run: RunDirectory) -> dict[tuple[str, int], Dense]:
+    lines = map(json.loads, (run.path / FOLDER / "lines.jsonl").read_text().splitlines())
+    return {(line[3], line[1]): (line[4], line[5][1:]) for line in lines if len(line) > 3}
+
+
+def read_histogram_events(run: RunDirectory) -> dict[tuple[str, int], Dense]:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    (file,) = (run.path / FOLDER).iterdir()
+    events = EventAccumulator(str(file), size_guidance={"histograms": 0})
+    events.Reload()
+    return {
+        (key, event.step): ([int(count) for count in event.histogram_value.bucket], event.histogram_value.bucket_limit)
+        for key in events.Tags()["histograms"]
+        for event in events.Histograms(key)
+    }
+
+
+IMPLEMENTATIONS: dict[str, tuple[type, Read, Callable[[RunDirectory], dict[tuple[str, int], Dense]]]] = {
+    "tensorboard": (TensorBoard, read_events, read_histogram_events),
+    "lines": (Lines, read_lines, read_histogram_lines),
 }
-"""A new tracker is one line here: what makes it, and how what it shows is read."""
+"""A new tracker is one line here: what makes it, and how its numbers and its histograms are read."""
 VALUES: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8], "dropout": 0.3}},
     "data": {"use": "iris"},
@@ -143,6 +172,17 @@ def test_what_was_recorded_is_shown(made: str, shown: RunDirectory) -> None:
     assert not [key for key in found if key.startswith(("throughput/", "system/"))]
 
 
+@pytest.mark.requirement("TRACK-1", "MON-1")
+def test_histograms_of_weights_and_gradients_are_shown_as_they_were_counted(made: str, shown: RunDirectory) -> None:
+    found, (recorded, _) = IMPLEMENTATIONS[made][2](shown), new_histograms(shown, 0)
+    assert {each.key.split("/")[1] for each in recorded} == {"weights", "gradients"}
+    assert {each.step for each in recorded} >= {1, 2, 3}
+    for each in recorded:
+        counts, edges = each.dense()
+        assert found[each.key, each.step] == (counts, pytest.approx(edges[1:]))
+    assert len(found) == len(recorded)
+
+
 @pytest.mark.requirement("TRAIN-9", "REPRO-6")
 def test_a_tracker_changes_no_bit_of_the_run_and_writes_into_its_own_folder_alone(
     shown: RunDirectory, alone: RunDirectory, recorded: Any
@@ -155,7 +195,9 @@ def test_a_tracker_changes_no_bit_of_the_run_and_writes_into_its_own_folder_alon
 
 
 @pytest.mark.requirement("TRAIN-9")
-@pytest.mark.parametrize("moment", [Tracker.start, Tracker.log, Tracker.close], ids=lambda moment: moment.__name__)
+@pytest.mark.parametrize(
+    "moment", [Tracker.start, Tracker.log, Tracker.histograms, Tracker.close], ids=lambda moment: moment.__name__
+)
 def test_a_tracker_that_fails_is_reported_once_and_the_run_goes_on(  # noqa: PLR0917 - fixtures
     moment: Any, made: str, tmp_path: Path, alone: RunDirectory, make_run: Any, work: Any, recorded: Any
 ) -> None:
@@ -187,7 +229,7 @@ def test_a_folder_that_cannot_be_made_ends_the_tracker_and_not_the_run(  # noqa:
 def test_a_run_that_was_killed_and_resumed_shows_the_steps_from_its_checkpoint_on(  # noqa: PLR0917 - fixtures
     made: str, tmp_path: Path, alone: RunDirectory, make_run: Any, work: Any, recorded: Any
 ) -> None:
-    make, read = IMPLEMENTATIONS[made]
+    make, read, _ = IMPLEMENTATIONS[made]
     run = make_run(tmp_path / "run", VALUES)
     killed = in_place(make, before=kill_at_call(Recorder.step, 7))
     assert work(run, before=killed) == -signal.SIGKILL

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from types import ModuleType
 
 import pytest
 from mcp.types import CallToolResult, TextContent
+from tests.worlds.warm import trainwright_command
 
 pytestmark = pytest.mark.slow
 
@@ -40,9 +42,11 @@ def answer(text: str, *, is_error: bool = False, **content: object) -> CallToolR
 @pytest.mark.timeout(600)
 @pytest.mark.requirement("PHASE-10", "GATE-7", "MCP-5")
 def test_a_short_set_of_honest_projects_ends_one_from_text_alone_and_one_from_data_alone() -> None:
+    environment = {**os.environ, "WALKS_SERVER": json.dumps(trainwright_command(os.environ))}
     done = subprocess.run(
-        [sys.executable, "-P", "benchmarks/walks", "--quick"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-P", "benchmarks/walks", "--quick"],
+        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     figures = json.loads(done.stdout.splitlines()[-1])
     assert figures["stuck"] == [], done.stdout[-6000:]
     assert (figures["walks"], figures["repeated"]) == (2, 0), done.stdout[-6000:]

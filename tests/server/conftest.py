@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.types import CallToolResult
-from tests.worlds.warm import warm
+from tests.worlds.warm import trainwright_command, warm
 
 from trainwright.server import cli
 from trainwright.server.app import build_server
@@ -128,6 +130,13 @@ def over_stdio(serve_command: list[str]) -> OpenAgent:
             yield Agent(client)
 
     return connect
+
+
+@pytest.fixture
+def warm_stdio(over_stdio: OpenAgent, workspace: Path) -> OpenAgent:
+    """`over_stdio` with a server and runs that are forks: for what does not depend on how an interpreter starts."""
+    command = [*trainwright_command(os.environ), "serve", "--workspace", str(workspace)]
+    return partial(over_stdio, command, env=dict(os.environ))
 
 
 @pytest.fixture

@@ -26,6 +26,8 @@ class Net(nn.Module):
 """
 LONG = {"epochs": 10**6, "validate_every_n_epochs": 50, "clip_norm": None}
 FOUND = "exploding_gradients"
+TELL = {"on_critical": "tell"}
+"""What is reported here is to go on: stops for alerts are tested by themselves."""
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def diverging(workspace, iris):
         code = workspace.parent / "mine"
         code.mkdir(exist_ok=True)
         (code / "model.py").write_text(DIVERGING.format(steps=steps))
-        own = {"model": {"use": "model.py:Net"}, "code_root": "mine", "training": LONG}
+        own = {"model": {"use": "model.py:Net"}, "code_root": "mine", "training": LONG, "monitoring": TELL}
         return {**iris, **own, "early_stopping": {"enabled": False}}
 
     return make
@@ -59,8 +61,8 @@ async def stopped(agent, run_id, project="iris"):
     raise AssertionError(f"{run_id} could not be stopped")
 
 
-async def test_a_wait_ends_with_an_alert_that_no_rule_of_the_worker_found(over_stdio, diverging):
-    async with over_stdio() as agent:
+async def test_a_wait_ends_with_an_alert_that_no_rule_of_the_worker_found(warm_stdio, diverging):
+    async with warm_stdio() as agent:
         run_id = await begun(agent, diverging(steps=200))
         for _ in range(6):
             view = await agent.get("run_status", run_id=run_id, wait_seconds=50)
@@ -73,8 +75,8 @@ async def test_a_wait_ends_with_an_alert_that_no_rule_of_the_worker_found(over_s
         await stopped(agent, run_id)
 
 
-async def test_an_alert_that_arose_while_nobody_asked_stands_in_the_next_answer_once(over_stdio, diverging, workspace):
-    async with over_stdio() as agent:
+async def test_an_alert_that_arose_while_nobody_asked_stands_in_the_next_answer_once(warm_stdio, diverging, workspace):
+    async with warm_stdio() as agent:
         run_id = await begun(agent, diverging(steps=50))
         await until_raised(workspace, FOUND)
         results = [await agent.call("project_status") for _ in range(4)]  # each carries three at most
@@ -89,9 +91,9 @@ async def test_an_alert_that_arose_while_nobody_asked_stands_in_the_next_answer_
 
 
 async def test_an_answer_about_another_project_leaves_them_to_those_that_it_concerns(
-    over_stdio, diverging, workspace, iris, text
+    warm_stdio, diverging, workspace, iris, text
 ):
-    async with over_stdio() as agent:
+    async with warm_stdio() as agent:
         await agent.project("other", iris)
         run_id = await begun(agent, diverging(steps=50))
         await until_raised(workspace, FOUND)
@@ -123,8 +125,8 @@ async def until_raised(workspace, diagnostic):
 
 
 @pytest.mark.requirement("MCP-1")
-async def test_who_listens_to_a_run_or_a_project_hears_of_its_alerts(over_stdio, diverging):
-    async with over_stdio(mode="2026-07-28") as agent:
+async def test_who_listens_to_a_run_or_a_project_hears_of_its_alerts(warm_stdio, diverging):
+    async with warm_stdio(mode="2026-07-28") as agent:
         run_id = await begun(agent, diverging(steps=50))
         handle, project = "trainwright://runs/iris/smoke-1/status", "trainwright://projects/iris/status"
         async with agent.client.listen(resource_subscriptions=[handle, project]) as heard:
@@ -142,14 +144,14 @@ async def test_who_listens_to_a_run_or_a_project_hears_of_its_alerts(over_stdio,
 
 
 @pytest.mark.requirement("MCP-1")
-async def test_subscribers_of_the_older_protocols_are_notified_until_they_unsubscribe(over_stdio, diverging):
+async def test_subscribers_of_the_older_protocols_are_notified_until_they_unsubscribe(warm_stdio, diverging):
     heard = []
 
     async def handler(message):
         if getattr(message, "method", "") == "notifications/resources/updated":
             heard.append(str(message.params.uri))
 
-    async with over_stdio(mode="legacy", message_handler=handler) as agent:
+    async with warm_stdio(mode="legacy", message_handler=handler) as agent:
         run_id = await begun(agent, diverging(steps=10**9))
         uri, other = "trainwright://runs/iris/smoke-1/status", "trainwright://projects/iris/status"
         for one in (uri, other):

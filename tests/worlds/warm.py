@@ -4,7 +4,7 @@ Importing torch is most of what a small run takes. Here the orchestrator's comma
 and log go to a process that waits with everything imported; its fork does what the command says, as a process of its
 own. Whatever has to stand before an interpreter starts (threads of the libraries, paths) must be as in the process that
 waits. Tests of the start itself (tests/tools/training_orchestrator) do without this, and so does every server that is a
-process of its own.
+process of its own, unless its client starts it by `trainwright_command`: then server and runs are forks as well.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from typing import Any, NoReturn
 
 from trainwright.tools.launchers.warm import WarmProcesses
 
+ASKING = Path(__file__).with_name("asking.py")
 BEFORE_THE_START = ("OMP_", "MKL_", "OPENBLAS_", "CUBLAS_", "CUDA", "LD_", "PYTHONPATH", "TF_")
 MOST_BYTES = 1 << 16
 is_fork = False
@@ -60,9 +62,17 @@ def _import_for_conductor() -> None:
     assert all((optuna, cures, hyperparameter_tuner))
 
 
+def _import_for_server() -> None:
+    from trainwright.server import app, cli, stdio
+    from trainwright.tools import cures, hyperparameter_tuner, projects, training_orchestrator, verification
+
+    assert all((app, cli, stdio, cures, hyperparameter_tuner, projects, training_orchestrator, verification))
+
+
 WORKERS = frozenset({"handover", "worker", "jobs.generation", "jobs.inspection", "jobs.validate"})
 """Modules of the engine that are started as processes."""
-IMPORTS = {"worker": import_for_worker, "conductor": _import_for_conductor}
+IMPORTS = {"worker": import_for_worker, "conductor": _import_for_conductor, "server": _import_for_server}
+STARTS_OTHERS = frozenset({"conductor", "server"})
 
 
 class Nobody(WarmProcesses):
@@ -135,6 +145,23 @@ def spawn(
     return written
 
 
+def trainwright_command(env: Mapping[str, str]) -> list[str]:
+    """Return a command that does by a fork what `trainwright` does; arguments are to be added, `serve` above all.
+
+    Args:
+        env: the environment in which the command will be started. Where an interpreter has to start in it, with other
+            paths than this process's, say, it is one that starts for real.
+    """
+    from trainwright.server import cli
+
+    if _fixed(env) != _fixed(os.environ):
+        return [sys.executable, "-P", "-m", cli.__name__]
+    place = places.get(_name("server", env)) or _start("server", env)
+    assert place is not None
+    known = json.dumps({"module": cli.__name__, "places": places})
+    return [sys.executable, "-I", "-S", str(ASKING), place, known]
+
+
 def _role(module: str) -> str | None:
     from trainwright import trainer
     from trainwright.tools import cures
@@ -161,7 +188,7 @@ def _start(role: str, env: Mapping[str, str]) -> str | None:
 
     if is_fork:
         return None
-    if role == "conductor":  # what it starts is started warm too
+    if role in STARTS_OTHERS:  # what it starts is started warm too
         usual = worker_environment(parse_config({"model": {"use": "mlp"}, "data": {"use": "iris"}}))
         if _name("worker", usual) not in places:
             _start("worker", usual)
@@ -195,7 +222,7 @@ def _wait(role: str, path: str) -> None:
         if sys.stdin in ready:
             return
         asked, _ = listening.accept()
-        message, files, _, _ = socket.recv_fds(asked, MOST_BYTES, 2)
+        message, files, _, _ = socket.recv_fds(asked, MOST_BYTES, 4)
         pid = os.fork()
         if pid == 0:
             listening.close()
@@ -212,12 +239,13 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.environ.clear()
     os.environ.update(wanted["env"])
-    reading, log = files
-    os.dup2(reading, 0)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(reading)
-    os.close(log)
+    reading, output, errors = files[:3] if role == "server" else (*files, files[-1])
+    for number, file in enumerate((reading, output, errors)):
+        os.dup2(file, number)
+    for file in {reading, output, errors}:
+        os.close(file)
+    if role == "server":
+        threading.Thread(target=_end_with, args=(files[3],), daemon=True).start()
     asked.recv(1)  # ends when the other side has noted who this is
     asked.close()
     sys.argv = [wanted["module"], *wanted["arguments"]]
@@ -227,7 +255,7 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
     try:
         os.chdir(wanted["cwd"])  # a folder that is gone ends the fork below: finalizing all its libraries can hang
         warnings.filterwarnings("ignore", category=RuntimeWarning, module="runpy")  # that it is imported already
-        with warm() if role == "conductor" else nullcontext():
+        with warm() if role in STARTS_OTHERS else nullcontext():
             runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
         code = 0
     except SystemExit as ended:
@@ -238,6 +266,12 @@ def _become(role: str, wanted: dict[str, Any], files: list[int], asked: socket.s
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(code)
+
+
+def _end_with(connection: int) -> None:
+    """End at once when the command that the client started is killed, as it would be the server itself."""
+    os.read(connection, 1)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Follower of a workspace's runs: it looks at those that nobody asks about, and says what has changed.
 
 Every server has one, a thread that ends when no run is alive. Of all followers of a workspace one leads: it holds a
-lock, looks at the runs and notifies the owner. The others learn from the database, and take over when it dies. Where
-the owner is to be notified, a process leads that outlives the servers.
+lock, looks at the runs, requests their stop where an alert asks for it, and notifies the owner. The others learn from
+the database, and take over when it dies. Where the owner is to be notified, a process leads that outlives the servers.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import time
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from sqlalchemy import ColumnElement, case, false, func, or_, select, update
+from sqlalchemy import ColumnElement, case, false, func, or_, select, true, update
 
 from trainwright.tools.training_monitor.diagnosis import SEVERITIES
 from trainwright.tools.workspace.tables import RaisedAlert, Run
@@ -32,6 +32,8 @@ OF_CONFIGURATIONS = (RunKind.SMOKE, RunKind.BASELINE, RunKind.ABLATION, RunKind.
 """Kinds of runs that show what a configuration does, the shortest first; a trial's is one of many on purpose."""
 
 
+WHOLE = frozenset({RunKind.BASELINE, RunKind.FINAL})
+"""Kinds of runs that train as long as their configuration says."""
 EXPECTED = frozenset({RunKind.CURE, RunKind.REPLAY, RunKind.LEAK_PRICE})
 """Kinds of runs that repeat others on purpose: who asked for them gets their alerts in the answer."""
 
@@ -47,7 +49,7 @@ class Life(StrEnum):
     CLEARED = "cleared"
     """The run no longer shows it."""
     FIXED = "fixed"
-    """A later run, under another configuration, went as far without it."""
+    """A later run, under another configuration, was completed without it."""
 
 
 def life_of(row: RaisedAlert) -> Life:
@@ -126,7 +128,10 @@ def _raise(
     else:
         return None
     row.severity, row.message, row.document = alert.severity, alert.message, alert.document
-    row.fix = next((call for fix in alert.fixes if (call := fix.call(run.project))), "")
+    texts = [fix.text for fix in alert.fixes]
+    row.fix = next(
+        (call for fix in alert.fixes if (call := fix.call(run.project))), " ".join(texts[0].split()) if texts else ""
+    )
     row.step, row.epoch, row.cleared_at, row.raised_at = alert.step, alert.epoch, None, time.time()
     if is_news:
         row.seen = alert.severity == QUIET or run.kind in EXPECTED
@@ -150,9 +155,13 @@ def _was_fixed(session: Session, run: Run, diagnostic: str) -> bool:
 
 
 def _fixed_by(session: Session, run: Run, found: Sequence[Alert], ended: RunStatus) -> list[RaisedAlert]:
-    """Return the alerts of runs under earlier configurations that this completed run went as far without."""
+    """Return the alerts of runs under earlier configurations that this completed run does not show.
+
+    A baseline or final run is what its configuration does, however soon that ends it; others must have gone as far.
+    """
     if run.kind not in OF_CONFIGURATIONS:
         return []
+    reached = or_(RaisedAlert.epoch <= ended.epoch, RaisedAlert.step <= ended.step)
     query = (
         select(RaisedAlert)
         .join(Run, Run.id == RaisedAlert.run)
@@ -160,7 +169,7 @@ def _fixed_by(session: Session, run: Run, found: Sequence[Alert], ended: RunStat
         .where(RaisedAlert.id.not_in([alert.id for alert in found]))
         .where(Run.created_at < run.created_at, Run.config_digest != run.config_digest)
         .where(Run.kind.in_(OF_CONFIGURATIONS if run.kind != RunKind.SMOKE else [RunKind.SMOKE]))
-        .where(or_(RaisedAlert.epoch <= ended.epoch, RaisedAlert.step <= ended.step))
+        .where(true() if run.kind in WHOLE else reached)
     )
     return list(session.scalars(query))
 

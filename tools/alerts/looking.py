@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from trainwright.tools.alerts.life import file_alerts
+from trainwright.tools.alerts.stopping import Standing, stop_for
 from trainwright.tools.training_monitor import Alert, Diagnostic, load_diagnostics
 from trainwright.tools.training_monitor.diagnosis import diagnose_record
+from trainwright.tools.training_monitor.fixes import compute_fixes
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.base.traces import stamp_of
 from trainwright.trainer.run import RunState, RunStatus
+from trainwright.trainer.run.alert_stop import SERVER
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.directory import EVENTS
 from trainwright.trainer.run.status import Event
@@ -48,6 +51,10 @@ class _Run:
     """Bytes of the events that were read."""
     raised: dict[str, Event] = field(default_factory=dict)
     """The worker's alerts that it has not cleared."""
+    since: dict[tuple[str, str], float] | None = None
+    """When each alert of the last look was first found as grave (id, severity); None before the first look."""
+    stopped_for: set[str] = field(default_factory=set)
+    """Alerts that a follower found, and for which the worker ended an attempt."""
     problem: str = ""
 
 
@@ -87,6 +94,10 @@ def _look(workspace: Workspace, run: Run, status: RunStatus, known: _Run) -> Non
     if began < known.due and not (arose or status.state.is_ended):
         return
     found = _alerts(directory, known.raised)
+    if status.state is RunState.RUNNING:  # before they are filed: what was filed by an earlier look has stood meanwhile
+        stop_for(workspace, run, Standing(status, found, known.raised.values(), known.stopped_for, known.since))
+    now = time.time()
+    known.since = {of: (known.since or {}).get(of, now) for of in ((alert.id, alert.severity) for alert in found)}
     file_alerts(workspace, run, found, status if status.state is RunState.COMPLETED else None)
     taken = time.monotonic() - began
     known.seen, known.due = seen, time.monotonic() + max(LEAST_SECONDS, REST * taken)
@@ -107,7 +118,9 @@ def _read_events(directory: RunDirectory, known: _Run) -> bool:
         if event is None:
             continue
         arose = True
-        if event.kind == "alert":
+        if event.data.get("found_by") == SERVER:
+            known.stopped_for |= {event.data["id"], *event.data.get("because_of", [])}
+        elif event.kind == "alert":
             known.raised[event.data["id"]] = event
         else:
             known.raised.pop(event.data["id"], None)
@@ -128,14 +141,14 @@ def _event(line: bytes) -> Event | None:
 
 def _alerts(directory: RunDirectory, raised: dict[str, Event]) -> list[Alert]:
     """Return the alerts that the documents find, and those that the worker found beside them."""
-    diagnostics = load_diagnostics()
-    found = diagnose_record(RunRecord(directory), diagnostics)
+    diagnostics, record = load_diagnostics(), RunRecord(directory)
+    found = diagnose_record(record, diagnostics)
     present, known = {alert.id for alert in found}, {diagnostic.id: diagnostic for diagnostic in diagnostics}
-    others = [_reported(event, known[name]) for name, event in raised.items() if name in known and name not in present]
-    return [*found, *others]
+    names = [name for name in raised if name in known and name not in present]
+    return [*found, *(_reported(record, raised[name], known[name]) for name in names)]
 
 
-def _reported(event: Event, diagnostic: Diagnostic) -> Alert:
+def _reported(record: RunRecord, event: Event, diagnostic: Diagnostic) -> Alert:
     """Return the alert of a worker's event, in the words of the event or of its document."""
     data = event.data
     severity = data["severity"] if data.get("severity") in {"critical", "warning", "info"} else diagnostic.severity
@@ -156,7 +169,7 @@ def _reported(event: Event, diagnostic: Diagnostic) -> Alert:
         epoch=data["epoch"] if isinstance(data.get("epoch"), int) else None,
         document=diagnostic.path,
         requirement=diagnostic.requirement,
-        fixes=[],
+        fixes=compute_fixes(diagnostic, record, measured=measured),
     )
 
 

@@ -62,16 +62,20 @@ def shortened(message: str) -> str:
 
 def history(workspace: Workspace, run_id: str) -> list[str]:
     """Return a sentence on each alert of a run that came back, was cleared, or was fixed by a later run."""
-    with workspace.snapshot() as session:
-        rows = list(rows_of(session, run_id).values())
-    return [_sentence(row) for row in rows if life_of(row) in UNUSUAL]
+
+    def read() -> list[str]:
+        with workspace.snapshot() as session:
+            rows = list(rows_of(session, run_id).values())
+        return [_sentence(row) for row in rows if life_of(row) in UNUSUAL]
+
+    return [*workspace.kept.rows(("alert history", run_id), read)]
 
 
 def _sentence(row: RaisedAlert) -> str:
     state = life_of(row)
     times = f", raised {row.times} times" if row.times > 1 else ""
     if state is Life.FIXED:
-        return f"{row.id}: fixed, {row.fixed_by} went as far without it"
+        return f"{row.id}: fixed, {row.fixed_by} was completed without it"
     if state is Life.CLEARED:
         return f"{row.id}: cleared, raised at step {row.step}{times}"
     back = " after an earlier configuration had fixed it" if row.is_back else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from sqlalchemy import func, select
 
-from trainwright.tools.alerts.life import GRAVEST, QUIET, life_of
+from trainwright.tools.alerts.life import EXPECTED, GRAVEST, QUIET, life_of
 from trainwright.tools.dashboard.run_page import RunProgress, progress_of
 from trainwright.tools.gates.phases import LOOKING, Phase
 from trainwright.tools.gates.releases import BEGUN
@@ -91,9 +91,13 @@ def living_runs(session: Session) -> list[Run]:
 
 
 def standing_alerts(session: Session) -> list[AlertCard]:
-    """Return the alerts that are neither cleared nor fixed, the gravest and then the newest first."""
+    """Return the alerts that are neither cleared nor fixed, the gravest and then the newest first.
+
+    Those of runs that repeat another on purpose belong to that one, and are left out.
+    """
     stands = RaisedAlert.cleared_at.is_(None), RaisedAlert.fixed_by.is_(None), RaisedAlert.severity != QUIET
-    query = select(RaisedAlert).where(*stands).order_by(GRAVEST, RaisedAlert.raised_at.desc()).limit(MOST_ALERTS)
+    query = select(RaisedAlert).join(Run, Run.id == RaisedAlert.run).where(*stands, Run.kind.not_in(EXPECTED))
+    query = query.order_by(GRAVEST, RaisedAlert.raised_at.desc()).limit(MOST_ALERTS)
     return [
         AlertCard(
             run_id=row.run, project=row.project, id=row.id, state=life_of(row).value, severity=row.severity,

@@ -82,7 +82,7 @@ def _reliability(top: Axes, bottom: Axes, one: Predicted, colour: str, *, named:
     drawn = counts >= min(LEAST_ROWS, counts.max())
     name = f"{one.record.name}: " if named else ""
     text = plain(
-        f"{name}expected calibration error {error:.3f}; {right.mean():.1%} right, {shares.mean():.1%} claimed", 90
+        f"{name}expected calibration error {error:.3f}; {right.mean():.1%} right, {shares.mean():.1%} claimed", 110
     )
     top.plot(
         sums[drawn] / counts[drawn], hits[drawn] / counts[drawn], color=colour, marker="o", markersize=5, label=text

@@ -31,8 +31,8 @@ SMALL, NORMAL, LARGE = 7.5, 8.5, 10.5
 """Sizes of text in points, at 100 dots an inch as shown."""
 LARGEST = 1e100
 """Values beyond it (a run on its way to infinity) would leave the rest of the curve a flat line at zero."""
-LONGEST_LABEL = 80
-LONGEST_TITLE = 76
+LONGEST_LABEL = 110
+LONGEST_TITLE = 82
 """Characters of a title that one line of this width holds."""
 LOG_RATIO = 30.0
 """A positive quantity whose values span more than this factor is drawn on a logarithmic axis."""
@@ -60,7 +60,9 @@ def new_figure(rows: int, columns: int, height_inches: float | None = None, **gr
 
 def save(figure: Figure, title: str, path: Path) -> Path:
     """Write the figure as PNG, or in the form of the path's suffix, under its title in one line or two."""
-    lines = textwrap.wrap(one_line(title, 2 * LONGEST_TITLE), LONGEST_TITLE, max_lines=2, placeholder=" …")
+    text = one_line(title, 2 * LONGEST_TITLE - 16)
+    width = LONGEST_TITLE if len(text) <= LONGEST_TITLE else len(text) // 2 + 8  # two lines of about one length
+    lines = textwrap.wrap(text, width, max_lines=2, placeholder=" …")
     figure.suptitle("\n".join(map(plain, lines)), fontsize=LARGE, fontweight="bold")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)

@@ -11,9 +11,10 @@ from trainwright.tools.gates.cures import tried_on, untried
 from trainwright.tools.gates.overlay import is_allowed
 from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_monitor.diagnosis import diagnose
-from trainwright.trainer.base.errors import AlertError, StorageError
+from trainwright.trainer.base.errors import StorageError
 from trainwright.trainer.checkpoints.index import list_checkpoints
 from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.run.alert_stop import alert_behind
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.run_evidence import RunEvidence
@@ -29,6 +30,8 @@ LEAST_FREE_BYTES = 64 * 2**20
 def onward(run: RunEvidence) -> NextCall:
     """Return the call that completes a run, or starts another after the cause of its failure is fixed."""
     state, status = run.status.state, run.status
+    if state in {RunState.STOPPED, RunState.FAILED} and (call := after_alert(run)) is not None:
+        return call
     resumable = state is RunState.STOPPED or (state is RunState.INTERRUPTED and status.attempt < MOST_ATTEMPTS)
     if resumable:
         own = {"project": run.row.project, "run_id": run.id}
@@ -59,26 +62,28 @@ def _after_failure(run: RunEvidence, failure: Failure) -> NextCall | None:
     """Return the call that the kind of failure asks for; None where it is only to be started again."""
     if failure.category == StorageError.category:
         return _after_full_disk(run)
-    if failure.category == AlertError.category:
-        return after_alert(run, failure)
     changes = failure.details.get("changes")
     return _fixing(run, changes, failure) if changes else None
 
 
-def after_alert(run: RunEvidence, failure: Failure) -> NextCall | None:
-    """Name the first change not yet tried that fixes the alert on which a run was stopped.
+def after_alert(run: RunEvidence) -> NextCall | None:
+    """Name the first change not yet tried that fixes the alert which ended a run, or the resuming of an accepted one.
 
-    None where no key can make one, or the owner accepts the alert by now: then nothing has to be fixed.
+    None where no alert ended it, or no key can make a change.
     """
-    name = str(failure.details.get("id", ""))
-    alert = next((one for one in diagnose(run.directory) if one.id == name), None)
-    if alert is None or name in accepted_alerts(run.project.grants):
+    if (name := alert_behind(run.status)) is None:
         return None
-    fixes = untried(alert.model_dump(mode="json"), tried_on(run.project, name, run.row.config_digest))
+    own = {"project": run.row.project, "run_id": run.id}
+    if name in accepted_alerts(run.project.grants):
+        return NextCall(tool="resume_training", arguments=own, why=f"the owner accepts {name}, which ended the run")
+    alert = next((one for one in diagnose(run.directory) if one.id == name), None)
+    fixes = untried(alert.model_dump(mode="json"), tried_on(run.project, name, run.row.config_digest)) if alert else []
     if not fixes:
         return None
     arguments = {"project": run.row.project, "changes": fixes[0]["changes"], "reason": f"{run.id}: {name}"}
     why = f"{name} stopped the run. {fixes[0]['text']}"[:MOST_CHARACTERS]
+    if run.status.state is RunState.STOPPED:
+        why += f" resume_training(run_id={run.id!r}) goes on without it."
     return NextCall(tool="configure", arguments=arguments, why=why)
 
 

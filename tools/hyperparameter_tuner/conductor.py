@@ -1,13 +1,15 @@
 """The process that carries a study through: `python -P -m trainwright.tools.hyperparameter_tuner.conductor WS STUDY`.
 
 All of its state is in the trial table and the run directories, so it may be killed at any instant and started again.
-Suggestions and pruning are pure functions of the table; a trial that was under way is resumed.
+Suggestions and pruning are pure functions of the table; a trial that was under way is resumed. The trials of a wave run
+side by side, each in a thread of its own.
 """
 
 from __future__ import annotations
 
 import sys
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from filelock import Timeout
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
+from trainwright.tools.hyperparameter_tuner.halving import carry_out_bracket
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
@@ -25,6 +28,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     best_trial,
     trials_of,
 )
+from trainwright.tools.hyperparameter_tuner.waves import seen_by, side_by_side, wave_of
 from trainwright.tools.ledger.events import StudyChanged, TrialEnded
 from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
@@ -35,6 +39,10 @@ from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from sqlalchemy.orm import Session
+
+    from trainwright.tools.workspace.tables import Study
 
 HOPELESS_TRIALS = 3
 """When this many trials in a row from the start fail for one cause, the study ends with that cause."""
@@ -62,8 +70,8 @@ def main(arguments: Sequence[str]) -> int:
 def conduct(workspace: Workspace, study_id: str) -> None:
     """Run the missing trials, then the confirmation; any failure is recorded in the study."""
     try:
-        while (trial := next_trial(workspace.refreshed(), study_id)) is not None:
-            carry_out(workspace, study_id, trial)
+        while wave := next_wave(workspace.refreshed(), study_id):
+            _carry_out_wave(workspace, study_id, wave)
             _give_up_if_hopeless(workspace, study_id)
         if not is_active(workspace, study_id):
             return  # stopped meanwhile
@@ -81,33 +89,59 @@ def conduct(workspace: Workspace, study_id: str) -> None:
         raise
 
 
+def _carry_out_wave(workspace: Workspace, study_id: str, wave: list[TrialRecord]) -> None:
+    with workspace.session() as session:
+        search = SearchSection.model_validate(get_study(session, study_id).search)
+    if search.pruning.bracket is None:
+        side_by_side(search.width, [partial(carry_out, workspace, study_id, trial) for trial in wave])
+    else:
+        carry_out_bracket(workspace, study_id, wave[0].number)
+
+
 def is_active(workspace: Workspace, study_id: str) -> bool:
     """Return whether the study is still under way."""
     with workspace.session() as session:
         return get_study(session, study_id).state in ACTIVE
 
 
-def next_trial(workspace: Workspace, study_id: str) -> TrialRecord | None:
-    """Return the trial that is under way, or a new one; None when the study has all its trials."""
+def next_wave(workspace: Workspace, study_id: str) -> list[TrialRecord]:
+    """Return the trials that are to run side by side: those under way, and the new ones that complete their wave.
+
+    None are left when the study has all its trials or was stopped.
+
+    Raises:
+        LimitReachedError: the limits do not leave the whole wave.
+    """
     with workspace.session() as session:
         study = get_study(session, study_id)
+        if study.state not in ACTIVE:
+            return []
         trials = trials_of(session, study_id)
-        running = next((trial for trial in trials if trial.state == RUNNING), None)
         search = SearchSection.model_validate(study.search)
-        if study.state not in ACTIVE or running is not None or len(trials) >= search.trials:
-            return running if study.state in ACTIVE else None
-        require_trials(session, workspace, get_project(session, study.project), study_id, len(trials) + 1)
-        parameters, attributes = suggest(search, study.objective["direction"], trials)
-        row = Trial(
-            study=study_id,
-            number=len(trials),
-            parameters=parameters,
-            attributes=attributes,
-            intermediate={},
-            state=RUNNING,
-        )
-        session.add(row)
-        return TrialRecord(number=row.number, parameters=parameters, attributes=attributes)
+        first = min((trial.number for trial in trials if trial.state == RUNNING), default=len(trials))
+        end = min(wave_of(first, search.wave).stop, search.trials)
+        if len(trials) < end:
+            require_trials(session, workspace, get_project(session, study.project), study_id, end)
+        while len(trials) < end:
+            trials.append(_new_trial(session, study, search, trials))
+    return [trial for trial in trials if trial.state == RUNNING]
+
+
+def _new_trial(session: Session, study: Study, search: SearchSection, trials: Sequence[TrialRecord]) -> TrialRecord:
+    """Add the next trial to the table, with its parameters."""
+    number = len(trials)
+    seen = seen_by(number, search.wave, trials)
+    parameters, attributes = suggest(search, study.objective["direction"], seen)
+    row = Trial(
+        study=study.id,
+        number=number,
+        parameters=parameters,
+        attributes=attributes,
+        intermediate={},
+        state=RUNNING,
+    )
+    session.add(row)
+    return TrialRecord(number=number, parameters=parameters, attributes=attributes)
 
 
 def _give_up_if_hopeless(workspace: Workspace, study_id: str) -> None:

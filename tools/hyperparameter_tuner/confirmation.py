@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import ledger
-from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, repeated_values
+from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
+from trainwright.tools.hyperparameter_tuner.waves import side_by_side
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
-from trainwright.tools.workspace.records import require_active, runs_of
+from trainwright.tools.workspace.records import require_active
 from trainwright.trainer.base.errors import UserCodeError
-from trainwright.trainer.config import apply_changes, config_digest, parse_config
+from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.evidence import Data
 
@@ -48,10 +50,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         )
     base = parse_config(study.base_values)
     seeds = confirmation_seeds(config_digest(base), study.search["confirmation_repeats"], own_seed=base.seed)
-    sides: dict[str, list[str]] = {"baseline": [], "best": []}
-    for seed in seeds:
-        sides["baseline"].append(_run_of(workspace, study, RunKind.BASELINE, {}, seed))
-        sides["best"].append(_run_of(workspace, study, RunKind.TRIAL, best.parameters, seed))
+    sides = _repeated(workspace, study, best.parameters, seeds)
     values, is_certified = _values(workspace, study, sides)
     first = workspace.run_directory(study.project, sides["baseline"][0])
     samples = first.part(Data).sizes.get("validation", 0)
@@ -70,6 +69,14 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         "best_runs": sides["best"],
         **compare(values["baseline"], values["best"], study.objective["direction"], samples=samples, look=look),
     }
+
+
+def _repeated(workspace: Workspace, study: Study, parameters: dict[str, Any], seeds: list[int]) -> dict[str, list[str]]:
+    """Return the runs of each side in the order of the seeds, as many side by side as the trials were."""
+    order: list[tuple[RunKind, dict[str, Any]]] = [(RunKind.BASELINE, {}), (RunKind.TRIAL, parameters)]
+    tasks = [partial(_run_of, workspace, study, kind, changes, seed) for seed in seeds for kind, changes in order]
+    runs = side_by_side(SearchSection.model_validate(study.search).width, tasks)
+    return {"baseline": runs[::2], "best": runs[1::2]}
 
 
 def _run_of(workspace: Workspace, study: Study, kind: RunKind, parameters: dict[str, Any], seed: int) -> str:
@@ -101,18 +108,8 @@ def _run_of(workspace: Workspace, study: Study, kind: RunKind, parameters: dict[
 
 
 def _existing_run(workspace: Workspace, project: str, digest: str) -> str | None:
-    with workspace.session() as session:
-        rows = runs_of(session, project, RunKind.BASELINE, RunKind.TRIAL)
-        seals = {body["run_id"]: body["digests"] for _, body in ledger.entries(session, project, "run_sealed")}
-        expected = permits.expected_digests(Evidence(session, workspace, project))
-    for row in rows:
-        directory = workspace.run_directory(project, row.id)
-        if row.config_digest != digest or not row.sealed or row.state != RunState.COMPLETED:
-            continue
-        specification = directory.specification()
-        is_whole = specification.max_steps is None and specification.exports_program
-        same_kind = is_whole and specification.expected == expected
-        if same_kind and not ledger.seal_differences(directory, seals[row.id]):
+    for row, directory in earlier_runs(workspace, project, digest, RunKind.BASELINE, RunKind.TRIAL):
+        if row.state == RunState.COMPLETED and directory.specification().exports_program:
             return row.id
     return None
 

@@ -37,7 +37,7 @@ def pruned_epoch(
     """Return (epoch at which the trial is pruned or None, the trial's attributes after the epochs looked at).
 
     Args:
-        trials: the trials before it, in order.
+        trials: the trials before it, in order, as it sees them (`waves.seen_by`).
         values: the objective's value by epoch, as far as the trial has run.
         epochs: the most that any trial runs (Hyperband plans its brackets with it).
     """
@@ -62,6 +62,8 @@ def _pruner(search: SearchSection, epochs: int) -> optuna.pruners.BasePruner | N
     import optuna
 
     rules, first = search.pruning, max(1, search.pruning.warmup_epochs)
+    if rules.bracket is not None:  # halved together (`halving`)
+        return None
     if rules.name == "median":
         return optuna.pruners.MedianPruner(n_startup_trials=rules.startup_trials, n_warmup_steps=rules.warmup_epochs)
     if rules.name == "hyperband":

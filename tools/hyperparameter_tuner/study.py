@@ -79,7 +79,8 @@ def _existing(
         return None
     wanted, digest = config.search.model_dump(mode="json"), config_digest(config)
     for study in studies:
-        same = study.search == wanted and study.base_config_digest == digest and study.state != "failed"
+        search = SearchSection.model_validate(study.search).model_dump(mode="json")  # an earlier version had fewer keys
+        same = search == wanted and study.base_config_digest == digest and study.state != "failed"
         if (
             same
             and (key is None or study.idempotency_key is None)

@@ -20,21 +20,23 @@ if TYPE_CHECKING:
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
     from trainwright.trainer.config import SearchSection
 
+STARTUP_TRIALS = 6
+"""Trials that TPE draws at random before it models: the same however long the study is, for it may be split."""
+
 
 def suggest(
     search: SearchSection, direction: str, trials: Sequence[TrialRecord]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (dotted key to value, Optuna's system attributes) of trial number `len(trials)`."""
+    """Return (dotted key to value, Optuna's system attributes) of trial number `len(trials)`.
+
+    Args:
+        trials: all before it, as it sees them (`waves.seen_by`).
+    """
     sampler = _sampler(search, len(trials))
     study = memory_study(search.space, direction, trials, sampler=sampler)
     asked = study.ask(distributions(search.space))
     attributes = study.trials[-1].system_attrs
     return decoded(search.space, asked.params), dict(attributes)
-
-
-def startup_trials(search: SearchSection) -> int:
-    """Return how many trials TPE draws at random before it models: a third of the study, between 4 and 10."""
-    return max(4, min(10, search.trials // 3))
 
 
 def _sampler(search: SearchSection, number: int) -> optuna.samplers.BaseSampler:
@@ -43,4 +45,4 @@ def _sampler(search: SearchSection, number: int) -> optuna.samplers.BaseSampler:
     seed = int(digest_json([search.seed, number]).split(":")[1][:8], 16)
     if search.method == "random":
         return optuna.samplers.RandomSampler(seed=seed)
-    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup_trials(search))
+    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS)

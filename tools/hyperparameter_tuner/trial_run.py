@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.gates.study_check import best_value, epoch_values
-from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
+from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
+from trainwright.tools.hyperparameter_tuner.follow_run import STALLED, run_to_end, start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,
     PRUNED,
+    RUNNING,
     TrialRecord,
     trial_row,
     trials_of,
 )
+from trainwright.tools.hyperparameter_tuner.waves import seen_by
 from trainwright.tools.training_orchestrator import stop_run
+from trainwright.tools.training_orchestrator.observation import observe
+from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
 from trainwright.tools.workspace.records import get_study
 from trainwright.trainer.base.errors import ConfigurationError, ConflictError, DataError
-from trainwright.trainer.config import SearchSection, apply_changes, parse_config
-from trainwright.trainer.run import RunKind, RunState
+from trainwright.trainer.config import SearchSection, apply_changes, config_digest, parse_config
+from trainwright.trainer.run import RUNG, RunKind, RunState
 
 if TYPE_CHECKING:
     from trainwright.tools.training_orchestrator.observation import Observation
@@ -30,19 +36,39 @@ if TYPE_CHECKING:
     from trainwright.trainer.run import RunDirectory
 
 
+WAITS = "waits_at"
+"""Attribute of a trial: the rung that it has reached."""
+
+
 class _Judge:
     """Reads a trial's values whenever there are new ones, and stops it when the pruner says so."""
 
-    def __init__(self, workspace: Workspace, study: Study, before: list[TrialRecord], trial: TrialRecord) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        study: Study,
+        before: list[TrialRecord],
+        trial: TrialRecord,
+        until_epoch: int | None,
+    ) -> None:
         self.workspace = workspace
         self.search = SearchSection.model_validate(study.search)
         self.metric, self.direction = study.objective["metric"], study.objective["direction"]
-        self.before, self.trial = before, trial
-        self.epochs = parse_config(apply_changes(study.base_values, trial.parameters)).training.epochs
+        self.before, self.trial, self.until_epoch = before, trial, until_epoch
+        self._values = apply_changes(study.base_values, trial.parameters)
         self.values: dict[int, float] = {}
         self.pruned_at: int | None = None
         self.attributes = trial.attributes
         self.stopped_attempt = 0
+
+    def forget(self) -> None:
+        """Judge another run of the same trial."""
+        self.values, self.pruned_at, self.attributes = {}, None, self.trial.attributes
+
+    @cached_property
+    def epochs(self) -> int:
+        """The most that the trial runs."""
+        return parse_config(self._values).training.epochs
 
     def look(self, directory: RunDirectory, seen: Observation) -> None:
         """Decide on the epochs there are; ask a living worker to stop when one of them is the last."""
@@ -59,28 +85,60 @@ class _Judge:
                 self.stopped_attempt = seen.launch.attempt
 
 
-def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord) -> None:
+def carry_out(workspace: Workspace, study_id: str, trial: TrialRecord, *, until_epoch: int | None = None) -> None:
     """Run the trial (or take up its run) and write its state, value and epochs into the table.
+
+    Args:
+        until_epoch: a rung at which the trial waits; by default it is carried to its end.
 
     Raises:
         GateRefusedError, LimitReachedError: no permit; the trial stays in the table as running.
     """
     with workspace.session() as session:
         study = get_study(session, study_id)
-        before = [record for record in trials_of(session, study_id) if record.number < trial.number]
+        wave = SearchSection.model_validate(study.search).wave
+        before = seen_by(trial.number, wave, trials_of(session, study_id))
+    judge = _Judge(workspace, study, before, trial, until_epoch)
+    if trial.run is None and (outcome := _known_outcome(judge, study)) is not None:
+        _settle(workspace, study_id, trial, outcome)
+        return
     try:
-        run_id = trial.run or _start(workspace, study, trial)
+        run_id = trial.run or _start(workspace, study, trial, until_epoch)
     except ConfigurationError as error:  # an impossible combination within a valid space
         _settle(
             workspace, study_id, trial, {"state": FAILED, "attributes": trial.attributes | {"cause": error.as_dict()}}
         )
         return
-    judge = _Judge(workspace, study, before, trial)
-    seen = run_to_end(workspace, run_id, judge.look, give_up=lambda: judge.pruned_at is not None)
+    most = judge.search.stalled_seconds
+    seen = run_to_end(
+        workspace,
+        run_id,
+        judge.look,
+        give_up=lambda: judge.pruned_at is not None,
+        stalled_seconds=most,
+        until_epoch=until_epoch,
+    )
     _settle(workspace, study_id, trial, _outcome(judge, seen))
 
 
-def _start(workspace: Workspace, study: Study, trial: TrialRecord) -> str:
+def _known_outcome(judge: _Judge, study: Study) -> dict[str, Any] | None:
+    """Return the trial's outcome by a run of an earlier study that trained the very same; None: it has to be trained.
+
+    So a study of 20 trials trains what is missing after one of 5: those 5 are suggested and judged alike.
+    """
+    with suppress(ConfigurationError):  # an impossible combination has no runs
+        config = parse_config(apply_changes(study.base_values, judge.trial.parameters))
+        for run, directory in earlier_runs(judge.workspace, study.project, config_digest(config), RunKind.TRIAL):
+            if run.study in {None, study.id} or run.label == CONFIRMATION:
+                continue
+            judge.look(directory, seen := observe(directory))
+            if judge.pruned_at is not None or seen.state is RunState.COMPLETED:
+                return _outcome(judge, seen) | {"run": run.id}
+            judge.forget()
+    return None
+
+
+def _start(workspace: Workspace, study: Study, trial: TrialRecord, until_epoch: int | None) -> str:
     view = start_when_there_is_room(
         workspace,
         study.project,
@@ -90,6 +148,7 @@ def _start(workspace: Workspace, study: Study, trial: TrialRecord) -> str:
         study_id=study.id,
         idempotency_key=f"{study.id}/trial-{trial.number}",
         label=f"trial {trial.number}",
+        until_epoch=until_epoch,
     )
     with workspace.session() as session:
         trial_row(session, study.id, trial.number).run = view.run_id
@@ -105,6 +164,9 @@ def _outcome(judge: _Judge, seen: Observation) -> dict[str, Any]:
     if judge.pruned_at is not None:
         kept = {epoch: value for epoch, value in finite.items() if epoch <= judge.pruned_at}
         return {"state": PRUNED, "intermediate": kept, "attributes": judge.attributes}
+    if (rung := _rung(judge, seen)) is not None:
+        kept = {epoch: value for epoch, value in finite.items() if epoch <= rung}
+        return {"state": RUNNING, "intermediate": kept, "attributes": judge.attributes | {WAITS: rung}}
     value = best_value(finite, judge.direction)
     if seen.state is RunState.COMPLETED and value is not None:
         return {"state": COMPLETED, "value": value, "intermediate": finite, "attributes": judge.attributes}
@@ -112,7 +174,21 @@ def _outcome(judge: _Judge, seen: Observation) -> dict[str, Any]:
     return {"state": FAILED, "intermediate": finite, "attributes": judge.attributes | {"cause": cause}}
 
 
+def _rung(judge: _Judge, seen: Observation) -> int | None:
+    """Return the rung at which the trial waits; None: it has none to reach, or ended before it or with it."""
+    until = judge.until_epoch
+    if until is None:
+        return None
+    is_beyond = seen.state is RunState.COMPLETED and seen.status.epoch > until  # an earlier study's
+    return until if is_beyond or seen.status.stop_reason == RUNG else None
+
+
 def _cause(judge: _Judge, seen: Observation) -> dict[str, Any]:
+    if seen.status.stop_reason == STALLED:
+        most = judge.search.stalled_seconds
+        message = f"The run made no step for {most:g} s; resumed from its checkpoint, it hung again."
+        remedy = "run_status shows the last stage and step; a longer bound is search.stalled_seconds."
+        return {"category": STALLED, "message": message, "remedy": remedy}
     if seen.failure is not None:
         return seen.failure.model_dump(include={"category", "message", "remedy"})
     if seen.state is RunState.STOPPED:
@@ -130,4 +206,4 @@ def _settle(workspace: Workspace, study_id: str, trial: TrialRecord, outcome: di
         row = trial_row(session, study_id, trial.number)
         row.state, row.value = outcome["state"], outcome.get("value")
         row.intermediate = {str(epoch): value for epoch, value in outcome.get("intermediate", {}).items()}
-        row.attributes = outcome["attributes"]
+        row.attributes, row.run = outcome["attributes"], outcome.get("run", row.run)

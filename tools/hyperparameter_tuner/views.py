@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
@@ -33,7 +34,7 @@ PRUNED_SHARE = 0.6
 
 
 def estimated_seconds(workspace: Workspace, study: Study, trials_done: int) -> float | None:
-    """Return the training seconds that are left: trials, and the repetitions of the best and of the baseline.
+    """Return the seconds of training that are left: waves of trials, and repetitions of the best and the baseline.
 
     By the mean time of the newest sealed trials, and before there is one by the baseline's, shortened roughly for
     pruning. None where nothing was measured.
@@ -48,7 +49,8 @@ def estimated_seconds(workspace: Workspace, study: Study, trials_done: int) -> f
         return None
     pruned = PRUNED_SHARE if search.pruning.name != "none" and not trials_done else 1.0
     repetitions = 2 * search.confirmation_repeats
-    return round(seconds * ((search.trials - trials_done) * pruned + repetitions), 1)
+    left = math.ceil((search.trials - trials_done) / search.width) * pruned + math.ceil(repetitions / search.width)
+    return round(seconds * left, 1)
 
 
 class BestTrial(BaseModel):
@@ -78,12 +80,14 @@ class StudyView(Answer):
     failed: int = 0
     running_trial: int | None = None
     running_run: str | None = None
+    running: dict[int, str | None] | None = None
+    """Every trial under way with its run, where several run side by side."""
     best: BestTrial | None = None
     confirmation: dict[str, Any] | None = None
     """{seeds, baseline: [values], best: [values], improvement_mean, _low and _high, validated, …}."""
     failure: dict[str, Any] | None = None
     estimated_seconds: float | None = None
-    """Training time that is left: trials and repetitions times measured seconds a run, roughly less for pruning."""
+    """Training time that is left: waves of trials and repetitions times measured seconds a run, less for pruning."""
 
     @property
     def is_ended(self) -> bool:
@@ -112,7 +116,8 @@ def view_study(workspace: Workspace, study_id: str, *, estimate: bool = False) -
 def _view(workspace: Workspace, study: Study, trials: list[TrialRecord]) -> StudyView:
     counts = {state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)}
     best = best_trial(trials, study.objective["direction"])
-    running = next((trial for trial in trials if trial.state == RUNNING), None)
+    at_work = {trial.number: trial.run for trial in trials if trial.state == RUNNING}
+    running = min(at_work, default=None)
     return StudyView(
         study_id=study.id,
         project=study.project,
@@ -122,8 +127,9 @@ def _view(workspace: Workspace, study: Study, trials: list[TrialRecord]) -> Stud
         trials_total=study.search["trials"],
         trials_done=sum(counts.values()),
         **counts,
-        running_trial=running.number if running else None,
-        running_run=running.run if running else None,
+        running_trial=running,
+        running_run=None if running is None else at_work[running],
+        running=at_work if len(at_work) > 1 else None,
         best=_best(best),
         confirmation=study.confirmation,
         failure=study.failure,

@@ -62,6 +62,10 @@ class Reservation(BaseModel):
     limits: Limits
     """Limits that the worker enforces on itself."""
 
+    def until(self, epoch: int | None) -> Self:
+        """Return the reservation of a run that is to stop after an epoch; None: at its end."""
+        return self.model_copy(update={"limits": self.limits.model_copy(update={"until_epoch": epoch})})
+
 
 def effective_limits(session: Session, workspace: Workspace, project: Project) -> ProjectLimits:
     """Return the limits in force for the project."""

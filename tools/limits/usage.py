@@ -24,7 +24,7 @@ from trainwright.tools.limits.amounts import AMOUNTS, Amounts, Reservation
 from trainwright.tools.workspace.tables import LedgerEntry, Project, Run
 from trainwright.trainer.base.canonical import digest_file
 from trainwright.trainer.base.errors import TrainwrightError
-from trainwright.trainer.base.traces import Trace, note_fleeting
+from trainwright.trainer.base.traces import Memory, Trace, note_fleeting
 from trainwright.trainer.run.evidence import Environment
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 RUN_KINDS = ("run_started", "run_resumed", "run_sealed")
 RECORD_FILES = ("status.json", "events.jsonl", "artifacts/environment.json")
 """Files that record the time and the devices that a run has used."""
+
+_SEEN = Memory()
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,8 @@ def seen_usage(session: Session, workspace: Workspace, project: str) -> tuple[Us
     own = found.get(project, (Amounts(), {}))
     whole = reduce(Amounts.__add__, (used for used, _ in found.values()), Amounts())
     living = {run_id: account for _, accounts in found.values() for run_id, account in accounts.items()}
-    return _with_unsealed(workspace, *own), _with_unsealed(workspace, whole, living)
+    seen = {run_id: _seen(workspace, run_id, account) for run_id, account in living.items()}
+    return _with_unsealed(*own, seen), _with_unsealed(whole, living, seen)
 
 
 def sealed_use(session: Session, workspace: Workspace, run: Run, digests: dict[str, str]) -> Amounts:
@@ -157,26 +160,31 @@ def is_living(directory: RunDirectory) -> bool:
     if directory.is_locked():
         return True
     launch = read_launch(directory.path)
-    if launch is None or not may_begin(launch):
-        return False
     try:
-        return directory.status().attempt < launch.attempt
+        return launch is not None and directory.status().attempt < launch.attempt and may_begin(launch)
     except TrainwrightError:
         return False
 
 
 def folder_bytes(folder: Path) -> int:
     """Return the bytes of all files below the folder; files that vanish meanwhile count as none."""
-    total = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 - many files, often
+    total, waiting = 0, [os.fspath(folder)]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:  # many files, often
+                with suppress(OSError):
+                    if not entry.is_dir():
+                        total += entry.stat(follow_symlinks=False).st_size
+                    elif not entry.is_symlink():
+                        waiting.append(entry.path)
     return total
 
 
 def _usage(session: Session, workspace: Workspace, project: str | None, without: str | None) -> Usage:
-    return _with_unsealed(workspace, *_sealed(session, workspace, project, without))
+    used, others = _sealed(session, workspace, project, without)
+    return _with_unsealed(
+        used, others, {run_id: _measured(workspace, run_id, account) for run_id, account in others.items()}
+    )
 
 
 def _sealed(
@@ -209,14 +217,33 @@ def _pruned(session: Session, project: str | None) -> set[str]:
     return found
 
 
-def _with_unsealed(workspace: Workspace, used: Amounts, others: dict[str, _Account]) -> Usage:
+def _measured(workspace: Workspace, run_id: str, account: _Account) -> tuple[Amounts, bool]:
+    """Return what a run has used that is not sealed, and whether it is under way."""
+    directory = workspace.run_directory(account.project, run_id)
+    own = measured_use(directory, account.reserved, started_at=account.started_at)
+    return own, is_living(directory)
+
+
+def _seen(workspace: Workspace, run_id: str, account: _Account) -> tuple[Amounts, bool]:
+    """Return the same for an answer: of a run that has ended, once until its files change."""
+
+    def look() -> tuple[Amounts, bool]:
+        own, is_under_way = _measured(workspace, run_id, account)
+        if is_under_way:
+            note_fleeting()  # what it uses grows
+        return own, is_under_way
+
+    folder = workspace.project_folder(account.project) / run_id
+    return _SEEN.recall((folder, account.started_at, account.reserved), look)
+
+
+def _with_unsealed(used: Amounts, others: dict[str, _Account], measured: dict[str, tuple[Amounts, bool]]) -> Usage:
     reserved, living = Amounts(), 0
     for run_id, account in others.items():
-        note_fleeting()  # what a run under way uses grows
-        directory = workspace.run_directory(account.project, run_id)
-        own = measured_use(directory, account.reserved, started_at=account.started_at)
+        note_fleeting()
+        own, is_under_way = measured[run_id]
         used += own
-        if is_living(directory):
+        if is_under_way:
             living += 1
             reserved += account.reserved.share.beyond(own) if account.reserved else Amounts()
     return Usage(used, reserved, living)

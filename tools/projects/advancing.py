@@ -23,7 +23,7 @@ from trainwright.tools.projects.passing import pass_gate
 from trainwright.tools.projects.status import AlertLine, ProjectStatus, project_status
 from trainwright.tools.training_monitor.assessment import fit_in_words
 from trainwright.tools.training_orchestrator import start_run, wait_for_run
-from trainwright.tools.training_orchestrator.views import FailureView
+from trainwright.tools.training_orchestrator.run_view import FailureView
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import trainwright
 from trainwright.tools.answers import NextCall
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from trainwright.tools.gates.cures import Tried
     from trainwright.tools.training_monitor import Assessment
+    from trainwright.tools.training_monitor.glance import Glance
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import RunDirectory
 
@@ -59,35 +60,55 @@ def diagnose(
     with workspace.session() as session:
         get_project(session, project)
     refresh_project(workspace, project)
+    case = _case_of(workspace, project, run_id)
+    if fix is not None:
+        try_fixes(workspace, project, case.run.id, fix)
+    else:
+        ensure_tried(workspace, project, case.run.id)
+    seen = glance(case.run.directory, case.goal, accepted=case.accepted)
+    plots = _write_report(workspace, case.run, case.goal, seen.assessment) if case.is_baseline else []
+    after = NextCall(tool="diagnose_run", arguments={"project": project, "run_id": case.run.id})
+    call = followed_next(workspace, project, after=after)
+    pages = write_pages(workspace, project, case.run.id) if case.run.status.state.is_ended else []
+    found = {"report": str(case.folder / REPORT) if case.is_baseline else None, "plots": plots}
+    return _answered(workspace, case, seen, call).model_copy(update={**found, "page": pages[0] if pages else None})
+
+
+class _Case(NamedTuple):
+    """The run to diagnose, and what of its project counts in that."""
+
+    project: str
+    run: RunEvidence
+    goal: Goal
+    folder: Path
+    is_baseline: bool
+    """Whether it is the completed baseline, on which the diagnostics gate depends."""
+    accepted: set[str]
+    """Alerts of the baseline that the owner accepts."""
+
+
+def _case_of(workspace: Workspace, project: str, run_id: str | None) -> _Case:
     with workspace.session() as session:
         evidence = Evidence(session, workspace, project)
         run = _chosen(evidence, run_id)
-        goal = Goal.model_validate(evidence.project.goal)
         is_baseline = evidence.baseline is not None and evidence.baseline.id == run.id and run.is_complete
-        folder = evidence.folder
         accepted = set(cures.accepted_open(evidence)) if is_baseline else set()
-    if fix is not None:
-        try_fixes(workspace, project, run.id, fix)
-    else:
-        ensure_tried(workspace, project, run.id)
-    seen = glance(run.directory, goal, accepted=accepted)
-    assessment = seen.assessment
-    plots = _write_report(workspace, run, goal, assessment) if is_baseline else []
-    after = NextCall(tool="diagnose_run", arguments={"project": project, "run_id": run.id})
-    call = followed_next(workspace, project, after=after)
+        return _Case(project, run, Goal.model_validate(evidence.project.goal), evidence.folder, is_baseline, accepted)
+
+
+def _answered(workspace: Workspace, case: _Case, seen: Glance, call: NextCall | None) -> DiagnosisAnswer:
+    """Return the answer with its trial, proposal and next call: the proposal where short runs have proven it."""
+    run, assessment = case.run, seen.assessment
     with workspace.session() as session:
-        evidence = Evidence(session, workspace, project)
-        digest = run.row.config_digest
-        done = {alert.id: cures.tried_on(evidence, alert.id, digest) for alert in assessment.alerts}
-        ground = _ground_to_conclude(evidence, assessment) if is_baseline else ""
+        evidence = Evidence(session, workspace, case.project)
+        done = {alert.id: cures.tried_on(evidence, alert.id, run.row.config_digest) for alert in assessment.alerts}
+        ground = _ground_to_conclude(evidence, assessment) if case.is_baseline else ""
         waiting, trial = waiting_call(evidence, run), trial_of(evidence, run)
         proposed = None if waiting is not None else proposal(evidence, run, seen, done)
-    pages = write_pages(workspace, project, run.id) if run.status.state.is_ended else []
-    answer = answer_of(project, run, seen, done)
+    answer = answer_of(case.project, run, seen, done)
     if proposed is not None and _is_proven(proposed, done) and assessment.recommendation != "deploy":
         call = proposed
-    update: dict[str, Any] = {"report": str(folder / REPORT) if is_baseline else None, "plots": plots}
-    update |= {"page": pages[0] if pages else None, "trial": trial, "next": waiting or call}
+    update: dict[str, Any] = {"trial": trial, "next": waiting or call}
     update["proposal"] = proposed if call is None or str(proposed) != str(call) else None
     if ground:
         update |= {"recommendation": "conclude", "reasons": [*answer.reasons, ground]}

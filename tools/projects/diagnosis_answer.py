@@ -9,7 +9,8 @@ from pydantic import BaseModel, Field
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.figures import beside
 from trainwright.tools.training_monitor.curve_summary import CurveSummary
-from trainwright.tools.training_orchestrator.views import FailureView, failure_of
+from trainwright.tools.training_orchestrator.recorded import failure_of
+from trainwright.tools.training_orchestrator.run_view import FailureView
 
 if TYPE_CHECKING:
     from trainwright.tools.gates.cures import Tried

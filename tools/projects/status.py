@@ -80,12 +80,14 @@ class AlertLine(BaseModel):
     severity: str
     message: str
     document: str
+    fix: str | None = None
+    """Of one that was raised meanwhile: the call that fixes it, or in words what only the code can change."""
 
     @classmethod
     def of(cls, row: RaisedAlert) -> AlertLine:
         """Return the line of an alert that was raised."""
-        message = _short(row.message)
-        return cls(run_id=row.run, id=row.id, severity=row.severity, message=message, document=row.document)
+        shown = {"severity": row.severity, "message": _short(row.message), "document": row.document}
+        return cls(run_id=row.run, id=row.id, **shown, fix=row.fix or None)
 
 
 class ProjectSummary(Answer):

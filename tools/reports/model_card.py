@@ -19,6 +19,7 @@ from trainwright.tools.provenance.model_signature import COMMAND
 from trainwright.tools.reports.certified import Reported, best_known, evaluated, table
 from trainwright.tools.reports.looked_at import configurations_beside, looked_at_values
 from trainwright.tools.reports.markdown import metric_label, reference_line, shared_values
+from trainwright.tools.reports.open_warnings import open_warnings
 from trainwright.tools.reports.slices import slices_values
 from trainwright.tools.versions import version_of
 from trainwright.trainer.base.text import one_line
@@ -89,6 +90,7 @@ def model_card(
         **shared_values(evidence, report),
         verdict=verdict(evidence, Phase.FINALIZATION),
         open_alerts=cures.accepted_open(evidence),
+        warnings=open_warnings(evidence, final),
         intent=evidence.project.intent or "No intent was given.",
         reference=reference_line(evidence, reached(evidence, Phase.FINALIZATION)),
         looks=looks,

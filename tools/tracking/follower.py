@@ -29,6 +29,7 @@ from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import RunState, write_atomically
+from trainwright.trainer.run.histograms import new_histograms
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -85,6 +86,11 @@ class Followed:
         while rows := self.position.new_rows(self.directory):
             self._shown.log(rows)
             self.position.given(rows)
+            self.position.save(self._path)
+        histograms, reach = new_histograms(self.directory, self.position.histograms_bytes)
+        if histograms:
+            self._shown.histograms(histograms)
+            self.position.histograms_bytes = reach
             self.position.save(self._path)
         events, reach = self.position.new_events(self.directory)
         if events:

@@ -17,9 +17,11 @@ if TYPE_CHECKING:
     from trainwright.tools.tracking.tracker import Row
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import Event
+    from trainwright.trainer.run.histograms import Histogram
 
 OF_RUN, OF_PARENT = "trainwright.run_id", "trainwright.parent_id"
 """Tags by which a run, or a parent, is found again."""
+NOT_SHOWN = "histograms of weights and gradients: MLflow has none; TensorBoard, Weights & Biases and Trackio show them"
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "true", "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
@@ -51,7 +53,7 @@ class MLflow:
         outer = None
         for parent in card.parents:
             outer = self._parent(experiment, parent, outer)
-        found = self._found(experiment, OF_RUN, card.run_id)
+        found = self._found(experiment, OF_RUN, card.run_id) or self._adopted(experiment, card.run_id)
         if found is None:
             tags = {OF_RUN: card.run_id, "mlflow.source.type": "JOB"}
             tags |= {"mlflow.parentRunId": outer} if outer else {}
@@ -68,9 +70,16 @@ class MLflow:
             self._known[name] = str(made)
         return self._known[name]
 
+    def _adopted(self, experiment: str, run_id: str) -> str | None:
+        """Return what stands for a run since a child of it was shown first, from now on as the run itself."""
+        found = self._found(experiment, OF_PARENT, run_id)
+        if found is not None:
+            self._client.set_tag(found, OF_RUN, run_id)
+        return found
+
     def _parent(self, experiment: str, parent: Parent, outer: str | None) -> str:
         if parent.id not in self._known:
-            found = self._found(experiment, OF_PARENT, parent.id)
+            found = self._found(experiment, OF_RUN, parent.id) or self._found(experiment, OF_PARENT, parent.id)
             if found is None:
                 tags = {OF_PARENT: parent.id, "kind": parent.kind}
                 tags |= {"mlflow.parentRunId": outer} if outer else {}
@@ -100,6 +109,9 @@ class MLflowRun:
         metrics = [Metric(row.key, row.value, int(row.time * 1000), row.step) for row in rows]
         for start in range(0, len(metrics), METRICS_AT_ONCE):
             self._client.log_batch(self._id, metrics=metrics[start : start + METRICS_AT_ONCE])
+
+    def histograms(self, histograms: Sequence[Histogram]) -> None:
+        """Nothing: MLflow has no such form, and the run's tag `not_shown` says so."""
 
     def alert(self, alerts: Sequence[Event]) -> None:
         """Show each alert as a tag with its text."""
@@ -167,7 +179,7 @@ class MLflowRun:
 
 def _tags(card: RunCard) -> dict[str, str]:
     """Return the run's tags: where it stands, then all else of its card in MLflow's names or ours."""
-    found = dict.fromkeys(card.tags, "true") | {"purpose": ", ".join(card.tags)}
+    found = dict.fromkeys(card.tags, "true") | {"purpose": ", ".join(card.tags), "not_shown": NOT_SHOWN}
     found |= {f"data.{name}": _text(value) for name, value in card.data.items()}
     found |= {f"environment.{name}": _text(value) for name, value in card.environment.items()}
     found |= {name: _text(value) for name, value in card.metadata.items()}

@@ -19,12 +19,13 @@ from sqlalchemy import select
 
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.tracking.places import folder_of, mlflow_uri
-from trainwright.tools.tracking.structure import place_of
+from trainwright.tools.tracking.structure import OF_A_RUN, place_of
 from trainwright.tools.tracking.wandb_tracker import PAGE
 from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError, TrainwrightError
 
 if TYPE_CHECKING:
+    from trainwright.tools.tracking.structure import Parent
     from trainwright.tools.workspace import Workspace
 
 HERE = "127.0.0.1"
@@ -81,26 +82,7 @@ def open_page(workspace: Workspace, name: str, *, port: int = 0) -> Page:
         return Page(uri)
     folder = folder_of(workspace, name)
     folder.mkdir(parents=True, exist_ok=True)
-    if name == "tensorboard":
-        link_event_files(workspace)
-        command = [
-            sys.executable,
-            "-m",
-            "tensorboard.main",
-            "--logdir",
-            str(folder / "runs"),
-            "--host",
-            HERE,
-            "--port",
-            str(port),
-        ]
-    elif name == "mlflow":
-        command = [
-            mlflow_program(), "server", "--backend-store-uri", uri, "--artifacts-destination",
-            str(folder / "artifacts"), "--host", HERE, "--port", str(port), "--workers", "1",
-        ]  # fmt: skip
-    else:
-        command = [sys.executable, "-m", "trackio.cli", "show", "--host", HERE]
+    command = _command(workspace, name, folder, port)
     more = OFFLINE | {"GRADIO_SERVER_PORT": str(port), "TRACKIO_DIR": str(folder), "PYTHONUNBUFFERED": "1"}
     with (folder / "page.log").open("wb") as log:
         process = subprocess.Popen(
@@ -116,24 +98,48 @@ def open_page(workspace: Workspace, name: str, *, port: int = 0) -> Page:
     return page
 
 
+def _command(workspace: Workspace, name: str, folder: Path, port: int) -> list[str]:
+    """Return the command that serves a tracker's page of the folder. Raises NotFoundError."""
+    where = ["--host", HERE, "--port", str(port)]
+    if name == "tensorboard":
+        link_event_files(workspace)
+        return [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder / "runs"), *where]
+    if name == "mlflow":
+        store = ["--backend-store-uri", mlflow_uri(workspace, dict(os.environ))]
+        kept = ["--artifacts-destination", str(folder / "artifacts")]
+        return [mlflow_program(), "server", *store, *kept, *where, "--workers", "1"]
+    return [sys.executable, "-m", "trackio.cli", "show", "--host", HERE]
+
+
 def link_event_files(workspace: Workspace) -> int:
     """Link the runs' TensorBoard folders by experiment and name, for the page to show so; return how many."""
     base, linked = folder_of(workspace, "tensorboard") / "runs", 0
     base.mkdir(parents=True, exist_ok=True)
     with workspace.snapshot() as session:
         for run in session.scalars(select(Run).order_by(Run.created_at, Run.id)):
-            events = workspace.run_directory(run.project, run.id).path / "tensorboard"
-            if not events.is_dir():
+            folder = workspace.run_directory(run.project, run.id).path
+            if not (folder / "tensorboard").is_dir():
                 continue
             with suppress(TrainwrightError):
                 place = place_of(session, workspace, run)
-                parts = [place.experiment, *(parent.name for parent in place.parents), place.name]
+                parts = [place.experiment, *map(_folder_name, place.parents), place.name]
                 link = base.joinpath(*(part.replace("/", "_") for part in parts))
-                link.parent.mkdir(parents=True, exist_ok=True)
-                if not link.is_symlink():
-                    link.symlink_to(events, target_is_directory=True)
+                _link(link, folder / "tensorboard")
+                if (folder / "trace").is_dir():
+                    _link(link.with_name(f"{link.name} trace"), folder / "trace")
                 linked += 1
     return linked
+
+
+def _folder_name(parent: Parent) -> str:
+    """Return the folder for a parent's children; a run's own name is the link to its events."""
+    return f"of {parent.name}" if parent.kind == OF_A_RUN else parent.name
+
+
+def _link(link: Path, target: Path) -> None:
+    link.parent.mkdir(parents=True, exist_ok=True)
+    if not link.is_symlink():
+        link.symlink_to(target, target_is_directory=True)
 
 
 def mlflow_program() -> str:

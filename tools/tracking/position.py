@@ -26,6 +26,8 @@ class Position(BaseModel):
     """Last step by key."""
     events_bytes: int = 0
     """How far the event log was read."""
+    histograms_bytes: int = 0
+    """How far the histograms were read."""
     finished: int = 0
     """Attempt of which the end was given."""
 

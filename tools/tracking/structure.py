@@ -23,13 +23,15 @@ PURPOSES = {
 }  # fmt: skip
 """Tag by kind; the other kinds are their own."""
 REPETITION = "repetition"
+OF_A_RUN = "run"
+"""Kind of a parent that is a run itself: of one that repeats it, exports it, or tries to cure it."""
 MOST_KEYS = 2
 """Differing keys that a name shows."""
 LONGEST_VALUE = 24
 
 
 class Parent(BaseModel):
-    """A run that only holds others: a study, or the repetitions of one configuration over seeds."""
+    """What holds a run: a study, the repetitions of one configuration over seeds, or the run that it came from."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -64,7 +66,7 @@ def place_of(session: Session, workspace: Workspace, run: Run) -> Place:
         experiment=run.project,
         name=" ".join([handle, *_shown(changed)]),
         tags=tags,
-        parents=_parents(session, run, changed),
+        parents=_parents(session, workspace, run, changed),
         changed=changed,
     )
 
@@ -114,9 +116,13 @@ def _repeated_side(run: Run) -> str | None:
     return key.removeprefix(start).rpartition("-")[0] if run.study and key.startswith(start) else None
 
 
-def _parents(session: Session, run: Run, changed: dict[str, Any]) -> list[Parent]:
+def _parents(session: Session, workspace: Workspace, run: Run, changed: dict[str, Any]) -> list[Parent]:
     if run.study is None:
-        return []
+        source = session.get(Run, run.source_run) if run.source_run is not None else None
+        if source is None:
+            return []
+        place = place_of(session, workspace, source)
+        return [*place.parents, Parent(id=source.id, name=place.name, kind=OF_A_RUN)]
     named = {study_id: handle for handle, study_id in study_handles(session).items()}
     study = session.get(Study, run.study)
     assert study is not None  # noqa: S101 - a foreign key

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trainwright.tools.tracking.tracker import Row
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import Event
+    from trainwright.trainer.run.histograms import Histogram
 
 LEVELS = {"critical": "error", "warning": "warn"}
 
@@ -52,6 +53,14 @@ class TrackioRun:
         groups = [steps[step] for step in sorted(steps)]
         self._write([{row.key: row.value for row in group} for group in groups], groups)
 
+    def histograms(self, histograms: Sequence[Histogram]) -> None:
+        """Show those of one step together, as Trackio stores its own."""
+        steps: dict[int, list[Histogram]] = {}
+        for each in histograms:
+            steps.setdefault(each.step, []).append(each)
+        groups = [steps[step] for step in sorted(steps)]
+        self._write([{each.key: _stored(each) for each in group} for group in groups], groups)
+
     def alert(self, alerts: Sequence[Event]) -> None:
         """Show each alert."""
         self._store.bulk_alert(
@@ -80,7 +89,7 @@ class TrackioRun:
     def close(self) -> None:
         """Nothing is held."""
 
-    def _write(self, metrics: list[dict[str, float]], groups: list[list[Row]]) -> None:
+    def _write(self, metrics: list[dict[str, Any]], groups: Sequence[Sequence[Row | Histogram]]) -> None:
         self._store.bulk_log(
             project=self._card.experiment,
             run=self._card.name,
@@ -97,11 +106,17 @@ class TrackioRun:
 
 
 def _config(card: RunCard) -> dict[str, Any]:
-    parents = {"_Group": card.parents[0].name} if card.parents else {}
+    names = [parent.name for parent in card.parents]
+    parents = {"_Group": names[0], "parents": names} if names else {}
     return {
         **card.parameters, **parents, "tags": card.tags, "data": card.data, "environment": card.environment,
         "metadata": card.metadata, "artifacts": card.artifacts,
     }  # fmt: skip
+
+
+def _stored(histogram: Histogram) -> dict[str, Any]:
+    counts, edges = histogram.dense()
+    return {"_type": "trackio.histogram", "bins": edges, "values": counts}
 
 
 def _iso(moment: float) -> str:

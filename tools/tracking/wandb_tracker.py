@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trainwright.tools.tracking.tracker import Row
     from trainwright.tools.workspace import Workspace
     from trainwright.trainer.run import Event
+    from trainwright.trainer.run.histograms import Histogram
 
 KEY = "WANDB_API_KEY"
 STEP = "trainer/step"
@@ -32,7 +33,7 @@ LEVELS = {"critical": "ERROR", "warning": "WARN"}
 
 
 class WeightsAndBiases:
-    """One project of Weights & Biases for each of ours; studies are groups."""
+    """One project of Weights & Biases for each of ours; a run's outermost parent is its group."""
 
     def __init__(self, workspace: Workspace) -> None:
         """Keep its files in the workspace."""
@@ -56,7 +57,7 @@ class WeightsAndBiases:
             group=card.parents[0].name if card.parents else None,
             job_type=str(card.metadata.get("kind")),
             notes=str(card.metadata.get("intent", "")),
-            config=card.parameters,
+            config={**card.parameters, "parents": [parent.name for parent in card.parents]},
             dir=str(self._folder),
             mode="online" if os.environ.get(KEY) else "offline",
             resume="allow" if os.environ.get(KEY) else None,
@@ -81,6 +82,18 @@ class WandbRun:
         steps: dict[int, dict[str, float]] = {}
         for row in rows:
             steps.setdefault(row.step, {})[row.key] = row.value
+        for step, values in sorted(steps.items()):
+            self._run.log({**values, STEP: step})
+
+    def histograms(self, histograms: Sequence[Histogram]) -> None:
+        """Show those of one step together, in the bins that they were counted in."""
+        import numpy as np
+        from wandb import Histogram as Shown
+
+        steps: dict[int, dict[str, Shown]] = {}
+        for each in histograms:
+            counts, edges = each.dense()
+            steps.setdefault(each.step, {})[each.key] = Shown(np_histogram=(np.array(counts), np.array(edges)))
         for step, values in sorted(steps.items()):
             self._run.log({**values, STEP: step})
 

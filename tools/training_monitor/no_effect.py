@@ -6,6 +6,8 @@ many runs few agree in their first losses, so that only those are read completel
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +39,9 @@ BESIDE_TRAINING = (
 FIRST_LOSSES = 3
 """Few runs share so many, and only those are read completely."""
 MOST_NAMED = 5
+MADE = re.compile(r"-(\d{8}-\d{6})-[0-9a-f]{6}$")
+CLOCK_SECONDS = 60.0
+"""How far a clock may have been put back between two runs."""
 _BEGINNINGS = Memory()
 """The first losses of runs, cached."""
 
@@ -84,6 +89,8 @@ def _earlier_runs_alike(record: RunRecord) -> Iterator[RunRecord]:
     if not own:
         return
     for path in sorted(record.run.path.parent.iterdir()):
+        if _made_at(path.name) > own[0].time + CLOCK_SECONDS:
+            continue  # of many runs none that is later has to be read
         try:
             found = _BEGINNINGS.recall(path, partial(_beginning, path))
             other = RunRecord(RunDirectory(path))
@@ -92,6 +99,15 @@ def _earlier_runs_alike(record: RunRecord) -> Iterator[RunRecord]:
                 yield other
         except TrainwrightError:  # a damaged record is reported where that run is requested
             continue
+
+
+def _made_at(run_id: str) -> float:
+    """Return the Unix seconds in a run's id; 0 where it has none."""
+    found = MADE.search(run_id)
+    try:
+        return datetime.strptime(f"{found[1]}+0000", "%Y%m%d-%H%M%S%z").timestamp() if found else 0.0
+    except ValueError:
+        return 0.0
 
 
 def _beginning(run: Path) -> list[Point]:

@@ -47,9 +47,16 @@ log = logging.getLogger("trainwright")
 
 def refresh_project(workspace: Workspace, project: str) -> list[str]:
     """File and seal every run of the project that is not sealed yet; return their ids. Raises NotFoundError."""
+    unsealed = select(Run).where(Run.project == project, Run.sealed.is_(False)).order_by(Run.created_at, Run.id)
+
+    def has_unsealed() -> bool:
+        with workspace.snapshot() as session:
+            get_project(session, project)
+            return session.scalar(unsealed.limit(1)) is not None
+
+    if not workspace.kept.rows(("unsealed", project), has_unsealed):
+        return []
     with workspace.session() as session:
-        get_project(session, project)
-        unsealed = select(Run).where(Run.project == project, Run.sealed.is_(False)).order_by(Run.created_at, Run.id)
         runs = list(session.scalars(unsealed))
     for run in runs:
         follow(workspace, run)
@@ -75,8 +82,12 @@ def followed_next(workspace: Workspace, project: str, *, after: NextCall | None 
         after: the call being answered, where it changes nothing: it is not named again.
     """
     refresh_project(workspace, project)
-    with workspace.session() as session:
-        look = partial(next_call, session, workspace, project, after=after)
+
+    def look() -> NextCall | None:
+        with workspace.session() as session:
+            return next_call(session, workspace, project, after=after)
+
+    with workspace.snapshot() as session:
         call = workspace.kept.answer(session, project, ("next", after and str(after)), look)
     return call and call.model_copy()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,10 +17,14 @@ from trainwright.tools.gates.rows_moved import rows_since
 from trainwright.tools.ledger import Look
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy.orm import Session
 
     from trainwright.tools.workspace import Workspace
     from trainwright.tools.workspace.tables import Run
+
+T = TypeVar("T")
 
 
 class ClosedBy(BaseModel):
@@ -42,11 +46,16 @@ def leak_of(workspace: Workspace, run: Run) -> str | None:
     return f"{price.finding}: {price.text}" if price is not None else None
 
 
+def _read(look: Callable[[Session, Workspace, Run], T], workspace: Workspace, run: Run) -> T:
+    """Compute a part of a view, under the lock that what is cached needs not."""
+    with workspace.session() as session:
+        return look(session, workspace, run)
+
+
 def planning_closed_by(workspace: Workspace, run: Run) -> list[ClosedBy] | None:
     """Return what a smoke run's record lacks for the planning gate, where it is the gate's smoke run."""
-    with workspace.session() as session:
-        look = partial(_lacks, session, workspace, run)
-        return workspace.kept.answer(session, run.project, ("planning", run.id), look)
+    with workspace.snapshot() as session:
+        return workspace.kept.answer(session, run.project, ("planning", run.id), partial(_read, _lacks, workspace, run))
 
 
 def _lacks(session: Session, workspace: Workspace, run: Run) -> list[ClosedBy] | None:
@@ -61,10 +70,8 @@ def _lacks(session: Session, workspace: Workspace, run: Run) -> list[ClosedBy] |
 
 def rows_of(workspace: Workspace, run: Run) -> str | None:
     """Return how the rows of a smoke run differ from those of the plan, or smoke run, before it."""
-    with workspace.session() as session:
-        return workspace.kept.answer(
-            session, run.project, ("rows", run.id), partial(_told_rows, session, workspace, run)
-        )
+    with workspace.snapshot() as session:
+        return workspace.kept.answer(session, run.project, ("rows", run.id), partial(_read, _told_rows, workspace, run))
 
 
 def _told_rows(session: Session, workspace: Workspace, run: Run) -> str | None:

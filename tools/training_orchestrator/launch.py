@@ -28,7 +28,8 @@ from trainwright.tools.training_orchestrator.run_plan import (
     exports_program,
     plan_run,
 )
-from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace.records import get_run, require_active
 from trainwright.tools.workspace.tables import Run, now
 from trainwright.trainer.base.canonical import digest_file
@@ -70,6 +71,7 @@ def start_run(
     template: str | None = None,
     label: str | None = None,
     finding: str | None = None,
+    until_epoch: int | None = None,
 ) -> RunView:
     """Start a run and return at once; a detached worker trains. The same plan with the same key gives the same run.
 
@@ -81,6 +83,7 @@ def start_run(
         seed: replaces the configuration's seed; for a study's repetitions, never an agent's choice.
         source_run: id of the run that a replay repeats or an export exports; found by itself when left out.
         finding: the leak that a leak_price run is without, by its name in the validation.
+        until_epoch: stop in order after this epoch, to be resumed: a rung of a study.
         template: production, for a final run: its keys of the overlay's list, below `changes`.
 
     Raises:
@@ -91,7 +94,7 @@ def start_run(
     """
     request = RunRequest(
         kind, dict(changes or {}), base, seed, _checked_key(idempotency_key), study_id, source_run, max_steps, template,
-        label if finding is None else finding, finding,
+        label if finding is None else finding, finding, until_epoch,
     )  # fmt: skip
     refresh_workspace(workspace)
     run_key, written = RunKey.new(), list[RunDirectory]()
@@ -141,7 +144,7 @@ def _decide(evidence: Evidence, request: RunRequest, key: RunKey, written: list[
             return _Decision(complete, plan, launcher, is_complete=True)
     if request.study is None:
         require_tried(evidence, kind)
-    share = limits.reserve(session, evidence.workspace, evidence.project, kind, plan.config)
+    share = limits.reserve(session, evidence.workspace, evidence.project, kind, plan.config).until(request.until_epoch)
     started = _started(evidence.name, request, plan)
     written.append(_write(evidence, started, plan=plan, permit=permit | {"reserved": share.model_dump()}))
     run = _record(session, started, written[0], key if launcher.gives_key else None)

@@ -11,14 +11,17 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.launchers import Launch, write_launch
 from trainwright.tools.ledger.events import RunResumed
+from trainwright.tools.owner.grants import accepted_alerts
 from trainwright.tools.training_orchestrator.abandoned import put_back
 from trainwright.tools.training_orchestrator.follow import refresh_workspace
 from trainwright.tools.training_orchestrator.launch import allowed_launcher
 from trainwright.tools.training_orchestrator.observation import Observation, observe
-from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace.records import get_project, get_run, get_run_of
 from trainwright.trainer.base.errors import ConflictError, IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunKey, RunKind, RunState
+from trainwright.trainer.run.alert_stop import alert_behind
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -32,13 +35,16 @@ RESUMABLE_FAILURES = frozenset({"limit", "storage"})
 """Failures whose cause was outside the run: it can be resumed once there is room again."""
 
 
-def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None) -> RunView:
+def resume_run(
+    workspace: Workspace, run_id: str, *, project: str | None = None, until_epoch: int | None = None
+) -> RunView:
     """Start a new worker on an interrupted or stopped run; it continues from the newest intact checkpoint.
 
     Its share is reserved again under the present limits, and counts all attempts together (GATE-4).
 
     Args:
         project: the project that the run must belong to; None for callers that have the run from its own study.
+        until_epoch: stop in order after this epoch; by default the run goes on to its end.
 
     Raises:
         ConflictError: the run is another project's, still runs, is completed, was pruned, or failed for a cause that
@@ -51,7 +57,7 @@ def resume_run(workspace: Workspace, run_id: str, *, project: str | None = None)
     refresh_workspace(workspace)  # seals ended runs, so that the ledger records everything in order
     directory = workspace.run_directory(run.project, run.id)
     try:
-        order = _record(workspace, run_id, directory)
+        order = _record(workspace, run_id, directory, until_epoch)
     except BaseException:
         with suppress(TrainwrightError), workspace.session() as session:
             put_back(directory, get_run(session, run_id))
@@ -74,7 +80,7 @@ class _Order:
     launcher: Launcher
 
 
-def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Order:
+def _record(workspace: Workspace, run_id: str, directory: RunDirectory, until_epoch: int | None) -> _Order:
     """Ask for the permit, reserve the share, and record the resuming.
 
     The only file written is the launch, since readers after the commit must see that an attempt is to come. It
@@ -84,7 +90,7 @@ def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Orde
         row = get_run(session, run_id)
         put_back(directory, row)
         seen = observe(directory)
-        _check_resumable(row, seen)
+        _check_resumable(row, seen, Evidence(session, workspace, row.project))
         _check_unchanged(session, directory, row)
         owner = get_project(session, row.project)
         kind = RunKind(row.kind)
@@ -93,7 +99,7 @@ def _record(workspace: Workspace, run_id: str, directory: RunDirectory) -> _Orde
             directory.specification().config,
         )
         launcher = allowed_launcher(workspace, kind, config)
-        share = limits.reserve(session, workspace, owner, kind, config, run=row)
+        share = limits.reserve(session, workspace, owner, kind, config, run=row).until(until_epoch)
         permit["reserved"] = share.model_dump()
         launch, key = Launch(attempt=seen.status.attempt + 1), RunKey.new()
         resumed = RunResumed(
@@ -133,7 +139,7 @@ def _check_unchanged(session: Session, directory: RunDirectory, run: Run) -> Non
         )
 
 
-def _check_resumable(run: Run, seen: Observation) -> None:
+def _check_resumable(run: Run, seen: Observation, evidence: Evidence) -> None:
     follow_it = f"run_status(run_id='{run.id}', wait_seconds=50) follows it."
     start_anew = f"start_training(project='{run.project}', kind='{run.kind}') starts a new run."
     if not seen.state.is_ended:
@@ -145,5 +151,11 @@ def _check_resumable(run: Run, seen: Observation) -> None:
             f"Run {run.id} was pruned by its study; going on with it would falsify the study.", remedy=start_anew
         )
     if seen.state is RunState.FAILED and (seen.failure is None or seen.failure.category not in RESUMABLE_FAILURES):
+        alert = alert_behind(seen.status)
+        if alert is not None and alert in accepted_alerts(evidence.grants):
+            return
         cause = seen.failure.message if seen.failure else "no cause was recorded"
+        if alert is not None:
+            ask = f"configure(project='{run.project}', ask_owner={{'alert': '{alert}'}})"
+            start_anew += f" Once the owner accepts the alert, it can be resumed: {ask} asks for it."
         raise ConflictError(f"Run {run.id} failed and would fail again: {cause}", remedy=start_anew)

@@ -59,6 +59,7 @@ class RunRequest:
     label: str | None = None
     finding: str | None = None
     """The leak that a leak_price run is without."""
+    until_epoch: int | None = None
 
     @property
     def is_short(self) -> bool:

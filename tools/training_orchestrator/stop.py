@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from trainwright.tools.training_orchestrator.follow import follow, signal_worker
 from trainwright.tools.training_orchestrator.observation import Observation, observe
-from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace.records import get_run, get_run_of
 from trainwright.trainer.base.errors import ConflictError
 

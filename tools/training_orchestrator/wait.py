@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trainwright.tools import alerts
 from trainwright.tools.training_orchestrator.follow import follow
-from trainwright.tools.training_orchestrator.views import RunView, view_run
+from trainwright.tools.training_orchestrator.run_view import RunView
+from trainwright.tools.training_orchestrator.views import view_run
 from trainwright.tools.workspace.records import get_run
+from trainwright.tools.workspace.tables import Run
 from trainwright.trainer.run import RunState
 
 if TYPE_CHECKING:
@@ -22,8 +24,7 @@ POLL_SECONDS = 0.2
 
 def refresh_run(workspace: Workspace, run_id: str) -> RunView:
     """File the run's record, seal it if it has ended, and return its row. Raises NotFoundError."""
-    with workspace.session() as session:
-        run = get_run(session, run_id)
+    run = _row(workspace, run_id)
     follow(workspace, run)
     return view_run(workspace, run, with_alerts=True)
 
@@ -52,8 +53,7 @@ def wait_for_run(
         NotFoundError: there is no such run.
     """
     deadline = time.monotonic() + min(max(wait_seconds, 0.0), LONGEST_WAIT_SECONDS)
-    with workspace.session() as session:
-        run = get_run(session, run_id)
+    run = _row(workspace, run_id)
     while True:
         seen = follow(workspace, run)
         alerts.look(workspace, run, seen.status)
@@ -64,3 +64,14 @@ def wait_for_run(
         if news or should_stop() or time.monotonic() >= deadline:
             return view_run(workspace, run, with_alerts=True)
         time.sleep(min(poll_seconds, max(0.0, deadline - time.monotonic())))
+
+
+def _row(workspace: Workspace, run_id: str) -> Run:
+    """Return the row of a run, a copy of what was read since anything was last written. Raises NotFoundError."""
+
+    def read() -> dict[str, Any]:
+        with workspace.snapshot() as session:
+            run = get_run(session, run_id)
+        return {column.key: getattr(run, column.key) for column in Run.__table__.columns}
+
+    return Run(**workspace.kept.rows(("run", run_id), read))

@@ -17,7 +17,7 @@ from trainwright.trainer.base.errors import ConflictError, NotFoundError, near
 from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from sqlalchemy.orm import Session
 
@@ -28,6 +28,8 @@ LONG_ID = re.compile(
     rf"(?<![\w/.-])(?:{'|'.join([*RunKind, STUDY])})-[a-z0-9][a-z0-9_-]*-\d{{8}}-\d{{6}}-[0-9a-f]{{6}}(?![\w/-]|\.\w)"
 )
 """A long id as a word of its own; one within a path names a folder and is not replaced."""
+STAMP = re.compile(r"-\d{8}-")
+"""What every long id has in it: most texts have none, and are told so much sooner."""
 MOST_NEAR = 3
 ACTIVE_STATES = ("created", "starting", "running", "confirming")
 """States of a run or study that is under way."""
@@ -71,7 +73,16 @@ def study_handles(session: Session) -> dict[str, str]:
 
 def handles(session: Session, texts: Iterable[str]) -> dict[str, str]:
     """Return long id to handle for every run and study that the texts name."""
-    found = {name for text in texts for name in LONG_ID.findall(text)}
+    return handles_of(session, long_ids(texts))
+
+
+def long_ids(texts: Iterable[str]) -> frozenset[str]:
+    """Return the long ids in the texts."""
+    return frozenset(name for text in texts if STAMP.search(text) for name in LONG_ID.findall(text))
+
+
+def handles_of(session: Session, found: Collection[str]) -> dict[str, str]:
+    """Return long id to handle for every run and study of these long ids."""
     counted: dict[str, str] = {}
     for table in (Run, Study):
         for project in session.scalars(select(table.project).where(table.id.in_(found)).distinct()):
@@ -82,6 +93,8 @@ def handles(session: Session, texts: Iterable[str]) -> dict[str, str]:
 def with_handles(value: Any, known: dict[str, str]) -> Any:
     """Return the value with the long ids in its texts and keys replaced by their handles."""
     if isinstance(value, str):
+        if STAMP.search(value) is None:
+            return value
         return LONG_ID.sub(lambda match: known.get(match.group(), match.group()), value)
     if isinstance(value, list):
         return [with_handles(item, known) for item in value]

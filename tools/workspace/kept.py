@@ -10,7 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from trainwright.trainer.base.traces import Memory, Trace, note_mark
+from trainwright.trainer.base.traces import MOST_VALUES, Memory, Trace, note_mark
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -57,6 +57,8 @@ class Kept:
         self._memory = Memory()
         """By project and query."""
         self._states: dict[str, tuple[int, int]] = {}
+        self._read: tuple[int, dict[Hashable, tuple[Any]]] = (-1, {})
+        """Version of the database, and what was read of it alone."""
 
     def close(self) -> None:
         """Close the connection to the database."""
@@ -85,6 +87,24 @@ class Kept:
             return (state, self.version() if WHOLE in trace.marks else 0, settings, tuple(sys.path))
 
         return self._memory.recall((project, what), make, state=holds, trim=trim)
+
+    def rows(self, what: Hashable, read: Callable[[], T]) -> T:
+        """Return the cached result of a query on the database alone until anything is written to it; else read.
+
+        Nobody may change what is returned.
+
+        Args:
+            what: name of the query, with its arguments.
+        """
+        version = self.version()
+        written, known = self._read
+        if written != version:
+            self._read = written, known = version, {}
+        if (found := known.get(what)) is None:
+            found = (read(),)  # never older than the version, which was looked at before
+            if len(known) < MOST_VALUES:
+                known[what] = found
+        return found[0]
 
     def version(self) -> int:
         """Return a number that changes with every write to the database, whoever makes it."""

@@ -139,7 +139,7 @@ class RaisedAlert(Base):
     message: Mapped[str] = mapped_column(Text)
     document: Mapped[str] = mapped_column(Text)
     fix: Mapped[str] = mapped_column(Text, default="")
-    """The call of the first fix that a key of the configuration can make."""
+    """The call of the first fix that a key of the configuration can make, else in words what the code can change."""
     step: Mapped[int] = mapped_column(default=0)
     epoch: Mapped[int | None] = mapped_column(default=None)
     times: Mapped[int] = mapped_column(default=1)

@@ -191,7 +191,9 @@ def _require_kept(parameters: list[nn.Parameter], model: nn.Module, auxiliary: A
         raise ConfigurationError(
             f"The optimizers hold {len(stray)} parameters that are not in `model` (shapes {shapes}): no checkpoint "
             "would keep them.",
-            remedy="Return all networks as one `model`, a torch.nn.ModuleDict.",
+            remedy="Make them from the parameters of the `model` that is returned, after its last layer was put in "
+            "place: not of another model, or of a copy. Of several networks that train, return all as one `model`, a "
+            "torch.nn.ModuleDict.",
             document="configs/your_code.md",
         )
 

@@ -122,6 +122,7 @@ KEYS = {
     "deployment.formats": ("export_formats", "format"),
     "search": ("tuning", "hyperparameter_search", "hpo", "sweep", "tune"),
     "search.trials": ("n_trials", "num_trials", "num_samples", "max_trials", "budget"),
+    "search.width": ("n_jobs", "parallel_trials", "max_concurrent_trials", "max_concurrent"),
     "search.method": ("sampler", "algorithm", "search_alg", "strategy_search", "search_method"),
     "search.space": ("search_space", "param_space", "parameters", "params", "hyperparameters", "param_distributions"),
     "search.pruning": ("pruner",),

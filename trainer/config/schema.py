@@ -81,6 +81,14 @@ class PruningSection(Section):
     name: Literal["none", "median", "hyperband", "successive_halving"] = "median"
     startup_trials: NonNegativeInt = 4
     warmup_epochs: NonNegativeInt = 3
+    bracket: Annotated[int, Field(ge=3, le=1000)] | None = None
+    """Trials that are halved together at each rung, and go on from their checkpoints; None: each is judged alone."""
+
+    @model_validator(mode="after")
+    def _halves(self) -> Self:
+        if self.bracket is not None and self.name not in {"hyperband", "successive_halving"}:
+            raise ValueError(f"`bracket` belongs to hyperband and successive_halving; got it with name={self.name!r}")
+        return self
 
 
 class SearchSection(Section):
@@ -88,11 +96,20 @@ class SearchSection(Section):
 
     method: Literal["tpe", "random"] = "tpe"
     trials: Annotated[int, Field(ge=1, le=100_000)] = 20
+    width: Annotated[int, Field(ge=1, le=64)] = 1
+    """Trials of one wave, which run side by side. They are suggested by the results of earlier waves alone."""
     seed: Seed = 42
     space: Annotated[dict[str, Range], Field(min_length=1)]
     pruning: PruningSection = Field(default_factory=PruningSection)
+    stalled_seconds: Annotated[float, Field(ge=1.0, le=86_400.0)] = 1800.0
+    """A trial that makes no step for so long is ended and resumed once; one that hangs again has failed."""
     confirmation_repeats: Annotated[int, Field(ge=3, le=20)] = 3
     """Seeds, drawn by the server, on which best trial and baseline are repeated before an improvement counts."""
+
+    @property
+    def wave(self) -> int:
+        """Trials that are suggested by the same results: those of earlier waves."""
+        return self.pruning.bracket or self.width
 
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]

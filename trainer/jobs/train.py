@@ -12,6 +12,7 @@ from trainwright.trainer.base.errors import DivergenceError, ReproducibilityErro
 from trainwright.trainer.checkpoints.store import newest_whole, store_of
 from trainwright.trainer.engine.loop import train
 from trainwright.trainer.engine.memory import explained_shortage
+from trainwright.trainer.engine.observers.bounding import Bounding
 from trainwright.trainer.engine.observers.checkpointing import Checkpointing, Selection
 from trainwright.trainer.engine.observers.commitments import Committing
 from trainwright.trainer.engine.observers.observer import Observer, Observers
@@ -46,6 +47,7 @@ from trainwright.trainer.supervision.heartbeat import Heartbeat
 from trainwright.trainer.supervision.sampling import SystemSampler
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code import import_record
+from trainwright.trainer.watch.alerts import require_no_stop
 from trainwright.trainer.watch.divergence import note_divergence
 from trainwright.trainer.watch.watch import watching
 
@@ -88,19 +90,29 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
     finally:
         sampler.close()
         observers.close()
-    require_honest(specification)
-    run.write_evidence(Imported(packages=imported_packages()))
-    run.write_evidence(summary_evidence(session, reason, sampler))
-    if ordered.kind in EVALUATED and session.progress.stop_reason is not None and session.strategy.is_first:
+    _record_end(session, specification, reason, sampler)
+    if session.progress.stop_reason is not None and session.strategy.is_first:
+        _conclude(run, ordered, session, heartbeat)
+    _compare(run, ordered, session, heartbeat)
+    return reason
+
+
+def _conclude(run: RunDirectory, ordered: RunSpecification, session: Session, heartbeat: Heartbeat) -> None:
+    """Record what a run that trained to its end is worth: predictions, the exported program, trees beside it."""
+    if ordered.kind in EVALUATED:
         heartbeat.stage("evaluating")
         run.write_evidence(evaluation(session))
-    if ordered.exports_program and session.progress.stop_reason is not None and session.strategy.is_first:
+    if ordered.exports_program:
         from trainwright.trainer.jobs.export.program import export_program
 
         heartbeat.stage("exporting the program")
         run.write_evidence(export_program(session))
-    if ordered.kind is RunKind.BASELINE and session.progress.stop_reason is not None and session.strategy.is_first:
+    if ordered.kind is RunKind.BASELINE:
         _compare_with_trees(run, session, heartbeat)
+
+
+def _compare(run: RunDirectory, ordered: RunSpecification, session: Session, heartbeat: Heartbeat) -> None:
+    """Record how a run that trains another again differs from it: of one step, a beginning, or the whole."""
     if ordered.replayed_step is not None:
         from trainwright.trainer.jobs.replay import compare_step
 
@@ -112,15 +124,24 @@ def train_run(run: RunDirectory, specification: RunSpecification, heartbeat: Hea
         is_short = ordered.permit.get("is_short") is True
         found = compare_beginning(run, ordered, session.progress.step) if is_short else compare(run, ordered, session)
         run.write_evidence(found)
-    return reason
 
 
 def _observers(session: Session, recorder: Recorder, heartbeat: Heartbeat, checkpointing: Observer) -> Observers:
     before, after = watching(session, recorder)
     first = [Committing(session), SettingsHeld(), *before, recorder, *after]
     steps = session.config.logging.trace_steps
-    last = [Tracing(steps)] if steps and session.strategy.is_first else []
+    last: list[Observer] = [Tracing(steps)] if steps and session.strategy.is_first else []
+    until = heartbeat.limits.until_epoch
+    last += [Bounding(until)] if until is not None else []
     return Observers([*first, Selection(), Reporter(heartbeat), checkpointing, *last], heartbeat.stage)
+
+
+def _record_end(session: Session, specification: RunSpecification, reason: str, sampler: SystemSampler) -> None:
+    """Write what a run that ended in order leaves. Raises AlertError, or as `require_honest` does."""
+    require_honest(specification)
+    session.run.write_evidence(Imported(packages=imported_packages()))
+    session.run.write_evidence(summary_evidence(session, reason, sampler))
+    require_no_stop(session, reason)
 
 
 def _compare_with_trees(run: RunDirectory, session: Session, heartbeat: Heartbeat) -> None:

@@ -5,7 +5,7 @@ from trainwright.trainer.run.key import RunKey
 from trainwright.trainer.run.metrics import MetricStore
 from trainwright.trainer.run.process import ProcessIdentity
 from trainwright.trainer.run.specification import Limits, RunKind, RunSpecification
-from trainwright.trainer.run.status import Event, Failure, RunState, RunStatus
+from trainwright.trainer.run.status import RUNG, Event, Failure, RunState, RunStatus
 
 __all__ = [
     "Event",
@@ -17,6 +17,7 @@ __all__ = [
     "RunKey",
     "RunKind",
     "RunSpecification",
+    "RUNG",
     "RunState",
     "RunStatus",
     "write_atomically",

@@ -6,6 +6,8 @@ status.json     the latest RunStatus, replaced atomically by the worker
 run.lock        an flock held by the worker: whether it is alive
 metrics.sqlite  see metrics.py
 events.jsonl    see events.py
+stop_reason     why the run was asked to stop; alert_stop.N.json: for which alert its attempt N was (alert_stop.py)
+histograms.jsonl see histograms.py
 end.json        digests of an orderly end, signed with the run's key: see ending.py
 checkpoints/    one folder per checkpoint
 artifacts/      evidence and results, JSON and others (evidence names: see EVIDENCE)
@@ -85,6 +87,10 @@ class RunDirectory:
     def stop_reason(self) -> Path:
         """File that says why the run was asked to stop; absent where it was not."""
         return self.path / "stop_reason"
+
+    def alert_stop(self, attempt: int) -> Path:
+        """File by which a follower requests the end of an attempt for an alert; absent where none did."""
+        return self.path / f"alert_stop.{attempt}.json"
 
     @classmethod
     def create(cls, path: Path, specification: RunSpecification) -> RunDirectory:

@@ -46,6 +46,8 @@ class Limits(BaseModel):
     disk_bytes: int = Field(gt=0, default=20 * 1024**3)
     user_code_seconds: float = Field(gt=0, default=120.0)
     """Longest that importing and building the user's code may take."""
+    until_epoch: int | None = Field(gt=0, default=None)
+    """Stop in order after this epoch (`stop_reason` rung), to be resumed exactly; None: go on to the end."""
 
     def reached(self, worked_seconds: float, gpus: int) -> str | None:
         """Return the stop reason of the first limit that so many seconds of work on so many devices have reached."""

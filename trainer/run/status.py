@@ -45,6 +45,10 @@ class RunState(StrEnum):
         return self.is_terminal or self is RunState.INTERRUPTED
 
 
+RUNG = "rung"
+"""The stop reason of a run that was ordered to stop after an epoch: its search decides whether it goes on."""
+
+
 class Failure(BaseModel):
     """Why a run failed: a TrainwrightError as JSON, with the last lines that matter."""
 
@@ -76,8 +80,8 @@ class RunStatus(BaseModel):
     stage: str = ""
     """Present activity of the worker: importing, probing, training, validating, saving, exporting."""
     stop_reason: str | None = None
-    """completed, early_stopping, max_steps, requested, pruned, wall_clock_limit, gpu_hours_limit,
-    money_limit, disk_limit, alert."""
+    """completed, early_stopping, max_steps, requested, pruned, rung, wall_clock_limit, gpu_hours_limit,
+    money_limit, disk_limit, or `alert: ` with the alert's id."""
     started_at: float = 0.0
     """Unix seconds at which this attempt began."""
     heartbeat_at: float = 0.0

@@ -1,4 +1,4 @@
-"""Tail of a run's event log: events as they are appended, each read once."""
+"""Tail of a log of a run: events as they are appended, each read once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ALERTS = frozenset({"alert", "alert_cleared", "finding"})
 class EventTail:
     """Reads what was appended since the last look; a line that is not whole yet waits for its end."""
 
-    def __init__(self, run: RunDirectory, kinds: frozenset[str], read_bytes: int = 0) -> None:
-        self._path, self._kinds = run.path / EVENTS, kinds
+    def __init__(self, run: RunDirectory, kinds: frozenset[str], read_bytes: int = 0, name: str = EVENTS) -> None:
+        self._path, self._kinds = run.path / name, kinds
         self.read_bytes = read_bytes
         """How far the log was read."""
 

@@ -14,6 +14,7 @@ from typing import Any
 from trainwright.trainer.base.errors import LimitReachedError, TrainwrightError, UserCodeError
 from trainwright.trainer.base.failures import known_failure
 from trainwright.trainer.run import Failure, ProcessIdentity, RunDirectory, RunSpecification, RunState, RunStatus
+from trainwright.trainer.run.alert_stop import requested_alert_stop
 from trainwright.trainer.supervision.stop import StopRequest
 from trainwright.trainer.user_code.clock import clock
 from trainwright.trainer.user_code.guard import exit_now, innermost_of_user, user_frames
@@ -179,7 +180,10 @@ class Heartbeat:
         """Enforce a requested stop: remind the main thread, and end all processes of the run if it does not react.
 
         Only progress since the last checkpoint is lost; the run is then interrupted, and its reason is written.
+        A stop for an alert has time: the loop makes it at the next step, and nothing is ended by force.
         """
+        if (request := requested_alert_stop(self.run, self._status.attempt)) is not None:
+            self.stop_request.ask(request.reason)
         if self.stop_request.is_written:  # the signal was taken over, or came from another machine as a file alone
             self.stop_request.ask("requested")
         if not self.stop_request.is_requested:

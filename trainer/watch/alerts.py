@@ -1,7 +1,8 @@
 """Alerts of the worker: the documents' conditions, evaluated while it trains, and what an alert does.
 
 An alert is an event the moment its condition holds, and once until it is cleared or the run is resumed. A resumed run
-reports again what still holds, and does not stop again on it.
+reports again what still holds, and does not stop again on it. Those that only the server can judge come as a request
+to stop; they are recorded here, with `found_by`, and stop a run once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trainwright.trainer.engine.observers.observer import EpochResult, Observer,
 from trainwright.trainer.engine.observers.recorder import Recorder
 from trainwright.trainer.engine.session import Session
 from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.alert_stop import REASON, SERVER, AlertStop, requested_alert_stop
 from trainwright.trainer.run.conditions import Raised, Watched, finding_sample, raised
 from trainwright.trainer.run.layers import layers_behind
 from trainwright.trainer.watch.signals import Series
@@ -43,6 +45,8 @@ class Alerts(Observer):
         """Those that were open when the attempt before ended, and have not been cleared since."""
         self.standing: set[str] = set()
         """Whose newest event is the alert, of whatever attempt: it is to be cleared."""
+        self.spent: set[str] = set()
+        """On which an earlier attempt was ended by the server's request, or as failed: they stop this run no more."""
         self.raised: Counter[str] = Counter()
         self.is_new = False
         """Whether something was found since the conditions were evaluated."""
@@ -56,6 +60,10 @@ class Alerts(Observer):
             name = str(event.data.get("id"))
             if event.kind == "finding":
                 self.found(event.data)
+            elif event.kind == "failed" and event.data.get("category") == AlertError.category:
+                self.spent.add(str(event.data.get("details", {}).get("id")))
+            elif event.kind == "alert" and event.data.get("found_by") == SERVER:
+                self.spent |= {name, *event.data.get("because_of", [])}
             elif event.kind == "alert":
                 self.before[name] = str(event.data.get("severity"))
                 self.raised[name] += 1
@@ -84,9 +92,11 @@ class Alerts(Observer):
     def _is_time(self) -> bool:
         return time.monotonic() - self.evaluated_at > self.seconds / SHARE
 
-    def stop(self, session: Session, reason: str) -> None:  # noqa: ARG002 - the moment's form
-        """Evaluate the last steps; there is nothing more to stop."""
+    def stop(self, session: Session, reason: str) -> None:
+        """Evaluate the last steps, and record the alert for which the server requested the end."""
         self.evaluate(acts=False)
+        if (request := request_behind(session, reason)) is not None:
+            session.run.append_event("alert", found_by=SERVER, **request.model_dump(exclude={"does", "remedy"}))
 
     def evaluate(self, *, acts: bool = True) -> None:
         """Report alerts that are raised or cleared, and do what is configured. Raises AlertError."""
@@ -100,7 +110,8 @@ class Alerts(Observer):
             self._report(watched, found)
         if acts and self.session.specification.kind not in REPEATING:
             for watched, found in new:
-                if self.before.get(watched.id) not in {severity_of(watched, found), "critical"}:
+                is_known = self.before.get(watched.id) in {severity_of(watched, found), "critical"}
+                if not is_known and watched.id not in self.spent:
                     self._act(watched, found)
 
     def _newly_raised(self, watched: Watched) -> Raised | None:
@@ -145,10 +156,11 @@ class Alerts(Observer):
         severity, policy = severity_of(watched, found), self.session.config.monitoring
         does = {"critical": policy.on_critical, "warning": policy.on_warning}.get(severity, "tell")
         if does == "checkpoint":
-            self.session.stop.ask("alert")
+            self.session.stop.ask(f"{REASON}{watched.id}")
         elif does == "stop":
-            message, layers = found.message(self._epoch_of(found)), self._layers(found)
-            raise _stopped(self.session.run.run_id, watched, found, message, layers)
+            message, run_id = found.message(self._epoch_of(found)), self.session.run.run_id
+            at = {"step": found.worst.step, "layers": list(self._layers(found)), "rows": list(found.worst.rows)}
+            raise _stopped(run_id, watched.id, message, watched.remedy, watched.document, at)
 
     def _epoch_of(self, found: Raised) -> int:
         """The epoch, counted from 1, that the sample says, or that is under way or has just ended."""
@@ -161,16 +173,31 @@ def severity_of(watched: Watched, found: Raised) -> str:
     return found.severity(watched.severity)
 
 
-def _stopped(run_id: str, watched: Watched, found: Raised, message: str, layers: tuple[str, ...]) -> AlertError:
+def request_behind(session: Session, reason: str) -> AlertStop | None:
+    """Return the server's request that ended the present attempt for the reason; None where it was another."""
+    attempt = session.run.last_status().attempt
+    request = requested_alert_stop(session.run, attempt) if reason.startswith(REASON) else None
+    return request if request is not None and request.reason == reason else None
+
+
+def require_no_stop(session: Session, reason: str) -> None:
+    """Raise AlertError where the server has requested the end, and the configuration lets such a run fail.
+
+    All of the run is saved by now: once the owner accepts the alert, it can be resumed.
+    """
+    request = request_behind(session, reason)
+    if request is not None and request.does == "stop":
+        at = {**request.model_dump(include={"step", "layers", "rows"}), "found_by": SERVER}
+        raise _stopped(session.run.run_id, request.id, request.message, request.remedy, request.document, at)
+
+
+def _stopped(  # noqa: PLR0917 - all that is known of one alert
+    run_id: str, name: str, message: str, remedy: str, document: str, at: dict[str, Any]
+) -> AlertError:
     return AlertError(
-        f"The critical alert {watched.id} ended the run: {message}",
-        remedy=f"{watched.remedy} diagnose_run(run_id={run_id!r}) has all fixes as changes. To train on past such an "
+        f"The critical alert {name} ended the run: {message}",
+        remedy=f"{remedy} diagnose_run(run_id={run_id!r}) has all fixes as changes. To train on past such an "
         "alert: monitoring.on_critical tell.",
-        document=watched.document,
-        details={
-            "id": watched.id,
-            "step": found.worst.step,
-            "layers": list(layers),
-            "rows": list(found.worst.rows),
-        },
+        document=document,
+        details={"id": name, **at},
     )

@@ -9,7 +9,8 @@ from tests.tools.alerts.conftest import EXPLODING, HEALTHY, LATER, RUN, write
 
 from trainwright.tools import alerts
 from trainwright.tools.alerts import Life, life_of
-from trainwright.trainer.run import RunState
+from trainwright.tools.projects.status import AlertLine
+from trainwright.trainer.run import RunKind, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,15 +82,33 @@ def test_fixed_is_told_apart_from_cleared_and_what_comes_back_after_it_is_recurr
     look_at(LATER, state=RunState.COMPLETED)
     assert states(look_at(RUN, state=RunState.COMPLETED)) == {"exploding_gradients": Life.NEW}, "the same configuration"
     other_configuration(LATER)
-    look_at(LATER, state=RunState.COMPLETED, step=0)
+    look_at(LATER, state=RunState.STOPPED)
+    assert alerts.history(workspace, RUN) == [], "it was not completed"
+    shorter = made_run(LATER.replace("baseline", "ablation"), kind=RunKind.ABLATION)
+    other_configuration(shorter.run_id)
+    look_at(shorter.run_id, state=RunState.COMPLETED, step=0)
     assert alerts.history(workspace, RUN) == [], "it did not go as far"
-    look_at(LATER, state=RunState.COMPLETED)
-    assert alerts.history(workspace, RUN) == [f"exploding_gradients: fixed, {LATER} went as far without it"]
+    look_at(LATER, state=RunState.COMPLETED, step=1)
+    assert alerts.history(workspace, RUN) == [f"exploding_gradients: fixed, {LATER} was completed without it"]
     last = made_run(LATER.replace("000000", "000001"))
     write(last, HEALTHY + EXPLODING)
     assert states(look_at(last.run_id)) == {"exploding_gradients": Life.RECURRING}
     assert "after an earlier configuration had fixed it" in alerts.history(workspace, last.run_id)[0]
     assert look_at(again.run_id) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "fix"), [("loss_spike", "configure("), ("wrong_loss_input", "loss")], ids=["key", "own-code"]
+)
+def test_news_have_the_fix_as_a_call_or_in_the_documents_words(
+    workspace: Workspace, made_run: Callable[..., RunDirectory], look_at: Callable[..., Any], name: str, fix: str
+) -> None:
+    made_run(RUN).append_event("alert", id=name, severity="warning", message="x", step=3)
+    look_at(RUN)
+    (one,) = alerts.take_news(workspace, ())[0]
+    assert one["id"] == name
+    assert fix in one["fix"]
+    assert AlertLine.of(look_at(RUN)[0]).fix == one["fix"]
 
 
 def test_an_alert_of_the_worker_has_its_documents_words_where_it_brings_none(

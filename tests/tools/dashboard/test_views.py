@@ -11,7 +11,7 @@ from tests.worlds.flowers import CONFIG, GOAL, NAME, train, write_code
 from trainwright.tools import dashboard, projects
 from trainwright.tools.dashboard.curves import curves_since
 from trainwright.tools.workspace import Workspace
-from trainwright.tools.workspace.tables import RaisedAlert, Study, Trial
+from trainwright.tools.workspace.tables import RaisedAlert, Run, Study, Trial
 from trainwright.trainer.base.errors import ConfigurationError, NotFoundError
 from trainwright.trainer.run import RunKind
 
@@ -53,6 +53,14 @@ def test_the_overview_counts_runs_and_shows_alerts_that_stand(workspace: Workspa
     assert (project.name, project.runs, project.gates) == (NAME, {"completed": 2}, {})
     assert project.goal == "accuracy at least 0.6"
     assert {alert.id for alert in shown.alerts} == {"no_effect"}
+    (alert,) = shown.alerts
+    with workspace.session() as session:
+        run = session.get_one(Run, alert.run_id)
+        kind, run.kind = run.kind, RunKind.CURE
+    assert dashboard.overview(workspace).alerts == [], "they are those of the run whose fixes it tries"
+    with workspace.session() as session:
+        session.get_one(Run, alert.run_id).kind = kind
+    assert dashboard.overview(workspace).alerts == [alert]
     with workspace.session() as session:
         for row in session.query(RaisedAlert):
             row.cleared_at = 1.0

@@ -13,7 +13,7 @@ from trainwright.tools import ledger
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.hyperparameter_tuner import process, start_study, study_status, tuning_report
-from trainwright.tools.hyperparameter_tuner.conductor import next_trial
+from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.hyperparameter_tuner.follow_run import start_when_there_is_room
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord, trials_of
@@ -69,8 +69,7 @@ def go_through_kills(workspace: Workspace) -> Broken:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "CONDUCTOR", "this")  # a conductor that died before it began
         study_id = start_study(workspace, "war", search=SEARCH).study_id
-    trial = next_trial(workspace, study_id)  # one that died between a trial's row and its run,
-    assert trial is not None
+    (trial,) = next_wave(workspace, study_id)  # one that died between a trial's row and its run,
     first = start_as_the_conductor_would(workspace, study_id, trial)  # and one between the run and noting it
     until_conducted(workspace, study_id)
     while wait_for_run(workspace, first, after_step=0).step == 0:

@@ -8,7 +8,7 @@ import pytest
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import process, start_study, stop_study, study_status
-from trainwright.tools.hyperparameter_tuner.conductor import next_trial
+from trainwright.tools.hyperparameter_tuner.conductor import next_wave
 from trainwright.tools.launchers import local
 from trainwright.tools.projects import create_project
 from trainwright.tools.training_orchestrator import start_run
@@ -119,7 +119,7 @@ def test_a_search_that_cannot_run_is_refused(
 def test_the_trials_of_all_studies_count_together(workspace: Workspace, make_project: Callable[..., str]) -> None:
     make_project(workspace, limits={"trials": 6})
     first = start_study(workspace, "digits", search=SEARCH)
-    assert next_trial(workspace, first.study_id) is not None
+    assert len(next_wave(workspace, first.study_id)) == 1
     with pytest.raises(LimitReachedError, match=r"2 left of 6 \(3 reserved by searches under way\)"):
         start_study(workspace, "digits", search=SEARCH | {"trials": 3, "seed": 1})
     assert start_study(workspace, "digits", search=SEARCH | {"trials": 2, "seed": 1}).state == "running"
@@ -160,8 +160,7 @@ def test_a_study_is_not_taken_up_again_on_other_data(
     monkeypatch.setattr(local, "WORKER", "this")
     make_project(workspace)
     study_id = start_study(workspace, "digits", search=SEARCH).study_id
-    trial = next_trial(workspace, study_id)
-    assert trial is not None
+    (trial,) = next_wave(workspace, study_id)
     start_run(workspace, "digits", RunKind.TRIAL, changes=trial.parameters, study_id=study_id)
     assert start_study(workspace, "digits", search=SEARCH).study_id == study_id
     with workspace.session() as session:

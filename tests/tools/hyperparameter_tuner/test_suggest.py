@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests.function_text import body_of
 
-from trainwright.tools.hyperparameter_tuner.suggest import startup_trials, suggest
+from trainwright.tools.hyperparameter_tuner.suggest import STARTUP_TRIALS, suggest
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord
 from trainwright.trainer.config import SearchSection
 
@@ -67,7 +67,7 @@ def table_of(search: SearchSection, count: int) -> list[TrialRecord]:
 def test_another_process_makes_the_same_suggestions_from_the_same_table(method: str) -> None:
     search = search_with(method)
     trials = table_of(search, 12)
-    assert startup_trials(search) < 12  # TPE models well before the end, so this does not pass by drawing at random
+    assert STARTUP_TRIALS < 12  # TPE models well before the end, so this does not pass by drawing at random
     said = subprocess.run(
         [sys.executable, "-P", "-c", body_of(suggest_again)],
         input=json.dumps([search.model_dump(mode="json"), [asdict(trial) for trial in trials]]),

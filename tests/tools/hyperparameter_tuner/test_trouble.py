@@ -9,7 +9,7 @@ import pytest
 
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner import process, start_study, stop, stop_study, study_status
-from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_trial
+from trainwright.tools.hyperparameter_tuner.conductor import conduct, next_wave
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.process import MOST_LAUNCHES, study_folder
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
@@ -121,8 +121,7 @@ def test_a_stop_between_two_steps_of_the_conductor_holds(
     monkeypatch.setattr(process, "CONDUCTOR", "this")
     make_project(workspace)
     study_id = start_study(workspace, "digits", search=SEARCH).study_id
-    trial = next_trial(workspace, study_id)
-    assert trial is not None
+    (trial,) = next_wave(workspace, study_id)
     stop_study(workspace, study_id)
     for step in (lambda: confirm(workspace, study_id), lambda: carry_out(workspace, study_id, trial)):
         with pytest.raises(ConflictError, match=f"Study {study_id} is stopped; nothing more is started for it"):

@@ -19,6 +19,8 @@ from trainwright.trainer.run import RunKind
 
 pytestmark = pytest.mark.slow
 
+TELL = {"on_critical": "tell"}
+"""These runs are to end by themselves, and to be diagnosed then."""
 CONFIG = {
     "model": {"use": "mlp"},
     "data": {"use": "diabetes"},  # targets around 150 and a squared loss: gradients in the thousands
@@ -26,6 +28,7 @@ CONFIG = {
     "optimizer": {"learning_rate": 100.0},  # its loss climbs, and stays finite
     "training": {"epochs": 5},
     "logging": {"tensorboard": False},
+    "monitoring": TELL,
 }
 GOAL = {"metric": "loss", "direction": "minimize", "target": 3000.0}
 
@@ -127,7 +130,12 @@ def build(config, context):
 def test_an_alert_that_no_key_can_cure_is_the_owners_to_accept(tmp_path: Path) -> None:
     workspace = Workspace.open(tmp_path / "workspace")
     (tmp_path / "task.py").write_text(DIVERGING)
-    config = {"code_root": str(tmp_path), "task": {"use": "task.py:build"}, "training": {"epochs": 4}}
+    config = {
+        "code_root": str(tmp_path),
+        "task": {"use": "task.py:build"},
+        "training": {"epochs": 4},
+        "monitoring": TELL,
+    }
     projects.create_project(workspace, "sugar", intent="", goal=GOAL, config=config)
     reach(workspace, (RunKind.SMOKE, "planning"), (RunKind.BASELINE, "baseline"))
     diagnosis = projects.diagnose(workspace, "sugar")

@@ -19,6 +19,8 @@ from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.ledger.events import RunEvaluated
 from trainwright.tools.reports.certified import evaluated, table
+from trainwright.tools.reports.open_warnings import _rule, open_warnings
+from trainwright.tools.training_monitor import Alert
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.workspace import Workspace
 
@@ -73,6 +75,34 @@ def test_the_cards_first_number_is_certified_and_its_command_prints_it(
     assert metrics["test"]["metrics"].items() >= found["certified"]["test"].items() - {("rows", 30)}
     assert not (model / "rows").exists()
     assert sorted(model.rglob("*")) == before, "evaluating it has changed the signed folder"
+
+
+@pytest.mark.requirement("DIAG-8", "PHASE-6")
+def test_the_card_lists_the_warnings_that_the_released_run_still_shows(at: At) -> None:
+    workspace = at("finished")
+    card = (workspace.project_folder(NAME) / "final_model" / "README.md").read_text(encoding="utf-8")
+    section = card.partition("## Warnings still open\n")[2].partition("\n## ")[0]
+    listed = [line.split("|")[1].strip() for line in section.splitlines() if line.startswith("|")][2:]
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        final = evidence.final
+        assert final is not None
+        assert [one["id"] for one in open_warnings(evidence, final)] == listed
+        assert ("shows none" in section) == (not listed)
+
+
+@pytest.mark.requirement("DIAG-8", "PHASE-6")
+def test_a_warning_on_the_card_has_its_rule_from_the_document() -> None:
+    alert = Alert(
+        id="exploding_gradients", severity="warning", title="", message="", signal="applied_gradient_norm",
+        measured=1e5, threshold=100.0, unit="norm", step=1, document="d.md", requirement="DIAG-3", fixes=[],
+    )  # fmt: skip
+    rule = _rule(alert)
+    assert rule == "applied_gradient_norm above 100"
+    shown = {"id": alert.id, "severity": alert.severity, "measured": "1e+05", "unit": "norm", "rule": rule}
+    text = render("reports/open_warnings.md.j2", warnings=[{**shown, "document": "d.md", "tried": "nothing"}])
+    line = "| exploding_gradients | warning | 1e+05 norm | applied_gradient_norm above 100 | d.md | nothing |"
+    assert line in text.splitlines()
 
 
 @pytest.mark.requirement("GATE-6", "CKPT-5")

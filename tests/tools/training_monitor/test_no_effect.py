@@ -101,3 +101,14 @@ def test_the_keys_beside_training_exist():
         for part in key.split("."):
             assert part in section, key
             section = section[part]
+
+
+@pytest.mark.requirement("DIAG-7", "MON-4")
+def test_of_many_runs_none_that_is_later_is_read(trained, monkeypatch):
+    first = trained("baseline-iris-20260101-000000-abcdef", began=1767225600.0)
+    trained("trial-iris-20260101-000001-abcdef", began=1767225601.0)
+    trained("trial-iris-20260301-000000-abcdef", began=1772323200.0)
+    read, beginning = [], no_effect._beginning
+    monkeypatch.setattr(no_effect, "_beginning", lambda path: (read.append(path.name), beginning(path))[1])
+    assert alerts(first.run) == []
+    assert read == ["baseline-iris-20260101-000000-abcdef", "trial-iris-20260101-000001-abcdef"]

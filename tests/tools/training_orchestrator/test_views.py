@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from sqlalchemy import event
 
 from trainwright.tools.launchers import Launch
 from trainwright.tools.ledger import append
 from trainwright.tools.training_orchestrator import refresh_run, resume_run
 from trainwright.tools.workspace.records import get_run
+from trainwright.trainer.base import traces
 from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.run import Failure, RunKind, RunState
 
@@ -137,3 +139,22 @@ def test_a_fix_that_was_tried_in_vain_is_not_named_again(
     assert then is not None
     assert then.arguments.get("changes") != first.arguments["changes"]
     assert then.tool == "configure"
+
+
+@pytest.mark.requirement("MON-4")
+def test_a_run_of_which_nothing_is_new_is_shown_without_a_question_to_the_database(
+    workspace: Workspace, made_run: Callable[..., RunDirectory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traces, "SETTLED_NS", 0)  # else what was written in the last two seconds is read anew
+    directory = made_run(state=RunState.STOPPED)
+    asked: list[str] = []
+    event.listen(workspace._engine, "before_cursor_execute", lambda *told: asked.append(told[2]))
+    first = refresh_run(workspace, directory.run_id)
+    assert asked
+    refresh_run(workspace, directory.run_id)
+    asked.clear()
+    assert refresh_run(workspace, directory.run_id) == first
+    assert asked == []
+    with workspace.session() as session:
+        get_run(session, directory.run_id).label = "renamed"
+    assert refresh_run(workspace, directory.run_id).label == "renamed"

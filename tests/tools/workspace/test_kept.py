@@ -12,6 +12,7 @@ from trainwright.tools import projects
 from trainwright.tools.ledger import append
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.kept import note_whole_workspace
+from trainwright.trainer.base.errors import NotFoundError
 
 pytestmark = pytest.mark.requirement("MCP-5", "GATE-3")
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.9}
@@ -92,3 +93,32 @@ def test_a_session_that_has_written_always_looks(servers: tuple[Server, Server])
         for _ in range(2):
             server.workspace.kept.answer(session, "one", False, lambda: looks.append("looked"))
     assert looks == ["looked"] * 2
+
+
+@pytest.mark.requirement("MCP-5", "MON-4")
+def test_rows_are_read_once_until_any_server_writes(servers: tuple[Server, Server]) -> None:
+    looking, writing = servers
+    kept, read = looking.workspace.kept, iter(range(9))
+    assert [kept.rows("what", lambda: next(read)) for _ in range(3)] == [0, 0, 0]
+    assert kept.rows("other", lambda: next(read)) == 1
+    with writing.workspace.session() as session:
+        append(session, "two", "note", {})
+    assert [kept.rows("what", lambda: next(read)), kept.rows("what", lambda: next(read))] == [2, 2]
+    with looking.workspace.session() as session:
+        append(session, "two", "note", {})
+    assert kept.rows("what", lambda: next(read)) == 3, "what this server writes ends it too"
+
+
+@pytest.mark.requirement("MCP-5")
+def test_what_is_not_there_is_looked_for_again(servers: tuple[Server, Server]) -> None:
+    kept, found = servers[0].workspace.kept, []
+
+    def read() -> str:
+        if not found:
+            raise NotFoundError("not yet", remedy="Wait.")
+        return found[0]
+
+    with pytest.raises(NotFoundError):
+        kept.rows("what", read)
+    found.append("now")
+    assert kept.rows("what", read) == "now"

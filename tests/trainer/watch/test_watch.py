@@ -114,7 +114,7 @@ def test_an_alert_saves_and_stops_or_only_tells(
     assert work(run) == 0, run.log.read_text()
     status = run.status()
     if policy == "checkpoint":
-        assert (status.state, status.stop_reason) == (RunState.STOPPED, "alert")
+        assert (status.state, status.stop_reason) == (RunState.STOPPED, "alert: moving")
         assert run.events("checkpoint")[-1].data["step"] == status.step < 120
         assert work(run) == 0, "resumed: the alert is open, and stops it no more"
     assert run.status().state is RunState.COMPLETED

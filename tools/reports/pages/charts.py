@@ -151,7 +151,7 @@ def overlay_charts(records: Sequence[RunRecord]) -> list[Chart]:
     for key in list(keys)[:3]:
         lines = [
             Series(
-                record.run.run_id,
+                record.name,
                 [(float(one.epoch or 0), one.value) for one in record.by_epoch(key) if is_drawable(one.value)],
             )
             for record in records

@@ -11,6 +11,7 @@ from trainwright.tools.training_monitor.assessment import Goal, assess_record, f
 from trainwright.tools.training_monitor.documents import load_diagnostics
 from trainwright.tools.training_monitor.record import RunRecord
 from trainwright.tools.versions import version_of
+from trainwright.tools.workspace.handles import handles
 from trainwright.trainer.config import dump_yaml
 from trainwright.trainer.run.evaluation import Evaluation
 
@@ -34,8 +35,8 @@ def run_values(evidence: Evidence, run: RunEvidence) -> dict[str, Any]:
     version = version_of(evidence.data_versions, record.data.fingerprint)
     failure = record.status.failure
     return {
-        "title": f"Run {run.id}",
-        "subtitle": f"{run.row.kind} of project {evidence.name}, {record.status.state}",
+        "title": f"Run {handles(evidence.session, [run.id]).get(run.id, run.id)}",
+        "subtitle": f"{run.row.kind} of project {evidence.name}, {record.status.state}: {run.id}",
         "result": _result(run, record, assessment),
         "failure": failure.model_dump() if failure is not None else None,
         "charts": charts,

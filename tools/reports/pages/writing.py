@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trainwright.tools.workspace import Workspace
 
 PROJECT_PAGE = "report.html"
+LONGEST_WORD = 20
 RUN_PAGES = "reports"
 
 
@@ -68,18 +69,16 @@ def write_project_page(evidence: Evidence) -> Path:
 
 def _written(path: Path, template: str, session: Session, values: dict[str, Any]) -> Path:
     head = session.scalars(select(LedgerEntry).order_by(LedgerEntry.sequence.desc()).limit(1)).first()
-    text = (
-        _environment()
-        .get_template(template)
-        .render(
-            **values,
-            version=trainwright.__version__,
-            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC"),
-            ledger={"sequence": head.sequence, "time": head.time[:19], "digest": head.digest} if head else {},
-        )
-    )
-    write_atomically(path, text.encode())
+    ledger = {"sequence": head.sequence, "time": head.time[:19], "digest": head.digest} if head else {}
+    write_atomically(path, rendered(template, values | {"ledger": ledger}).encode())
     return path
+
+
+def rendered(template: str, values: dict[str, Any]) -> str:
+    """Return a page of these values."""
+    written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    filled = {"ledger": {}, "version": trainwright.__version__, "written": written, **values}
+    return _environment().get_template(template).render(filled)
 
 
 def shown(value: Any) -> str:
@@ -87,6 +86,11 @@ def shown(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def has_long_word(value: Any) -> bool:
+    """Whether a cell holds a word, such as a digest, that has to break on a phone."""
+    return isinstance(value, str) and any(len(word) > LONGEST_WORD for word in value.split())
 
 
 @cache
@@ -98,4 +102,5 @@ def _environment() -> Environment:
     )
     del environment.filters["safe"]
     environment.filters["shown"] = shown
+    environment.tests["long"] = has_long_word
     return environment

@@ -65,6 +65,9 @@ class Source(Section):
     """The value of `data.use`."""
     endings: ClassVar[tuple[str, ...]] = ()
     """Of the files that it reads."""
+    scaled_by_publisher: ClassVar[str] = ""
+    """How whoever published its rows has scaled them, over all of them; empty: they are as they were measured. No
+    option: of rows of the user's own nobody else can say it."""
 
     @classmethod
     def form_of(cls, args: dict[str, Any]) -> type[Source]:  # noqa: ARG003 - for sources of several forms

@@ -109,6 +109,7 @@ class Diabetes(Toy):
     """442 x 10, a number to predict."""
 
     name: ClassVar[str] = "diabetes"
+    scaled_by_publisher: ClassVar[str] = "scikit-learn gives each column centred, with squares that sum to 1"
 
     def _read(self) -> tuple[Any, Any, None, list[str]]:
         from sklearn.datasets import load_diabetes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from trainwright.trainer.config import TrainingConfig
     from trainwright.trainer.engine.session import Session
     from trainwright.trainer.run import Event, RunDirectory
+    from trainwright.trainer.run.histograms import Histogram
 
 
 class Tracker(Protocol):
@@ -23,6 +24,9 @@ class Tracker(Protocol):
 
     def log(self, values: Mapping[str, float], step: int, time: float) -> None:
         """Show values at an optimizer step and a moment (Unix seconds). A resumed run repeats steps."""
+
+    def histograms(self, histograms: Sequence[Histogram]) -> None:
+        """Show how weights and gradients were distributed."""
 
     def alert(self, event: Event) -> None:
         """Show an alert or a finding of the monitor."""
@@ -50,6 +54,11 @@ class Trackers:
         if shown:
             self._each(show)
         self._show_alerts()
+
+    def histograms(self, histograms: Sequence[Histogram]) -> None:
+        """Show histograms of inspected steps."""
+        if histograms:
+            self._each(lambda tracker: tracker.histograms(histograms))
 
     def close(self) -> None:
         """Close them all."""

@@ -16,12 +16,10 @@ def unheld_parameters(history: Sequence[StepRecord]) -> Iterator[Finding]:
     record = history[-1]
     names = record.unheld
     if names:
-        yield Finding(
-            "optimizer_without_parameters",
-            record.share(names),
-            tuple(sorted(names)),
-            detail=f"{listed(names)} got a gradient, and no optimizer holds {'it' if len(names) == 1 else 'them'}",
-        )
+        words = f"{listed(names)} got a gradient, and no optimizer holds {'it' if len(names) == 1 else 'them'}"
+        if not record.held:
+            words += " nor any other parameter of this model: the optimizer is another model's, or a copy's"
+        yield Finding("optimizer_without_parameters", record.share(names), tuple(sorted(names)), detail=words)
 
 
 def frozen_parameters(history: Sequence[StepRecord]) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ import pytest
 
 from trainwright.trainer.data.leaks import find_leaks
 from trainwright.trainer.data.validation.check import Context
+from trainwright.trainer.data.validation.families.leaks import Leaks
 from trainwright.trainer.data.validation.validate import validate
 from trainwright.trainer.data.validation.values import kind_of
 
@@ -37,6 +38,27 @@ def test_an_injected_leak_is_found_with_a_remedy(fault):
 def test_clean_data_has_no_leak(name):
     base = BASES[name](1)
     assert find_leaks(frames_of(base, base.rows, np.random.default_rng(1)), base.target) == []
+
+
+@pytest.mark.requirement("PIPE-2")
+@pytest.mark.parametrize(
+    ("source", "severity"), [("diabetes", "info"), ("iris", "warning"), ("csv", "warning"), ("mine.py:load", "warning")]
+)
+def test_rows_that_their_publisher_scaled_are_named_as_such_and_only_where_the_source_declares_it(source, severity):
+    rng = np.random.default_rng(0)
+    drawn = rng.normal(5, 3, (442, 3))
+    filled = rng.normal(0, 1, 442)
+    holes = rng.choice(442, 60, replace=False)
+    filled[holes] = np.delete(filled, holes).mean()
+    scaled = (drawn - drawn.mean(axis=0)) / np.sqrt(((drawn - drawn.mean(axis=0)) ** 2).sum(axis=0))
+    frame = pl.DataFrame({f"c{place}": scaled[:, place] for place in range(3)} | {"filled": filled})
+    kinds = {name: kind_of(dtype) for name, dtype in frame.schema.items()}
+    splits = {"train": np.arange(300), "validation": np.arange(300, 442)}
+    found = Leaks().found(Context(frame=frame.lazy(), kinds=kinds, splits=splits, source=source))
+    by_column = {one.column: one for one in found if one.name == "leak_preprocessing"}
+    assert by_column[None].severity == severity
+    assert ("scikit-learn gives each column centred" in by_column[None].text) == (severity == "info")
+    assert by_column["filled"].severity == "warning", "nobody declares that holes were filled"
 
 
 @pytest.mark.requirement("PIPE-2")

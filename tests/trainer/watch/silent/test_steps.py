@@ -13,7 +13,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from trainwright.trainer.watch.silent.checks import check
-from trainwright.trainer.watch.silent.record import Instrument, hidden_parameters
+from trainwright.trainer.watch.silent.parameters_check import unheld_parameters
+from trainwright.trainer.watch.silent.record import Instrument, StepRecord, hidden_parameters
 
 ROWS, INPUTS, CLASSES = 32, 6, 3
 Step = Callable[[Any, Tensor, Tensor, dict[str, Any]], None]
@@ -217,6 +218,16 @@ def test_what_the_optimizer_lacks_and_a_rate_of_zero_are_found() -> None:
     assert train(model, head, sound) == {"optimizer_without_parameters": 1}
     model = net()
     assert train(model, sgd(model, 0.0), sound) == {"learning_rate_zero": 2}
+
+
+@pytest.mark.requirement("DIAG-7")
+def test_an_optimizer_of_another_model_is_named_as_what_it_is() -> None:
+    assert train(net(), sgd(net()), sound) == {"optimizer_without_parameters": 1}
+    sizes, words = {"a.weight": 4, "b.weight": 4}, "another model's, or a copy's"
+    [partly] = unheld_parameters([StepRecord(1, sizes, held={"b.weight"}, unheld={"a.weight"})])
+    [whole] = unheld_parameters([StepRecord(1, sizes, held=set(), unheld={*sizes})])
+    assert (partly.measured, words in partly.detail) == (0.5, False)
+    assert (whole.measured, words in whole.detail) == (1.0, True)
 
 
 @pytest.mark.requirement("DIAG-7")

@@ -36,7 +36,8 @@ class Leaks(Family):
 
         if why(context):
             return []
-        found = find_leaks(frames_of(context), context.target, inputs=inputs_of(context))
+        leaks = find_leaks(frames_of(context), context.target, inputs=inputs_of(context))
+        found = [_as_published(context, one) for one in leaks]
         return [_verdict(context, one) for one in found] or [
             Verdict(family=self.name, name="leak", severity="warning", text="No leak was found.")
         ]
@@ -128,6 +129,18 @@ def changes_of(context: Context, one: Finding) -> dict[str, Any]:
         return {"data.args.columns": {**(context.options.get("columns") or {}), one.column: "ignore"}}
     rest = [name for name in inputs_of(context) or [] if name != one.column]
     return {"data.args.features": rest} if "features" in keys and rest else {}
+
+
+def _as_published(context: Context, one: Finding) -> Finding:
+    """Return a finding of scaled columns as information where the source declares that its publisher scaled them."""
+    from trainwright.trainer.data.sources import SOURCES
+
+    how = SOURCES[context.source].scaled_by_publisher if context.source in SOURCES else ""
+    if not how or one.kind != "preprocessing" or one.column is not None:
+        return one
+    message = f"{one.message} Its publisher did it: {how}. Every figure on these data that you may compare with has it."
+    remedy = "Nothing is to be done here; scale rows of your own by the train rows alone, as the engine does."
+    return one.model_copy(update={"severity": "info", "message": message, "remedy": remedy})
 
 
 def _verdict(context: Context, one: Finding) -> Verdict:

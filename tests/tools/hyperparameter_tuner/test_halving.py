@@ -1,0 +1,106 @@
+"""Brackets: the rungs and who goes on by hand, and a real one whose promoted trials train as if never stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from trainwright.tools.hyperparameter_tuner import start_study, stop_study, study_status
+from trainwright.tools.hyperparameter_tuner.halving import PASSED, promoted, rungs
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, RUNNING, TrialRecord, trials_of
+from trainwright.tools.launchers import read_launch
+from trainwright.tools.verification import verify_workspace
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import SearchSection, parse_config
+from trainwright.trainer.run import RUNG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from trainwright.tools.workspace import Workspace
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+SPACE = {"optimizer.learning_rate": {"type": "float", "low": 1e-5, "high": 1e-1, "log": True}}
+EPOCHS = 4
+SEARCH: dict[str, Any] = {
+    "trials": 4,
+    "width": 2,
+    "method": "random",
+    "space": SPACE,
+    "pruning": {"name": "successive_halving", "bracket": 3, "warmup_epochs": 1},
+}
+
+
+def search_of(name: str, bracket: int = 9, warmup_epochs: int = 1) -> SearchSection:
+    pruning = {"name": name, "bracket": bracket, "warmup_epochs": warmup_epochs}
+    return SearchSection.model_validate({"trials": 30, "width": 2, "space": SPACE, "pruning": pruning})
+
+
+@pytest.mark.requirement("TUNE-2")
+def test_rungs_by_hand() -> None:
+    halving = search_of("successive_halving", 27)
+    assert rungs(halving, 0, 27) == rungs(halving, 1, 27) == [1, 3, 9]
+    assert rungs(search_of("successive_halving", 30, warmup_epochs=4), 0, 30) == [4, 12]
+    assert rungs(halving, 0, 1) == []
+    assert rungs(search_of("successive_halving", 8), 0, 27) == [1], "two are left, of which none would be pruned"
+    hyperband = search_of("hyperband", 27)
+    assert [rungs(hyperband, bracket, 27) for bracket in range(5)] == [[1, 3, 9], [3, 9], [9], [], [1, 3, 9]]
+    assert halving.wave == 27
+
+
+@pytest.mark.requirement("TUNE-2")
+@pytest.mark.parametrize(("direction", "sign"), [("maximize", 1.0), ("minimize", -1.0)])
+def test_a_third_goes_on_by_the_best_epoch_so_far_and_of_equals_the_earlier(direction: str, sign: float) -> None:
+    values = [0.1, 0.7, 0.7, 0.9, 0.2, 0.6, 0.7]
+    waiting = [TrialRecord(n, {}, RUNNING, None, {1: sign * value, 2: 0.0}) for n, value in enumerate(values)]
+    waiting.append(TrialRecord(7, {}))  # measured nothing
+    assert promoted(waiting, direction) == ({3, 1} if direction == "maximize" else {1, 3})
+    assert promoted(waiting[7:], direction) == {7}, "a single one is compared with none"
+
+
+@pytest.mark.requirement("TUNE-2")
+def test_a_bracket_belongs_to_a_pruner_that_has_rungs() -> None:
+    search = SEARCH | {"pruning": {"name": "median", "bracket": 3}}
+    with pytest.raises(ConfigurationError, match="belongs to hyperband and successive_halving"):
+        parse_config({"model": {"use": "mlp"}, "data": {"use": "digits"}, "search": search})
+
+
+@pytest.mark.requirement("TUNE-2", "TUNE-3", "TUNE-7", "TRAIN-10")
+def test_promoted_trials_train_as_if_never_stopped_whatever_is_killed(
+    workspace: Workspace, make_project: Callable[..., str]
+) -> None:
+    for name in ("whole", "halved"):
+        make_project(workspace, name, training={"epochs": EPOCHS})
+    whole = start_study(workspace, "whole", search=SEARCH | {"pruning": {"name": "none"}}).study_id
+    halved = start_study(workspace, "halved", search=SEARCH).study_id
+    killed = None
+    for study_id in (halved, whole):
+        while (view := study_status(workspace, study_id, 0.3)).trials_done < SEARCH["trials"]:
+            assert not view.is_ended, view.failure
+            if killed is None and view.pruned and view.running_run is not None:  # a promoted one, resumed
+                killed = view.running_run
+                launch = read_launch(workspace.run_directory("halved", killed).path)
+                if launch is not None and launch.process is not None and launch.process.is_alive():
+                    os.kill(launch.process.pid, signal.SIGKILL)
+        stop_study(workspace, study_id)
+    with workspace.session() as session:
+        expected, found = trials_of(session, whole), trials_of(session, halved)
+    assert [trial.parameters for trial in found] == [trial.parameters for trial in expected]
+    assert [trial.state for trial in expected] == [COMPLETED] * 4
+    ranked = sorted(expected[:3], key=lambda trial: -trial.intermediate[1])
+    assert {trial.number for trial in found if trial.state == PRUNED} == {trial.number for trial in ranked[1:]}
+    for trial, control in zip(found, expected, strict=True):
+        last = 1 if trial.state == PRUNED else EPOCHS
+        assert trial.intermediate == {n: value for n, value in control.intermediate.items() if n <= last}
+        assert trial.value == (None if trial.state == PRUNED else control.value)
+        directory = workspace.run_directory("halved", str(trial.run))
+        epochs = [event.data["epoch"] for event in directory.events("epoch")]
+        assert epochs == list(range(1, last + 1)) or trial.run == killed, "no epoch was trained twice"
+        assert (directory.status().stop_reason == RUNG) is (trial.state == PRUNED)
+        assert trial.attributes[PASSED] == (0 if trial.state == PRUNED else 1)
+    names = {halved, *(str(trial.run) for trial in found)}
+    assert [told for told in verify_workspace(workspace.path).problems if any(name in told for name in names)] == []

@@ -1,0 +1,123 @@
+"""Recorded values of one run, read from its directory alone: measurements, failure, resumption, result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.training_orchestrator.observation import Observation, last_lines, observe
+from trainwright.tools.training_orchestrator.probes import probe_result
+from trainwright.tools.training_orchestrator.run_view import FailureView, ResumedView, RunView
+from trainwright.trainer.run import RunKind
+from trainwright.trainer.run.evidence import Data, Resolved
+from trainwright.trainer.run.results import Comparison, Export, Probe
+
+if TYPE_CHECKING:
+    from trainwright.trainer.run import MetricStore, RunDirectory
+    from trainwright.trainer.run.results import AdapterExport
+
+SHOWN = ("train/loss", "train/learning_rate", "train/gradient_norm")
+MOST_METRICS, MOST_KEYS = 10, 10
+MOST_NOTES, MOST_NOTE_CHARACTERS = 8, 200
+MOST_TRACEBACK_LINES = 12
+MOST_MESSAGE_CHARACTERS = 500
+EXPLAINED_BY_THE_LOG = {"error", "interrupted"}
+"""Failures without a recorded cause; the log of any other shows only our frames and this machine's paths."""
+
+
+def failure_of(directory: RunDirectory, seen: Observation | None = None) -> FailureView | None:
+    """Return why a run failed or vanished, cut to what a reader needs; None where it did neither."""
+    failure = (seen or observe(directory)).failure
+    if failure is None:
+        return None
+    lines = failure.details.get("last_lines") or last_lines(directory.log)
+    message = failure.message
+    if len(message) > MOST_MESSAGE_CHARACTERS:
+        message = message[: MOST_MESSAGE_CHARACTERS - 1] + "…"
+    traceback = "\n".join((failure.traceback or "").splitlines()[-MOST_TRACEBACK_LINES:]) or None
+    return FailureView(
+        category=failure.category,
+        message=message,
+        remedy=failure.remedy,
+        document=failure.document,
+        traceback=traceback,
+        last_lines=lines if failure.category in EXPLAINED_BY_THE_LOG else [],
+    )
+
+
+def resumed_of(directory: RunDirectory, view: RunView) -> ResumedView | None:
+    """Return the checkpoint from which the newest attempt began; None before it has looked, and of a first one."""
+    if view.attempt < 2 or view.kind == RunKind.EXPORT:
+        return None
+    events = directory.events()
+    began = max((place for place, event in enumerate(events) if event.kind == "started"), default=0)
+    newest = events[began:]
+    if view.attempt != next((event.data.get("attempt") for event in newest), None):
+        return None  # the newest attempt has not begun yet
+    taken_up = next((event.data for event in newest if event.kind == "resumed"), None)
+    passed_over: list[dict[str, Any]] = next(
+        (event.data["skipped"] for event in newest if event.data.get("skipped")), []
+    )
+    skipped = [f"{one.get('name')}: {'; '.join(map(str, one.get('problems', [])))}" for one in passed_over]
+    if taken_up is not None:
+        return ResumedView(from_checkpoint=taken_up["from_checkpoint"], step=taken_up["step"], skipped=skipped)
+    if not skipped and not any(event.kind == "epoch" for event in newest) and not view.step:
+        return None
+    return ResumedView(skipped=skipped, note="no intact checkpoint: began at step 0")
+
+
+def result_of(directory: RunDirectory) -> dict[str, Any] | None:
+    """Return the few values of a replay, an export or a probe that decide the next call."""
+    if probe := directory.part(Probe):
+        return probe_result(probe, directory.artifacts)
+    if comparison := directory.part(Comparison):
+        kept = {"identical", "tensors", "metrics_identical", "first_difference_step", "causes"}
+        return comparison.model_dump(include=kept)
+    if export := directory.part(Export):
+        return {
+            "test": export.test.metrics,
+            "onnx_max_abs_difference": export.onnx.max_abs_difference if export.onnx is not None else None,
+            "onnx_passed": export.onnx.passed if export.onnx is not None else None,
+            "safetensors_identical": export.safetensors.reloaded_identical,
+            **({} if export.adapter is None else {"adapter": _adapter(export.adapter)}),
+        }
+    return None
+
+
+def _adapter(written: AdapterExport) -> dict[str, Any]:
+    """Return which adapter an export wrote, alone and merged."""
+    merged = written.merged.max_abs_difference if written.merged is not None else None
+    found = written.model_dump(include={"kind", "folder", "bytes", "base", "merged_in"})
+    return {**found, "merged_max_abs_difference": merged}
+
+
+def add_measurements(view: RunView, directory: RunDirectory, store: MetricStore) -> None:
+    """Put the latest metrics, the best epoch, and what the engine noted of configuration and data into a view."""
+    with store.reading():
+        names = [*SHOWN, *filter(lambda key: key.startswith("validation/"), store.keys())][:MOST_METRICS]
+        latest = {name: point.value for name in names if (point := store.last(name)) is not None}
+        speed = store.last("throughput/samples_per_second")
+    view.metrics = {name: value if value - value == 0 else str(value) for name, value in latest.items()}
+    view.samples_per_second = round(speed.value, 1) if speed else None
+    view.best = best_epoch(directory)
+    resolved = directory.part(Resolved)
+    view.ignored_keys = (resolved.ignored_keys or [])[:MOST_KEYS] or None
+    view.model = resolved.told if view.kind == RunKind.SMOKE else None
+    view.notes = _notes(directory) if view.kind == RunKind.SMOKE else None
+    view.columns = directory.part(Data).by_kind(MOST_KEYS) if view.kind == RunKind.SMOKE else None
+
+
+def _notes(directory: RunDirectory) -> list[str] | None:
+    """Return what the run did otherwise than its code says, each sentence once: left out, held back, switched off."""
+    texts = list(dict.fromkeys(str(event.data.get("text", "")) for event in directory.events("note")))
+    return [text[:MOST_NOTE_CHARACTERS] for text in texts[:MOST_NOTES]] or None
+
+
+def best_epoch(directory: RunDirectory) -> dict[str, Any] | None:
+    """Return {epoch, step, metric, value} of the last epoch that improved the selection metric, or None."""
+    improved = [event.data for event in directory.events("epoch") if event.data.get("improved")]
+    if not improved:
+        return None
+    metric = directory.specification().config.selection.metric
+    last = improved[-1]
+    value = (last.get("validation") or {}).get(metric)
+    return {"epoch": last.get("epoch"), "step": last.get("step"), "metric": metric, "value": value}
