@@ -213,9 +213,9 @@ def _conduct(understudy: Understudy, folder: Path, launched: Launch, command: li
     return recorded
 
 
-def _draw_once(draw: Callable[..., Any], kept: Path, runs: Any, target: Path) -> None:
+def _draw_once(draw: Callable[..., Any], kept: Path, runs: Any, target: Path, *named: Any) -> None:
     if not kept.exists():
-        draw(runs, target)
+        draw(runs, target, *named)
         shutil.copy(target, kept)
     shutil.copy(kept, target)
 

@@ -131,7 +131,7 @@ def _observers(session: Session, recorder: Recorder, heartbeat: Heartbeat, check
     first = [Committing(session), SettingsHeld(), *before, recorder, *after]
     steps = session.config.logging.trace_steps
     last: list[Observer] = [Tracing(steps)] if steps and session.strategy.is_first else []
-    until = heartbeat.limits.until_epoch
+    until = session.run.limits().until_epoch  # of every process: they stop together
     last += [Bounding(until)] if until is not None else []
     return Observers([*first, Selection(), Reporter(heartbeat), checkpointing, *last], heartbeat.stage)
 
