@@ -53,14 +53,14 @@ def test_the_overview_counts_runs_and_shows_alerts_that_stand(workspace: Workspa
     assert (project.name, project.runs, project.gates) == (NAME, {"completed": 2}, {})
     assert project.goal == "accuracy at least 0.6"
     assert {alert.id for alert in shown.alerts} == {"no_effect"}
-    (alert,) = shown.alerts
+    first, second = shown.alerts
     with workspace.session() as session:
-        run = session.get_one(Run, alert.run_id)
+        run = session.get_one(Run, first.run_id)
         kind, run.kind = run.kind, RunKind.CURE
-    assert dashboard.overview(workspace).alerts == [], "they are those of the run whose fixes it tries"
+    assert dashboard.overview(workspace).alerts == [second], "a cure's are those of the run whose fixes it tries"
     with workspace.session() as session:
-        session.get_one(Run, alert.run_id).kind = kind
-    assert dashboard.overview(workspace).alerts == [alert]
+        session.get_one(Run, first.run_id).kind = kind
+    assert dashboard.overview(workspace).alerts == [first, second]
     with workspace.session() as session:
         for row in session.query(RaisedAlert):
             row.cleared_at = 1.0
