@@ -157,8 +157,7 @@ def next_for(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
 def _after_end(workspace: Workspace, run: Run, view: RunView) -> NextCall | None:
     """Return the change that fixes the alert which ended the run, else what resumes or explains it."""
     with workspace.snapshot() as session:
-        found = Evidence(session, workspace, run.project).run(run.id)
-        call = after_alert(found) if found is not None else None
+        call = workspace.kept.answer(session, run.project, ("after", run.id), partial(_after_alert, workspace, run))
     if call is not None:
         return call
     own = {"project": run.project, "run_id": run.id}
@@ -167,6 +166,12 @@ def _after_end(workspace: Workspace, run: Run, view: RunView) -> NextCall | None
     if view.kind != RunKind.EXPORT:  # an export has no curves to read
         return NextCall(tool="diagnose_run", arguments={"run_id": run.id}, why="the run failed")
     return None
+
+
+def _after_alert(workspace: Workspace, run: Run) -> NextCall | None:
+    with workspace.snapshot() as session:
+        found = Evidence(session, workspace, run.project).run(run.id)
+        return after_alert(found) if found is not None else None
 
 
 def _parent(run: Run) -> NextCall | None:
