@@ -27,7 +27,7 @@ from trainwright.tools.training_orchestrator.probes import suggested_call
 from trainwright.tools.training_orchestrator.recorded import add_measurements, failure_of, result_of, resumed_of
 from trainwright.tools.training_orchestrator.run_view import FailureView, RunView
 from trainwright.tools.versions import data_versions, version_of
-from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.base.errors import IntegrityError, TrainwrightError
 from trainwright.trainer.run import RunKind, RunState
 from trainwright.trainer.run.digests import METRICS
 from trainwright.trainer.run.evidence import Data
@@ -171,7 +171,10 @@ def _after_end(workspace: Workspace, run: Run, view: RunView) -> NextCall | None
 def _after_alert(workspace: Workspace, run: Run) -> NextCall | None:
     with workspace.snapshot() as session:
         found = Evidence(session, workspace, run.project).run(run.id)
-        return after_alert(found) if found is not None else None
+        try:
+            return after_alert(found) if found is not None else None
+        except IntegrityError:  # the view tells the damage itself
+            return None
 
 
 def _parent(run: Run) -> NextCall | None:
