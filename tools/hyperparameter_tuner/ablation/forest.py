@@ -12,6 +12,7 @@ from trainwright.tools.figures.style import (
     BLUE,
     GREY,
     NORMAL,
+    PAPER,
     SMALL,
     VERMILION,
     cut,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_ROWS = 40
-ROW_INCHES, FRAME_INCHES = 0.3, 1.7
+ROW_INCHES, FRAME_INCHES = 0.36, 1.6
 LONGEST_NAME = 44
 
 
@@ -51,8 +52,11 @@ def forest_plot(results: dict[str, Any], path: Path) -> Path:
     label(axes, f"{len(results['seeds'])} seeds, paired", x, "", legend=False)
     axes.tick_params(axis="y", labelsize=SMALL, length=0)
     axes.grid(visible=False, axis="y")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.62 / (ROW_INCHES * len(effects) + 0.4)), ncols=5,
-                fontsize=SMALL, edgecolor="none", handlelength=1.6, columnspacing=1.2)  # fmt: skip
+    handles, texts = axes.get_legend_handles_labels()
+    figure.legend(
+        handles, texts, loc="outside lower center", ncols=5, fontsize=SMALL, edgecolor="none", handlelength=1.6,
+        columnspacing=1.2,
+    )  # fmt: skip
     return save(figure, f"Ablation study: effects on {results['metric']}", path)
 
 
@@ -64,7 +68,7 @@ def _row(axes: Axes, place: int, effect: dict[str, Any], direction: str) -> None
     axes.plot([effect["mean"]], [place], "o", color=colour, markersize=5, zorder=3)
     axes.annotate(
         f"{effect['mean']:+.3g}", (effect["mean"], place), xytext=(0, 5), textcoords="offset points", ha="center",
-        fontsize=NORMAL - 1.5, color=colour,
+        fontsize=NORMAL - 1.5, color=colour, bbox=PAPER,
     )  # fmt: skip
 
 
