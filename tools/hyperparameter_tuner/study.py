@@ -9,6 +9,8 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
+from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.space import checked_search, require_reported, with_search
 from trainwright.tools.hyperparameter_tuner.start_points import begins_with
@@ -18,6 +20,7 @@ from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import Project, Run, Study, now
+from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.config import (
     SearchSection,
     TrainingConfig,
@@ -40,13 +43,17 @@ def start_study(
     The same key, or the same search on the same configuration, gives the same study; one that was stopped is resumed.
 
     Args:
-        search: a search section; by default the configuration's own.
+        search: a search section, by default the configuration's own; or `{"ablation": {…}}`, an ablation study.
 
     Raises:
         GateRefusedError: the phase permits no trials.
         LimitReachedError: more trials than the project has left.
         ConfigurationError: no search section, or a space that does not fit the schema.
+        ConflictError: the key names a study of the other kind.
     """
+    if is_ablation(search):
+        study_id, notes = start_ablation(workspace, project, search or {}, idempotency_key)
+        return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})
     with workspace.session() as session:
         row = get_project(session, project)
         values = latest_config(session, project).values
@@ -79,11 +86,18 @@ def _existing(
     query = select(Study).where(Study.project == project.name).order_by(Study.created_at.desc())
     studies = list(session.scalars(query))
     if key is not None and (named := next((s for s in studies if s.idempotency_key == key), None)) is not None:
+        if named.is_ablation:
+            raise ConflictError(
+                f"The idempotency key {key!r} already names the ablation study {named.id}.",
+                remedy="Use another key for the search.",
+            )
         return named
     if config.search is None:
         return None
     digest = config_digest(config)
     for study in studies:
+        if study.is_ablation:
+            continue
         same = (
             study.base_config_digest == digest
             and study.state != "failed"

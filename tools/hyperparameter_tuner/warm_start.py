@@ -80,7 +80,8 @@ def known_trials(session: Session, search: SearchSection, base_values: dict[str,
 def _named(evidence: Evidence, search: SearchSection, objective: dict[str, Any]) -> list[Study]:
     """Return the earlier studies that a search names, or all of its objective, in the order in which they began."""
     query = select(Study).where(Study.project == evidence.name).order_by(Study.created_at, Study.id)
-    ended = {study.id: study for study in evidence.session.scalars(query) if study.state not in ACTIVE}
+    studies = [study for study in evidence.session.scalars(query) if not study.is_ablation]
+    ended = {study.id: study for study in studies if study.state not in ACTIVE}
     if search.warm_start is True:
         return [study for study in ended.values() if study.objective == objective]
     names = list(search.warm_start) if isinstance(search.warm_start, list | dict) else []
