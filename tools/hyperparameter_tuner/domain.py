@@ -125,4 +125,4 @@ def share_of(range_: Range, value: Any) -> float:
         low, high = scale(range_.low - edge), scale(range_.high + edge)
         return float((scale(value) - low) / (high - low))
     count = math.floor((range_.high - range_.low) / step + 1e-9) + 1
-    return (round((value - range_.low) / step) + 0.5) / count
+    return float((round((value - range_.low) / step) + 0.5) / count)
