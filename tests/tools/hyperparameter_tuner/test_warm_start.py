@@ -26,10 +26,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 RATE, BATCH = "optimizer.learning_rate", "loader.batch_size"
 RANGE = {"type": "float", "low": 1e-4, "high": 1e-1, "log": True}
-SEARCH: dict[str, Any] = {"trials": 7, "width": 2, "space": {RATE: RANGE}, "pruning": {"name": "none"}}
+SEARCH: dict[str, Any] = {"trials": 8, "width": 2, "space": {RATE: RANGE}, "pruning": {"name": "none"}}
 WIDER: dict[str, Any] = SEARCH | {
     "seed": 5,
-    "space": {RATE: {**RANGE, "low": 1e-3}, BATCH: {"type": "categorical", "choices": [16, 32]}},
+    "space": {RATE: {**RANGE, "low": 2e-4}, BATCH: {"type": "categorical", "choices": [16, 32]}},
 }
 
 
@@ -53,19 +53,21 @@ def test_trials_of_an_earlier_study_are_known_results_of_a_later_one(
 
     warm = start_study(workspace, "digits", search=WIDER | {"warm_start": True}).study_id
     search = search_of(workspace, warm)
-    fits = [trial for trial in earlier if trial.parameters[RATE] >= 1e-3]
+    fits = [trial for trial in earlier if trial.parameters[RATE] >= 2e-4]
     assert isinstance(search.warm_start, dict)
     assert search.warm_start[first].trials == [trial.number for trial in fits]
     with workspace.session() as session:
-        known = known_trials(session, search, get_study(session, warm).base_values)
+        base = get_study(session, warm).base_values
+        known = known_trials(session, search, base)
     assert [(trial.parameters, trial.value) for trial in known] == [
         ({BATCH: 32, RATE: trial.parameters[RATE]}, trial.value) for trial in fits
     ], "the batch size that they ran with was the configuration's"
 
     (trial, *_) = next_wave(workspace, warm)
-    cold = suggest(search, "maximize", [])[0]
-    assert trial.parameters == suggest(search, "maximize", [], known=known)[0]
-    assert (trial.parameters != cold) is (len(known) >= 6)  # TPE models from six results on
+    cold = suggest(search, "maximize", [], base_values=base)[0]
+    assert trial.parameters == suggest(search, "maximize", [], base_values=base, known=known)[0]
+    assert len(known) >= 6, "TPE models from so many on"
+    assert trial.parameters != cold
     for asked in (True, [first]):
         assert start_study(workspace, "digits", search=WIDER | {"warm_start": asked}).study_id == warm
     assert start_study(workspace, "digits", search=WIDER).study_id != warm
@@ -77,4 +79,4 @@ def test_trials_of_an_earlier_study_are_known_results_of_a_later_one(
         row = session.scalars(select(Trial).where(Trial.study == first, Trial.number == fits[0].number)).one()
         row.value = 0.999
     with workspace.session() as session, pytest.raises(ConflictError, match="no longer those"):
-        known_trials(session, search, get_study(session, warm).base_values)
+        known_trials(session, search, base)
