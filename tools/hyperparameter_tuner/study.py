@@ -11,6 +11,7 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
 from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
+from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bounds
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.space import checked_search, require_reported, with_search
 from trainwright.tools.hyperparameter_tuner.start_points import begins_with
@@ -49,7 +50,7 @@ def start_study(
         GateRefusedError: the phase permits no trials.
         LimitReachedError: more trials than the project has left.
         ConfigurationError: no search section, or a space that does not fit the schema.
-        ConflictError: the key names a study of the other kind.
+        ConflictError: the key names a study of the other kind, or no probe has found the bounds that it asks for.
     """
     if is_ablation(search):
         study_id, notes = start_ablation(workspace, project, search or {}, idempotency_key)
@@ -57,6 +58,7 @@ def start_study(
     with workspace.session() as session:
         row = get_project(session, project)
         values = latest_config(session, project).values
+        search, bounds, found = with_found_bounds(Evidence(session, workspace, project), search)
         wanted, config, notes = with_search(values, search)
         if search is not None:  # its errors are reported before the phase is asked to permit it
             checked_search(config.search, wanted, project, given=True)
@@ -69,14 +71,14 @@ def start_study(
             require_reported(evidence, config)
             notes += begins_with(section, wanted)
             limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
-            begun = _again(study) if study else _new(evidence, wanted, section, idempotency_key)
+            begun = _again(study) if study else _new(evidence, wanted, section, idempotency_key, bounds)
             study_id = begun.study_id
             forget_launches(study_folder(workspace, project, study_id))
             ledger.record(session, project, begun)
         else:
             study_id = study.id
     ensure_conductor(workspace, project, study_id)
-    return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})
+    return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": [*notes, *found] or None})
 
 
 def _existing(
@@ -129,7 +131,9 @@ def _again(study: Study) -> StudyChanged:
     )  # fmt: skip
 
 
-def _new(evidence: Evidence, values: dict[str, Any], search: SearchSection, key: str | None) -> StudyChanged:
+def _new(
+    evidence: Evidence, values: dict[str, Any], search: SearchSection, key: str | None, bounds: dict[str, Any]
+) -> StudyChanged:
     base = {name: value for name, value in values.items() if name != "search"}
     config = parse_config(base)
     objective = {"metric": config.selection.metric, "direction": config.selection.direction}
@@ -143,4 +147,5 @@ def _new(evidence: Evidence, values: dict[str, Any], search: SearchSection, key:
         base_config_digest=config_digest(config),
         idempotency_key=key,
         created_at=now(),
+        **({"bounds": bounds} if bounds else {}),
     )

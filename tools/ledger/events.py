@@ -191,6 +191,8 @@ class StudyChanged(Event):
     best: int | None = None
     confirmation: Values | None = None
     failure: Values | None = None
+    bounds: Values | None = None
+    """{key: {from, probe}} of the ranges whose ends a probe has found."""
 
 
 class AblationChanged(Event):

@@ -46,6 +46,7 @@ EXPLAINED_IN = {
     "training.channels_last": "configs/performance.md",
     "data.split": "configs/splits.md",
     "monitoring": "configs/monitoring.md",
+    "search": "configs/searches.md",
 }
 """Beginning of a dotted key to the document; the longest one that fits applies, and OVERVIEW where none does."""
 
