@@ -46,12 +46,16 @@ class Design:
 
 
 def design_of(section: AblationSection) -> Design:
-    """Return the design of a section whose factors fit it (`checked_ablation`)."""
+    """Return the design of a section whose factors fit it (`checked_ablation`).
+
+    Factors are taken by name: the ledger keeps no other order of them.
+    """
+    factors = dict(sorted(section.factors.items()))
     if section.design == ONE:
-        return _one_at_a_time(section.factors)
-    count = len(section.factors)
+        return _one_at_a_time(factors)
+    count = len(factors)
     fraction = smallest_fraction(count, section.resolution) if section.design == FRACTIONAL else None
-    return _factorial(section.factors, fraction or Fraction(count, count))
+    return _factorial(factors, fraction or Fraction(count, count))
 
 
 def level_name(key: str, level: Any) -> str:
