@@ -29,6 +29,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     best_trial,
     trials_of,
 )
+from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
 from trainwright.tools.hyperparameter_tuner.waves import seen_by, side_by_side, wave_of
 from trainwright.tools.ledger.events import StudyChanged, TrialEnded
 from trainwright.tools.limits import require_trials
@@ -133,7 +134,13 @@ def _new_trial(session: Session, study: Study, search: SearchSection, trials: Se
     """Add the next trial to the table, with its parameters."""
     number = len(trials)
     seen = seen_by(number, search.wave, trials)
-    parameters, attributes = suggest(search, study.objective["direction"], seen)
+    parameters, attributes = suggest(
+        search,
+        study.objective["direction"],
+        seen,
+        base_values=study.base_values,
+        known=known_trials(session, search, study.base_values),
+    )
     row = Trial(
         study=study.id,
         number=number,

@@ -13,8 +13,10 @@ from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
 from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
 from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bounds
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
-from trainwright.tools.hyperparameter_tuner.space import checked_search, with_search
+from trainwright.tools.hyperparameter_tuner.space import checked_search, require_reported, with_search
+from trainwright.tools.hyperparameter_tuner.start_points import begins_with
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
+from trainwright.tools.hyperparameter_tuner.warm_start import settled_warm_start
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import get_project, latest_config
@@ -62,11 +64,14 @@ def start_study(
             checked_search(config.search, wanted, project, given=True)
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":
-            permits.permit(Evidence(session, workspace, project), RunKind.TRIAL)
+            evidence = Evidence(session, workspace, project)
+            permits.permit(evidence, RunKind.TRIAL)
             limits.require_room(session, workspace, row)
             section = checked_search(config.search, wanted, project, given=search is not None)
+            require_reported(evidence, config)
+            notes += begins_with(section, wanted)
             limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
-            begun = _again(study) if study else _new(project, wanted, section, idempotency_key, bounds)
+            begun = _again(study) if study else _new(evidence, wanted, section, idempotency_key, bounds)
             study_id = begun.study_id
             forget_launches(study_folder(workspace, project, study_id))
             ledger.record(session, project, begun)
@@ -91,12 +96,15 @@ def _existing(
         return named
     if config.search is None:
         return None
-    wanted, digest = config.search.model_dump(mode="json"), config_digest(config)
+    digest = config_digest(config)
     for study in studies:
         if study.is_ablation:
             continue
-        search = SearchSection.model_validate(study.search).model_dump(mode="json")  # an earlier version had fewer keys
-        same = search == wanted and study.base_config_digest == digest and study.state != "failed"
+        same = (
+            study.base_config_digest == digest
+            and study.state != "failed"
+            and config.search.is_answered_by(study.search)
+        )
         if (
             same
             and (key is None or study.idempotency_key is None)
@@ -124,15 +132,18 @@ def _again(study: Study) -> StudyChanged:
 
 
 def _new(
-    project: str, values: dict[str, Any], search: SearchSection, key: str | None, bounds: dict[str, Any]
+    evidence: Evidence, values: dict[str, Any], search: SearchSection, key: str | None, bounds: dict[str, Any]
 ) -> StudyChanged:
     base = {name: value for name, value in values.items() if name != "search"}
     config = parse_config(base)
+    objective = {"metric": config.selection.metric, "direction": config.selection.direction}
+    if search.warm_start is not False:
+        search = search.model_copy(update={"warm_start": settled_warm_start(evidence, search, base, objective)})
     return StudyChanged(
-        study_id=new_id("study", project),
+        study_id=new_id("study", evidence.name),
         state="running",
         search=search.model_dump(mode="json"),
-        objective={"metric": config.selection.metric, "direction": config.selection.direction},
+        objective=objective,
         base_config_digest=config_digest(config),
         idempotency_key=key,
         created_at=now(),
