@@ -110,6 +110,12 @@ def decay_per_step(record: RunRecord) -> list[Sample]:
     return [Sample(record.status.step, max(products))] if products else []
 
 
+def unclipped(record: RunRecord) -> list[Sample]:
+    """1 where nothing bounds a step's gradient, otherwise 0 (one sample)."""
+    training = record.config.training
+    return [Sample(record.status.step, float(training.clip_norm is None and training.clip_value is None))]
+
+
 def clipped_to(record: RunRecord) -> list[Sample]:
     """Share of the gradient's norm that clipping left, the median of the last steps (one sample).
 
