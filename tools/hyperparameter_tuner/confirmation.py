@@ -52,8 +52,7 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
     seeds = confirmation_seeds(config_digest(base), study.search["confirmation_repeats"], own_seed=base.seed)
     sides = _repeated(workspace, study, best.parameters, seeds)
     values, is_certified = _values(workspace, study, sides)
-    first = workspace.run_directory(study.project, sides["baseline"][0])
-    samples = first.part(Data).sizes.get("validation", 0)
+    samples = _samples(workspace, study, sides["baseline"][0])
     with workspace.session() as session:
         bodies = [body for _, body in ledger.entries(session, study.project, "study")]
     look = look_number(bodies, study_id, seeds, best.parameters)
@@ -69,6 +68,22 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         "best_runs": sides["best"],
         **compare(values["baseline"], values["best"], study.objective["direction"], samples=samples, look=look),
     }
+
+
+def baseline_values(workspace: Workspace, study: Study) -> tuple[list[float], int]:
+    """Return the baseline's values over the study's seeds, and the samples they were measured on.
+
+    Its repetitions are those of the confirmation, made sooner: nothing is trained twice. Raises as `confirm` does.
+    """
+    base = parse_config(study.base_values)
+    seeds = confirmation_seeds(config_digest(base), study.search["confirmation_repeats"], own_seed=base.seed)
+    tasks = [partial(_run_of, workspace, study, RunKind.BASELINE, {}, seed) for seed in seeds]
+    runs = side_by_side(SearchSection.model_validate(study.search).width, tasks)
+    return _values(workspace, study, {"baseline": runs})[0]["baseline"], _samples(workspace, study, runs[0])
+
+
+def _samples(workspace: Workspace, study: Study, run_id: str) -> int:
+    return workspace.run_directory(study.project, run_id).part(Data).sizes.get("validation", 0)
 
 
 def _repeated(workspace: Workspace, study: Study, parameters: dict[str, Any], seeds: list[int]) -> dict[str, list[str]]:

@@ -11,6 +11,7 @@ from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.space import checked_search, with_search
+from trainwright.tools.hyperparameter_tuner.suggest import made_by
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.launch import new_id
@@ -103,7 +104,7 @@ def _again(study: Study) -> StudyChanged:
     return StudyChanged(
         study_id=study.id, state="running", search=study.search, objective=study.objective,
         base_config_digest=study.base_config_digest, idempotency_key=study.idempotency_key,
-        created_at=study.created_at,
+        created_at=study.created_at, made_by=made_by(),
     )  # fmt: skip
 
 
@@ -118,4 +119,5 @@ def _new(project: str, values: dict[str, Any], search: SearchSection, key: str |
         base_config_digest=config_digest(config),
         idempotency_key=key,
         created_at=now(),
+        made_by=made_by(),
     )

@@ -7,8 +7,10 @@ repeats itself or diverges after a restart.)
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import trainwright
 from trainwright.tools.hyperparameter_tuner.memory_study import decoded, distributions, memory_study
 from trainwright.trainer.base.canonical import digest_json
 
@@ -37,6 +39,11 @@ def suggest(
     asked = study.ask(distributions(search.space))
     attributes = study.trials[-1].system_attrs
     return decoded(search.space, asked.params), dict(attributes)
+
+
+def made_by() -> dict[str, str]:
+    """Return the versions on which suggestions and prunings depend, as a study's start records them."""
+    return {"trainwright": trainwright.__version__, "optuna": version("optuna")}
 
 
 def _sampler(search: SearchSection, number: int) -> optuna.samplers.BaseSampler:

@@ -126,6 +126,9 @@ KEYS = {
     "search.method": ("sampler", "algorithm", "search_alg", "strategy_search", "search_method"),
     "search.space": ("search_space", "param_space", "parameters", "params", "hyperparameters", "param_distributions"),
     "search.pruning": ("pruner",),
+    "search.limits.wall_clock_hours": ("max_hours", "time_budget_hours"),
+    "search.limits.money": ("cost", "max_cost"),
+    "search.stop_below_noise": ("terminator",),
     "search.confirmation_repeats": ("repeats", "confirmation_seeds", "n_repeats", "num_seeds"),
 }  # fmt: skip
 """Our dotted key to its aliases: at the top, or in the section itself."""
