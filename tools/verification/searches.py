@@ -110,9 +110,9 @@ class _Table:
             wave = [trial for trial in self.trials if trial.number in wave_of(start, self.search.wave)]
             epochs = max(map(self._epochs, wave))
             for level, epoch in enumerate(rungs(self.search, start // self.search.wave, epochs)):
-                went_on = {trial.number for trial in wave if trial.attributes.get(PASSED, 0) > level}
-                out = [t for t in wave if t.state == PRUNED and t.attributes.get(PASSED, 0) == level]
-                waiting = [trial for trial in wave if trial.number in went_on or trial in out]
+                went_on = {trial.number for trial in wave if _went_on(trial, level, epoch)}
+                out = {t.number for t in wave if t.state == PRUNED and t.attributes.get(PASSED, 0) == level}
+                waiting = [trial for trial in wave if trial.number in went_on | out]
                 if waiting and promoted([_until(trial, epoch) for trial in waiting], self.direction) != went_on:
                     yield f"at epoch {epoch} other trials than the best of {start}… went on", False
 
@@ -121,6 +121,11 @@ class _Table:
             return parse_config(apply_changes(self.study.base_values, trial.parameters)).training.epochs
         except ConfigurationError:  # an impossible combination, which failed
             return 1
+
+
+def _went_on(trial: TrialRecord, level: int, epoch: int) -> bool:
+    """Return whether a trial was promoted at a rung, by its notes or by its epochs."""
+    return trial.attributes.get(PASSED, 0) > level or max(trial.intermediate, default=0) > epoch
 
 
 def _until(trial: TrialRecord, epoch: int) -> TrialRecord:
