@@ -10,7 +10,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import compare, confirmation_seeds, look_number, repeated_values
 from trainwright.tools.hyperparameter_tuner.earlier_runs import earlier_runs
 from trainwright.tools.hyperparameter_tuner.follow_run import run_to_end, start_when_there_is_room
-from trainwright.tools.hyperparameter_tuner.trials import best_trial, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import TrialRecord, best_trial, trials_of
 from trainwright.tools.hyperparameter_tuner.waves import side_by_side
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.run_plan import CONFIRMATION
@@ -40,14 +40,12 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
     """
     with workspace.session() as session:
         study = require_active(session, study_id)
-        best = best_trial(trials_of(session, study_id), study.objective["direction"])
+        trials = trials_of(session, study_id)
+        best = best_trial(trials, study.objective["direction"])
         if study.state != CONFIRMING:
             ledger.record(session, study.project, StudyChanged(study_id=study_id, state=CONFIRMING))
     if best is None:
-        raise UserCodeError(
-            f"None of the study's {study.search['trials']} trials completed, so there is no best configuration.",
-            remedy=f"tuning_status(study_id='{study_id}') names the causes; widen or correct the space.",
-        )
+        raise _none_completed(study, trials)
     base = parse_config(study.base_values)
     seeds = confirmation_seeds(config_digest(base), study.search["confirmation_repeats"], own_seed=base.seed)
     sides = _repeated(workspace, study, best.parameters, seeds)
@@ -68,6 +66,17 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
         "best_runs": sides["best"],
         **compare(values["baseline"], values["best"], study.objective["direction"], samples=samples, look=look),
     }
+
+
+def _none_completed(study: Study, trials: list[TrialRecord]) -> UserCodeError:
+    """Return the error of a study without a best configuration, with the last cause there is."""
+    causes = [trial.attributes["cause"] for trial in trials if trial.attributes.get("cause")]
+    last = f" The last one: {causes[-1].get('message')}" if causes else ""
+    return UserCodeError(
+        f"None of the study's {len(trials)} trials completed, so there is no best configuration.{last}",
+        remedy=f"tuning_status(study_id='{study.id}', detail='full') shows the rest; widen or correct the space.",
+        details={"causes": [cause.get("category") for cause in causes]},
+    )
 
 
 def baseline_values(workspace: Workspace, study: Study) -> tuple[list[float], int]:
