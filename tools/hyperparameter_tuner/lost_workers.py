@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from trainwright.tools import ledger
-from trainwright.tools.ledger.events import RunResumed, StudyChanged
+from trainwright.tools.ledger.events import AblationChanged, RunResumed, StudyChanged
 from trainwright.tools.training_orchestrator.deaths import ITSELF, OUTSIDE, STALLED, Death
 from trainwright.trainer.base.errors import TrainwrightError
 from trainwright.trainer.run import Failure
@@ -73,7 +73,8 @@ def _earlier(session: Session, run: Run) -> list[tuple[int, Death]]:
 
 def _last_start(session: Session, run: Run) -> int:
     """Return the ledger entry with which the run's study was last started; 0 where there is none."""
-    entries = ledger.entries(session, run.project, StudyChanged.name)
+    kinds = (StudyChanged.name, AblationChanged.name)
+    entries = [entry for kind in kinds for entry in ledger.entries(session, run.project, kind)]
     starts = [at for at, body in entries if body.get("study_id") == run.study and body.get("search") is not None]
     return max(starts, default=0)
 

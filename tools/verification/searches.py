@@ -18,6 +18,7 @@ from trainwright.tools.hyperparameter_tuner.halving import PASSED, promoted, run
 from trainwright.tools.hyperparameter_tuner.prune import pruned_epoch
 from trainwright.tools.hyperparameter_tuner.suggest import made_by, suggest
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, trials_of
+from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
 from trainwright.tools.hyperparameter_tuner.waves import begun, seen_by, wave_of
 from trainwright.tools.verification.findings import Case, Finding, Found
 from trainwright.tools.workspace.tables import Study
@@ -35,13 +36,13 @@ def verify_searches(case: Case) -> Found:
     """Derive every trial of every study again, from those before it and from its run."""
     count, findings = 0, list[Finding]()
     known = {body["study_id"]: body.get("made_by") for _, body in case.of("study") if body.get("search") is not None}
-    studies = list(case.session.scalars(select(Study)))
+    studies = [study for study in case.session.scalars(select(Study)) if not study.is_ablation]
     for study in case.each("searches", studies):
         wave = SearchSection.model_validate(study.search).wave
         trials = trials_of(case.session, study.id)[: max(wave, MOST_TRIALS - MOST_TRIALS % wave)]
         count += len(trials)
         is_same = known.get(study.id) == made_by()
-        for what, depends_on_version in _Table(case, study, trials).differences():
+        for what, depends_on_version in _differences(_Table(case, study, trials)):
             told = f"study {study.id}: {what}"
             if depends_on_version and not is_same:
                 told = f"{told}, with the libraries and the version that are installed now"
@@ -49,6 +50,14 @@ def verify_searches(case: Case) -> Found:
             else:
                 findings.append(Finding(where="study", what=told))
     return count, findings
+
+
+def _differences(table: _Table) -> Iterator[tuple[str, bool]]:
+    """Give the table's differences; one that cannot be derived is a difference, and other studies are still derived."""
+    try:
+        yield from table.differences()
+    except TrainwrightError as error:
+        yield f"its trials cannot be derived: {error.message}", True
 
 
 class _Table:
@@ -61,12 +70,14 @@ class _Table:
 
     def differences(self) -> Iterator[tuple[str, bool]]:
         """Give a sentence for each difference, and whether it depends on the version that made the study."""
+        base = self.study.base_values
+        known = known_trials(self.case.session, self.search, base)
         for place, trial in enumerate(self.trials):
             if trial.number != place:
                 yield f"trial {place} is missing", False
                 return
             seen = seen_by(trial.number, self.search.wave, self.trials)
-            asked, _ = suggest(self.search, self.direction, seen)
+            asked, _ = suggest(self.search, self.direction, seen, base_values=base, known=known)
             if asked != trial.parameters:
                 yield f"trial {place} has parameters that do not follow from the trials before it", True
             values = self._values(trial)

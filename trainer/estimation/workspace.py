@@ -3,8 +3,9 @@
 A tensor's sizes do not show it: oneDNN copies a convolution's operands into layouts of its own, with channels in blocks
 of 16, and adds 16-bit gradients up in fp32. The bounds follow the order in which these copies come and go. They were
 held against the reports of torch's CPU allocator for drawn shapes (benchmarks/memory/kernels.py, `--kernels`; torch
-2.13, AVX-512): plain, strided and depthwise convolutions closely, with half or more of the bounds exact; dilated,
-grouped and transposed ones and channels_last by a wider bound.
+2.13, AVX-512 and AVX2): plain, strided and depthwise convolutions closely, with half or more of the bounds exact;
+dilated, grouped and transposed ones and channels_last by a wider bound. A CPU without 16-bit instructions leaves
+16-bit operands to torch, which unfolds an image and copies nothing of a product.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ TURNED = 1.25
 """Copies of an image that each thread turns round in a 16-bit backward pass, as a share of its size."""
 SMALL_BYTES = 2**16
 """Of a thread's buffers to transpose rows and the like."""
+GEMM_SUMS = 4
+"""Copies of a weight's gradient that each thread holds where oneDNN falls back to a matrix product."""
 UNFOLDED_BELOW = 20_480
 """Numbers of one image up to which torch unfolds it itself instead of asking oneDNN; of one volume always."""
 VOLUME = 5
@@ -54,9 +57,16 @@ def workspace(func: Any, args: Any) -> int:
 def _of_product(args: Any) -> int:
     if not all(isinstance(one, Tensor) for one in args[-2:]):
         return 0
-    bound = BLOCKING.get(args[-1].dtype)
+    bound = BLOCKING.get(args[-1].dtype) if _is_taken(args[-1].dtype) else None
     inputs = sum(one.numel() * one.element_size() for one in args[-2:])
     return 0 if bound is None else min(round(bound[0] * inputs), bound[1])
+
+
+def _is_taken(dtype: torch.dtype) -> bool:
+    """Whether oneDNN computes with numbers of this kind on this CPU; what it declines, torch computes itself."""
+    if dtype is torch.bfloat16:
+        return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    return dtype is not torch.float16 or bool(torch.ops.mkldnn._is_mkldnn_fp16_supported())
 
 
 @dataclass(frozen=True)
@@ -82,6 +92,8 @@ class Convolution:
     """Whether the bound is the wider one."""
     is_native: bool
     """Whether torch unfolds the input itself."""
+    is_overhanging: bool
+    """Whether the kernel is longer than the image; like odd ones, AVX2's direct backward pass does not take it."""
 
 
 class Geometry(NamedTuple):
@@ -118,7 +130,8 @@ def _convolution(x: Tensor, weight: Tensor, outputs: Sequence[int] | None, how: 
         is_narrow=inputs <= BLOCK,
         is_pointwise=taps == 1,
         is_odd=how.transposed or max(how.dilation) > 1 or is_partly_grouped or not x.is_contiguous(),
-        is_native=x.dtype == torch.float16 or (images == 1 and is_small),
+        is_native=x.dtype == torch.float16 or not _is_taken(x.dtype) or (images == 1 and is_small),
+        is_overhanging=any(taps > length for taps, length in zip(weight.shape[2:], x.shape[2:], strict=True)),
     )
 
 
@@ -170,4 +183,6 @@ def _backward(of: Convolution) -> int:
         size += of.x_blocked + of.y_blocked + 4 * of.weight_blocked
     if of.is_native:
         size = max(size, of.unfolded + of.x + of.y + 2 * of.weight)
+    if (of.is_overhanging or of.is_odd) and "AVX512" not in torch.backends.cpu.get_cpu_capability():
+        size = max(size, threads * (GEMM_SUMS * of.weight + of.unfolded // of.images))
     return size + SMALL_BYTES * torch.get_num_threads()
