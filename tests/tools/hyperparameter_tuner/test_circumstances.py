@@ -31,6 +31,7 @@ SEARCH: dict[str, Any] = {
     "seed": 1,
     "space": {"model.args.width": {"type": "int", "low": 300, "high": 400}},
     "pruning": {"name": "none"},
+    "present_first": False,
 }
 MODEL = """
 import resource

@@ -33,6 +33,7 @@ SEARCH: dict[str, Any] = {
     "seed": 1,
     "space": {"model.args.width": {"type": "categorical", "choices": [8, 13]}},
     "pruning": {"name": "none"},
+    "present_first": False,
 }
 FAULTY = """
 import ctypes
