@@ -36,7 +36,7 @@ SPACE: dict[str, Any] = {
 FITS = f"{WIDTH} % {HEADS} == 0 and ({NAME} == 'adamw' or {RATE} >= 0.001)"
 BASE = {"model": {"use": "models.py:build"}, "data": {"use": "digits"}}
 ALL = sorted(set(METHODS))
-FEW = {"gaussian_process": 11}
+FEW = {"gaussian_process": 10}
 """Trials of a study whose every suggestion costs about a second of one core; 20 of any other."""
 FINITE: dict[str, Any] = SPACE | {
     RATE: {"type": "float", "low": 1e-3, "high": 1e-1, "log": True, "points": 3},
