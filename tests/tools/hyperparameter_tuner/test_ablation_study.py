@@ -11,7 +11,7 @@ import pytest
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import confirmation_seeds
-from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
+from trainwright.tools.hyperparameter_tuner import StudyView, start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, trials_of
 from trainwright.tools.launchers import read_launch
@@ -49,14 +49,34 @@ def kill(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def killed(module_workspace: Workspace, make_project: Callable[..., str]) -> StudyView:
-    """A study whose conductor and one of whose workers were killed, at its end."""
+    """A study whose conductor and one of whose workers were killed, and that was stopped, at its end."""
     make_project(module_workspace, "war", **GOOD)
     study = start_study(module_workspace, "war", search=STUDY).study_id
     while not (view := study_status(module_workspace, study, 0.2)).trials_done or view.running_run is None:
         assert not view.is_ended, view.failure
     kill(study_folder(module_workspace, "war", study))
     kill(module_workspace.run_directory("war", view.running_run).path)
+    while (view := study_status(module_workspace, study, 0.2)).trials_done < 3:
+        assert not view.is_ended, view.failure
+    assert stop_study(module_workspace, study).next is not None
+    assert start_study(module_workspace, "war", search=STUDY).study_id == study
     return ended(module_workspace, study)
+
+
+@pytest.mark.requirement("TUNE-5", "TUNE-7")
+def test_it_equals_one_left_in_peace_whose_runs_followed_one_another(
+    module_workspace: Workspace, killed: StudyView, make_project: Callable[..., str]
+) -> None:
+    make_project(module_workspace, "peace", **GOOD)
+    view = ended(module_workspace, start_study(module_workspace, "peace", search=STUDY | {"width": 1}).study_id)
+    tables = []
+    for study in (view.study_id, killed.study_id):
+        with module_workspace.session() as session:
+            tables.append([{**vars(trial), "run": None} for trial in trials_of(session, study)])
+    assert tables[0] == tables[1]
+    assert view.ablation is not None
+    assert killed.ablation is not None
+    assert view.ablation["effects"] == killed.ablation["effects"]
 
 
 @pytest.mark.requirement("TUNE-5", "TUNE-7")

@@ -43,6 +43,7 @@ def test_before_a_search_that_is_skipped_it_changes_no_decision(at: At) -> None:
     assert view.ablation["effects"][0]["mean"] < -0.1
     assert view.next is not None
     assert view.next.tool == "diagnose_run", "what the phase asks for, as before"
+    assert projects.project_status(workspace, NAME).ablation == f"{view.study_id} (completed)"
     projects.diagnose(workspace, NAME)
     projects.pass_gate(workspace, NAME, "diagnostics")
     answer = projects.pass_gate(workspace, NAME, "optimization")

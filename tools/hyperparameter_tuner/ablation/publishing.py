@@ -87,6 +87,12 @@ def earlier_results(evidence: Evidence, study_id: str) -> dict[str, str]:
     return {name: text for name, text in ended.items() if name != study_id}
 
 
+def newest_ablation(evidence: Evidence) -> str | None:
+    """Return the project's newest ablation study with its state; None where there is none."""
+    bodies = [body for _, body in evidence.entries(AblationChanged.name)]
+    return f"{bodies[-1]['study_id']} ({bodies[-1]['state']})" if bodies else None
+
+
 def recorded_results(evidence: Evidence, study_id: str) -> dict[str, Any] | None:
     """Return the results that the ledger holds of a study; None before it has ended."""
     bodies = [body for _, body in evidence.entries(AblationChanged.name) if body["study_id"] == study_id]
