@@ -28,7 +28,7 @@ CONFIG: dict[str, Any] = {
     "model": {"use": "mlp", "args": {"hidden": [8]}},
     "data": {"use": "digits"},
     "optimizer": {"learning_rate": 0.01},
-    "training": {"epochs": 1},
+    "training": {"epochs": 3},
     "logging": {"tensorboard": False},
 }
 GOAL = {"metric": "accuracy", "direction": "maximize", "target": 0.999}
