@@ -25,6 +25,8 @@ TYPES = {RANGE_TEST: ("float",), BATCH_SIZE_FINDER: ("categorical", "int")}
 """Types of range that each test can give, its usual one first."""
 BATCH_SIZE = "loader.batch_size"
 FROM = "from"
+KEPT = ("when", "points")
+"""Keys of a range that a test leaves as they are given."""
 DOCUMENT = "phases/04_optimization/workflow.md"
 
 
@@ -55,7 +57,8 @@ def with_found_bounds(
         ends, why = found_range(probe.part(Probe), range_[FROM], type_, evidence.config.loader.batch_size)
         if why:
             raise _nothing_found(evidence, search, key, probe, why)
-        found[key], bounds[key] = ends, {FROM: range_[FROM], "probe": probe.id}
+        kept = {name: range_[name] for name in KEPT if name in range_}
+        found[key], bounds[key] = {**ends, **kept}, {FROM: range_[FROM], "probe": probe.id}
         shown = json.dumps({name: value for name, value in ends.items() if name not in {"type", "log"}})
         notes.append(f"{key}: {shown}, found by {probe.id}")
     return {**search, "space": {**space, **found}}, bounds, notes
@@ -79,7 +82,7 @@ def _check(evidence: Evidence, search: dict[str, Any], key: str, range_: dict[st
         text = f"`{key}`: {source} finds bounds of `{keys[source]}` alone."
     elif range_.get("type", TYPES[source][0]) not in TYPES[source]:
         text = f"`{key}`: {source} gives a range of type {' or '.join(TYPES[source])}, not {range_['type']!r}."
-    elif more := sorted(range_.keys() - {FROM, "type"}):
+    elif more := sorted(range_.keys() - {FROM, "type", *KEPT}):
         text = f"`{key}`: {source} finds the ends; leave {', '.join(more)} out, or give all of them and no `from`."
     else:
         return

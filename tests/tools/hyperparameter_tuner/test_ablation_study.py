@@ -13,7 +13,7 @@ from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.improvement import confirmation_seeds
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, stop_study, study_status
 from trainwright.tools.hyperparameter_tuner.process import study_folder
-from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, trials_of
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, RUNNING, trials_of
 from trainwright.tools.launchers import read_launch
 from trainwright.tools.verification import verify_workspace
 from trainwright.tools.verification.ablations import verify_ablations
@@ -183,3 +183,20 @@ def test_a_level_that_fails_is_its_own_finding_and_a_reference_that_fails_ends_t
     with workspace.session() as session:
         assert [trial.state for trial in trials_of(session, view.study_id)] == [FAILED]
         assert COMPLETED not in {entry[1].get("state") for entry in ledger.entries(session, "broken", "ablation")}
+
+
+@pytest.mark.requirement("TUNE-5", "GATE-4")
+def test_where_a_limit_is_used_up_it_stops_and_begins_no_further_run(
+    workspace: Workspace, make_project: Callable[..., str]
+) -> None:
+    make_project(workspace, **GOOD, limits={"project_wall_clock_seconds": 4.0})
+    ablation = {"factors": {RATE: [1e-6, 1e-5], DECAY: [0.3]}, "repeats": 20}
+    view = ended(workspace, start_study(workspace, "digits", search={"ablation": ablation, "width": 2}).study_id)
+    assert view.state == "stopped"
+    assert view.failure is not None
+    assert "project_wall_clock_seconds is used up" in view.failure["message"]
+    with workspace.session() as session:
+        trials = trials_of(session, view.study_id)
+    assert 0 < len(trials) < 40, "of 80 runs"
+    assert sum(trial.state == RUNNING for trial in trials) <= 2
+    assert not [one.what for one in verify_workspace(workspace.path).findings if "trial" in one.what]

@@ -21,8 +21,12 @@ if TYPE_CHECKING:
 
     from trainwright.tools.workspace import Workspace
 
-RATE, SIZE = "optimizer.learning_rate", "loader.batch_size"
-SPACE: dict[str, Any] = {RATE: {"type": "float", "from": "range_test"}, SIZE: {"from": "batch_size_finder"}}
+RATE, SIZE, SCHEDULE = "optimizer.learning_rate", "loader.batch_size", "schedule.name"
+SPACE: dict[str, Any] = {
+    RATE: {"type": "float", "from": "range_test"},
+    SIZE: {"from": "batch_size_finder", "when": {SCHEDULE: "constant"}},
+    SCHEDULE: {"type": "categorical", "choices": ["constant", "cosine"]},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -56,6 +60,7 @@ def test_a_probe_gives_the_ends_which_are_recorded_with_its_id_and_not_measured_
     assert (rates["low"], rates["high"]) == pytest.approx((suggested / 10, suggested * 10), rel=0.01)
     assert rates["log"] is True
     assert sizes["choices"][:2] == [8, 16]
+    assert sizes["when"] == {SCHEDULE: "constant"}
     assert sizes["choices"][-1] == measured.batch_size.suggested
     assert body["bounds"][RATE] == {"from": "range_test", "probe": first}
     assert any(first in note for note in view.taken_as or [])

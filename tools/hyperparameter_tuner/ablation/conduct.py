@@ -52,7 +52,7 @@ def conduct_ablation(workspace: Workspace, study_id: str) -> None:
         if study.state not in ACTIVE:
             return
         search = recorded_search(study.search)
-        tasks = [partial(_carry_out, workspace, study, search, number) for number in range(search.runs)]
+        tasks = [partial(_carry_out_or_stop, workspace, study, search, number) for number in range(search.runs)]
         side_by_side(search.width, tasks)
         publish_results(workspace, study_id, _lines(workspace, study_id))
     except (GateRefusedError, LimitReachedError, StorageError, WorkersLostError) as error:  # it can go on later
@@ -72,6 +72,15 @@ def parameters_of(study: Study, search: AblationSearch, number: int) -> dict[str
     arms = search.design.arms
     place, arm = divmod(number, len(arms))
     return {**arms[arm].changes, "seed": study_seeds(study, search.ablation.repeats)[place]}
+
+
+def _carry_out_or_stop(workspace: Workspace, study: Study, search: AblationSearch, number: int) -> None:
+    """Carry out one run; where none may start any more, the study stops at once, and no further run is begun."""
+    try:
+        _carry_out(workspace, study, search, number)
+    except (GateRefusedError, LimitReachedError) as error:
+        _end(workspace, study.id, "stopped", error)
+        raise
 
 
 def _carry_out(workspace: Workspace, study: Study, search: AblationSearch, number: int) -> None:
@@ -201,11 +210,10 @@ def _lines(workspace: Workspace, study_id: str) -> list[TrialEnded]:
 
 
 def _end(workspace: Workspace, study_id: str, state: str, error: TrainwrightError) -> None:
-    lines = _lines(workspace, study_id)
+    """End the study if it is under way. One that is stopped lists no runs: those under way may still come to an end."""
+    lines = {"trials": _lines(workspace, study_id)} if state != "stopped" else {}
     with workspace.session() as session:
         study = get_study(session, study_id)
         if study.state in ACTIVE:
-            ended = AblationChanged(
-                study_id=study_id, state=state, trials=lines, failure=error.as_dict(), ended_at=now()
-            )  # fmt: skip
+            ended = AblationChanged(study_id=study_id, state=state, failure=error.as_dict(), ended_at=now(), **lines)
             ledger.record(session, study.project, ended)
