@@ -42,8 +42,6 @@ from trainwright.trainer.config import SearchSection
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy.orm import Session
-
     from trainwright.tools.workspace.tables import Study
 
 HOPELESS_TRIALS = 3
@@ -115,42 +113,46 @@ def next_wave(workspace: Workspace, study_id: str) -> list[TrialRecord]:
     Raises:
         LimitReachedError: the limits do not leave the whole wave.
     """
-    with workspace.session() as session:
+    with workspace.snapshot() as session:
         study = get_study(session, study_id)
-        if study.state not in ACTIVE:
+        trials, search = trials_of(session, study_id), SearchSection.model_validate(study.search)
+        known = known_trials(session, search, study.base_values)
+    if study.state not in ACTIVE:
+        return []
+    first = min((trial.number for trial in trials if trial.state == RUNNING), default=len(trials))
+    new = _suggested(study, search, trials, known, until=min(wave_of(first, search.wave).stop, search.trials))
+    with workspace.session() as session:
+        if get_study(session, study_id).state not in ACTIVE:  # stopped while the method computed
             return []
-        trials = trials_of(session, study_id)
-        search = SearchSection.model_validate(study.search)
-        first = min((trial.number for trial in trials if trial.state == RUNNING), default=len(trials))
-        end = min(wave_of(first, search.wave).stop, search.trials)
-        if len(trials) < end:
+        if new:
+            end = len(trials) + len(new)
             require_trials(session, workspace, get_project(session, study.project), study_id, end)
-        while len(trials) < end:
-            trials.append(_new_trial(session, study, search, trials))
-    return [trial for trial in trials if trial.state == RUNNING]
+        session.add_all(_row(study_id, trial) for trial in new)
+    return [trial for trial in (*trials, *new) if trial.state == RUNNING]
 
 
-def _new_trial(session: Session, study: Study, search: SearchSection, trials: Sequence[TrialRecord]) -> TrialRecord:
-    """Add the next trial to the table, with its parameters."""
-    number = len(trials)
-    seen = seen_by(number, search.wave, trials)
-    parameters, attributes = suggest(
-        search,
-        study.objective["direction"],
-        seen,
-        base_values=study.base_values,
-        known=known_trials(session, search, study.base_values),
-    )
-    row = Trial(
-        study=study.id,
-        number=number,
-        parameters=parameters,
-        attributes=attributes,
+def _suggested(
+    study: Study, search: SearchSection, trials: Sequence[TrialRecord], known: Sequence[TrialRecord], *, until: int
+) -> list[TrialRecord]:
+    """Return the trials up to number `until`: outside of any transaction, for a method may take seconds."""
+    new: list[TrialRecord] = []
+    while (number := len(trials) + len(new)) < until:
+        seen = seen_by(number, search.wave, [*trials, *new])
+        direction, base = study.objective["direction"], study.base_values
+        parameters, attributes = suggest(search, direction, seen, base_values=base, known=known)
+        new.append(TrialRecord(number=number, parameters=parameters, attributes=attributes))
+    return new
+
+
+def _row(study_id: str, trial: TrialRecord) -> Trial:
+    return Trial(
+        study=study_id,
+        number=trial.number,
+        parameters=trial.parameters,
+        attributes=trial.attributes,
         intermediate={},
-        state=RUNNING,
+        state=trial.state,
     )
-    session.add(row)
-    return TrialRecord(number=number, parameters=parameters, attributes=attributes)
 
 
 def _give_up_if_hopeless(workspace: Workspace, study_id: str) -> None:

@@ -61,7 +61,10 @@ def start_study(
         search, bounds, found = with_found_bounds(Evidence(session, workspace, project), search)
         wanted, config, notes = with_search(values, search)
         if search is not None:  # its errors are reported before the phase is asked to permit it
-            checked_search(config.search, wanted, project, given=True)
+            trials = checked_search(
+                config.search, wanted, project, given=True
+            ).trials  # a grid has no more than its points
+            config = config.model_copy(update={"search": _with_trials(config.search, trials)})
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":
             evidence = Evidence(session, workspace, project)
@@ -69,7 +72,7 @@ def start_study(
             limits.require_room(session, workspace, row)
             section = checked_search(config.search, wanted, project, given=search is not None)
             require_reported(evidence, config)
-            notes += begins_with(section, wanted)
+            notes += begins_with(SearchSection.model_validate(study.search) if study else section, wanted)
             limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
             begun = _again(study) if study else _new(evidence, wanted, section, idempotency_key, bounds)
             study_id = begun.study_id
@@ -79,6 +82,10 @@ def start_study(
             study_id = study.id
     ensure_conductor(workspace, project, study_id)
     return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": [*notes, *found] or None})
+
+
+def _with_trials(search: SearchSection | None, trials: int) -> SearchSection | None:
+    return search.model_copy(update={"trials": trials}) if search is not None and not search.is_whole_grid else search
 
 
 def _existing(

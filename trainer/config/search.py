@@ -185,10 +185,24 @@ class SearchSection(Section):
 
     @property
     def planned_trials(self) -> int:
-        """Number of trials: of a whole grid the product of its ranges, which conditions and constraints may lower."""
-        if not self.is_whole_grid:
-            return self.trials
+        """Number of trials; of a whole grid its points."""
+        return self.grid_points if self.is_whole_grid else self.trials
+
+    @property
+    def grid_points(self) -> int:
+        """Product of what a grid tries of each range, which conditions and constraints may lower."""
         return math.prod(size_of(range_) or 1 for range_ in self.space.values())
+
+    def as_asked(self) -> dict[str, Any]:
+        """Return the search as a call gives it: without what it is by default, or what starting it settled."""
+        asked = self.model_dump(mode="json", exclude_defaults=True)
+        if self.present_first:
+            del asked["present_first"]
+        if isinstance(self.warm_start, dict):
+            asked["warm_start"] = list(self.warm_start)
+        if self.method == "grid" and not self.is_whole_grid:
+            asked["trials"] = self.trials
+        return asked
 
     def is_answered_by(self, stored: dict[str, Any]) -> bool:
         """Return whether a stored search is of just these trials.

@@ -116,7 +116,7 @@ def test_a_trial_that_hangs_is_resumed_once_and_then_fails_and_the_study_goes_on
     widths = {"type": "categorical", "choices": [8, 13]}
     search = {
         "trials": 2, "width": 2, "seed": 1, "method": "random", "space": {"model.args.width": widths},
-        "stalled_seconds": 15.0, "pruning": {"name": "none"},
+        "present_first": False, "stalled_seconds": 15.0, "pruning": {"name": "none"},
     }  # fmt: skip
     study_id = start_study(workspace, "digits", search=search).study_id
     conducted(workspace, study_id, 2)
