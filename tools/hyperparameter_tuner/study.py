@@ -140,7 +140,11 @@ def _again(study: Study) -> StudyChanged:
 
 
 def _new(
-    evidence: Evidence, values: dict[str, Any], search: SearchSection, key: str | None, bounds: dict[str, Any]
+    evidence: Evidence,
+    values: dict[str, Any],
+    search: SearchSection,
+    key: str | None,
+    bounds: dict[str, Any] | None = None,
 ) -> StudyChanged:
     base = {name: value for name, value in values.items() if name != "search"}
     config = parse_config(base)
