@@ -1,14 +1,13 @@
 """Inputs of the model: how large the numbers are that its first layer multiplies.
 
-`watch/input_scale` is their root mean square in the middle row of a batch, on the first inspected steps: one wild row is
-no scale. A layer of embeddings or norms that comes first makes their scale irrelevant, and nothing is measured.
+`watch/input_scale` is their root mean square in the middle row of a batch, on the first inspected steps: one wild row
+is no scale. A layer of embeddings or norms that comes first makes their scale irrelevant, and nothing is measured.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from trainwright.trainer.engine.session import Session
