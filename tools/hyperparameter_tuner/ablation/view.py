@@ -1,4 +1,4 @@
-"""What an answer says of an ablation study: its design, and at its end what was found."""
+"""Answers about an ablation study: its design, and at its end what was found."""
 
 from __future__ import annotations
 
