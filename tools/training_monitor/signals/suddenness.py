@@ -81,5 +81,6 @@ def overshoot(record: RunRecord) -> list[Sample]:
 
 
 def _is_calm(values: list[float]) -> bool:
+    """Whether no value is far above the usual one: of two the lower, for their mean would hide any climb."""
     finite = [value for value in values if math.isfinite(value)]
-    return len(finite) == len(values) >= FEWEST_BEFORE and max(values) <= CALM * statistics.median(values)
+    return len(finite) == len(values) >= FEWEST_BEFORE and max(values) <= CALM * statistics.median_low(values)
