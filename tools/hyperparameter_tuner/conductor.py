@@ -18,7 +18,9 @@ from filelock import Timeout
 from trainwright.tools import ledger
 from trainwright.tools.hyperparameter_tuner.ablation.conduct import conduct_ablation
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
+from trainwright.tools.hyperparameter_tuner.ends import end_early
 from trainwright.tools.hyperparameter_tuner.halving import carry_out_bracket
+from trainwright.tools.hyperparameter_tuner.lost_workers import WorkersLostError
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
 from trainwright.tools.hyperparameter_tuner.suggest import suggest
 from trainwright.tools.hyperparameter_tuner.trial_run import carry_out
@@ -36,7 +38,13 @@ from trainwright.tools.limits import require_trials
 from trainwright.tools.workspace import Workspace
 from trainwright.tools.workspace.records import ACTIVE, get_project, get_study
 from trainwright.tools.workspace.tables import Trial, now
-from trainwright.trainer.base.errors import GateRefusedError, LimitReachedError, TrainwrightError, UserCodeError
+from trainwright.trainer.base.errors import (
+    GateRefusedError,
+    LimitReachedError,
+    StorageError,
+    TrainwrightError,
+    UserCodeError,
+)
 from trainwright.trainer.config import SearchSection
 
 if TYPE_CHECKING:
@@ -71,14 +79,14 @@ def main(arguments: Sequence[str]) -> int:
 def conduct(workspace: Workspace, study_id: str) -> None:
     """Run the missing trials, then the confirmation; any failure is recorded in the study."""
     try:
-        while wave := next_wave(workspace.refreshed(), study_id):
+        while not end_early(workspace.refreshed(), study_id) and (wave := next_wave(workspace, study_id)):
             _carry_out_wave(workspace, study_id, wave)
             _give_up_if_hopeless(workspace, study_id)
         if not is_active(workspace, study_id):
             return  # stopped meanwhile
         confirmation = confirm(workspace, study_id)
         _end(workspace, study_id, "completed", confirmation=confirmation)
-    except (GateRefusedError, LimitReachedError) as error:  # not the study's fault: it can go on later
+    except (GateRefusedError, LimitReachedError, StorageError, WorkersLostError) as error:  # it can go on later
         _end(workspace, study_id, "stopped", failure=error.as_dict())
     except TrainwrightError as error:
         _end(workspace, study_id, "failed", failure=error.as_dict())

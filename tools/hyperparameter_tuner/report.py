@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from trainwright.tools import ledger
 from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.hyperparameter_tuner.ends import ended_by
 from trainwright.tools.hyperparameter_tuner.memory_study import memory_study
 from trainwright.tools.hyperparameter_tuner.plots import history_plot, slice_plot
 from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
@@ -47,6 +48,7 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
         studies=len(ids),
         best=best_trial(trials, study.objective["direction"]),
         found=study.confirmation,
+        early=ended_by(session, study),
         reported=_reported(session, workspace, study),
         importances=importances(search, study.objective["direction"], trials),
         saved=saved,

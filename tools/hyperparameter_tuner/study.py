@@ -15,6 +15,7 @@ from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bound
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
 from trainwright.tools.hyperparameter_tuner.space import checked_search, require_reported, with_search
 from trainwright.tools.hyperparameter_tuner.start_points import begins_with
+from trainwright.tools.hyperparameter_tuner.suggest import made_by
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.hyperparameter_tuner.warm_start import settled_warm_start
 from trainwright.tools.ledger.events import StudyChanged
@@ -134,12 +135,16 @@ def _again(study: Study) -> StudyChanged:
     return StudyChanged(
         study_id=study.id, state="running", search=study.search, objective=study.objective,
         base_config_digest=study.base_config_digest, idempotency_key=study.idempotency_key,
-        created_at=study.created_at,
+        created_at=study.created_at, made_by=made_by(),
     )  # fmt: skip
 
 
 def _new(
-    evidence: Evidence, values: dict[str, Any], search: SearchSection, key: str | None, bounds: dict[str, Any]
+    evidence: Evidence,
+    values: dict[str, Any],
+    search: SearchSection,
+    key: str | None,
+    bounds: dict[str, Any] | None = None,
 ) -> StudyChanged:
     base = {name: value for name, value in values.items() if name != "search"}
     config = parse_config(base)
@@ -154,5 +159,6 @@ def _new(
         base_config_digest=config_digest(config),
         idempotency_key=key,
         created_at=now(),
+        made_by=made_by(),
         **({"bounds": bounds} if bounds else {}),
     )

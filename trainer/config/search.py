@@ -149,6 +149,16 @@ class Taken(Section):
     digest: str
 
 
+class SearchLimits(Section):
+    """What one search may use, below the owner's limits: it ends with the best so far before a wave goes beyond."""
+
+    wall_clock_hours: Annotated[float, Field(gt=0.0, le=100_000.0)] | None = None
+    """Hours under way, its repetitions included; pauses do not count."""
+    gpu_hours: Annotated[float, Field(gt=0.0, le=1_000_000.0)] | None = None
+    money: Annotated[float, Field(gt=0.0, le=1e9)] | None = None
+    """By the owner's price_per_gpu_hour."""
+
+
 class SearchSection(Section):
     """A hyperparameter search (TUNE-1): dotted configuration keys to ranges."""
 
@@ -172,6 +182,10 @@ class SearchSection(Section):
     """A trial that makes no step for so long is ended and resumed once; one that hangs again has failed."""
     confirmation_repeats: Annotated[int, Field(ge=3, le=20)] = 3
     """Seeds, drawn by the server, on which best trial and baseline are repeated before an improvement counts."""
+
+    limits: SearchLimits | None = None
+    stop_below_noise: bool = False
+    """End once the trials that are left are expected to gain less than the baseline's spread over the seeds."""
 
     @property
     def wave(self) -> int:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from trainwright.tools.hyperparameter_tuner import StudyView, start_study, stop_study, study_status
-from trainwright.tools.hyperparameter_tuner.follow_run import STALLED
 from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, TrialRecord, trials_of
 from trainwright.tools.launchers import read_launch
+from trainwright.tools.training_orchestrator.deaths import STALLED
 from trainwright.tools.workspace.records import runs_of
 from trainwright.trainer.run import RunKind
 

@@ -119,6 +119,7 @@ def seed_by_search(scene: Scene) -> None:
     for key in ("seed", "data.split.seed"):
         space = {key: {"type": "int", "low": 1, "high": 50}}
         scene.attempt("start_tuning", project=NAME, search={"trials": 5, "space": space})
+        scene.attempt("start_tuning", project=NAME, search={"ablation": {"factors": {key: [1, 2, 3]}}})
 
 
 @refused(
