@@ -21,10 +21,12 @@ from trainwright.tools.hyperparameter_tuner.confirmation import baseline_values
 from trainwright.tools.hyperparameter_tuner.trials import FAILED, RUNNING, TrialRecord, trials_of
 from trainwright.tools.ledger.events import StudyChanged, read_body
 from trainwright.tools.limits import Amounts
+from trainwright.tools.limits.reservation import expected_gpus
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
 from trainwright.tools.workspace.tables import LedgerEntry, now
 from trainwright.trainer.base.errors import LimitReachedError
 from trainwright.trainer.config import SearchSection
+from trainwright.trainer.run import RunKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -119,7 +121,7 @@ def _use(session: Session, workspace: Workspace, study: Study) -> tuple[Amounts,
     if not each:
         evidence = Evidence(session, workspace, study.project)
         seconds = seconds_a_trial(evidence) or 0.0
-        gpus = evidence.config.distributed.processes if evidence.config.training.device != "cpu" else 0
+        gpus = expected_gpus(evidence.config, RunKind.TRIAL)
         return total, Amounts.of_work(seconds, gpus, workspace.settings.price_per_gpu_hour)
     return total, Amounts(**{name: max(getattr(one, name) for one in each) for name in Amounts.model_fields})
 

@@ -40,12 +40,10 @@ def verify_searches(case: Case) -> Found:
     known = {body["study_id"]: body.get("made_by") for _, body in case.of("study") if body.get("search") is not None}
     studies = [study for study in case.session.scalars(select(Study)) if not study.is_ablation]
     for study in case.each("searches", studies):
-        search = SearchSection.model_validate(study.search)
-        wave = search.wave
-        trials = trials_of(case.session, study.id)[: max(wave, MOST_TRIALS - MOST_TRIALS % wave)]
+        trials = trials_of(case.session, study.id)
         count += len(trials)
-        is_same = known.get(study.id) == made_by() and search.method not in OF_THE_PROCESSOR
-        for what, depends_on_version in _differences(_Table(case, study, trials)):
+        is_same = known.get(study.id) == made_by() and _is_portable(study)
+        for what, depends_on_version in _differences(case, study, trials):
             told = f"study {study.id}: {what}"
             if depends_on_version and not is_same:
                 told = f"{told}, with the libraries, the version and the processor of now"
@@ -55,12 +53,17 @@ def verify_searches(case: Case) -> Found:
     return count, findings
 
 
-def _differences(table: _Table) -> Iterator[tuple[str, bool]]:
-    """Give the table's differences; one that cannot be derived is a difference, and other studies are still derived."""
+def _is_portable(study: Study) -> bool:
+    return SearchSection.model_validate(study.search).method not in OF_THE_PROCESSOR
+
+
+def _differences(case: Case, study: Study, trials: list[TrialRecord]) -> Iterator[tuple[str, bool]]:
+    """Give a table's differences; one that cannot be read is a difference, and other studies are still derived."""
     try:
-        yield from table.differences()
-    except TrainwrightError as error:
-        yield f"its trials cannot be derived: {error.message}", True
+        wave = SearchSection.model_validate(study.search).wave
+        yield from _Table(case, study, trials[: max(wave, MOST_TRIALS - MOST_TRIALS % wave)]).differences()
+    except (TrainwrightError, ValueError, TypeError, LookupError, AttributeError) as error:
+        yield f"its trials cannot be derived: {' '.join(str(error).split())[:200]}", False
 
 
 class _Table:
