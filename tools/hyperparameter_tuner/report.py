@@ -63,10 +63,10 @@ def _given(search: SearchSection, study: Study, trials: list[TrialRecord]) -> st
     origins = {trial.number: trial.attributes.get(ORIGIN) for trial in trials}
     guessed = [str(number) for number, origin in origins.items() if origin == GUESS]
     said = ["Trial 0 is the present configuration."] if PRESENT in origins.values() else []
-    said += [f"{note[0].upper()}{note[1:]}." for note in begins_with(search, study.base_values)]
+    said += [f"{note[0].upper()}{note[1:]}.".replace("`", "") for note in begins_with(search, study.base_values)]
     said += [f"Given as guesses: {', '.join(guessed)}."] if guessed else []
     if isinstance(search.warm_start, dict):
-        taken = ", ".join(f"{len(taken.trials)} of `{name}`" for name, taken in search.warm_start.items())
+        taken = ", ".join(f"{len(taken.trials)} of {name}" for name, taken in search.warm_start.items())
         said.append(f"It began with the results of earlier trials: {taken or 'none was alike'}.")
     return " ".join(said)
 
