@@ -9,9 +9,9 @@ LOOKING = {"smoke", "probe"}
 PERMITTED = {
     "planning": LOOKING,
     "baseline": LOOKING | {"baseline", "replay"},
-    "diagnostics": LOOKING | {"baseline", "replay"},
+    "diagnostics": LOOKING | {"baseline", "replay", "ablation"},
     "optimization": LOOKING | {"baseline", "replay", "trial", "ablation"},
-    "finalization": {"smoke", "final", "replay", "export"},
+    "finalization": {"smoke", "ablation", "final", "replay", "export"},
 }
 KEPT = {"smoke", "baseline", "final", "replay", "export"}
 """Kinds of which a complete run is given back, and not made again."""

@@ -28,14 +28,16 @@ async def start_tuning(
         Field(
             description="trials, width (trials side by side), method, pruning, confirmation_repeats and space, e.g. "
             '{"optimizer.learning_rate": {"type": "float", "low": 1e-4, "high": 0.1, "log": true}}; '
-            "default: the configuration's search section"
+            "default: the configuration's search section. Or an ablation study: "
+            '{"ablation": {"factors": {"optimizer.weight_decay": [0]}}}'
         ),
     ] = None,
     idempotency_key: IdempotencyKey = None,
     wait_seconds: WaitSeconds = 0.0,
 ) -> CallToolResult:
     """Search hyperparameters in the background: trials on the validation split, then the best and the baseline again
-    on several seeds. Refuses outside the optimization phase and above the trial limit."""
+    on several seeds. Refuses outside the optimization phase and above the trial limit.
+    An ablation study may start in any phase after the baseline."""
     from trainwright.tools import hyperparameter_tuner
 
     workspace = await anyio.to_thread.run_sync(workspace_of, context)
@@ -62,5 +64,6 @@ async def tuning_status(
 
 def answer_of(view: StudyView, *, full: bool = False) -> CallToolResult:
     """Return the answer about a study."""
-    line = f"Study {view.study_id} of {view.project}: {view.state}, {view.trials_done}/{view.trials_total} trials."
+    kind, each = ("Study", "trials") if view.ablation is None else ("Ablation study", "runs")
+    line = f"{kind} {view.study_id} of {view.project}: {view.state}, {view.trials_done}/{view.trials_total} {each}."
     return reply(view, line, omit={"study_id", "project", "state", "trials_done", "trials_total"}, full=full)

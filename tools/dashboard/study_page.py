@@ -46,10 +46,10 @@ def study_page(workspace: Workspace, study_id: str) -> StudyPage:
     with workspace.snapshot() as session:
         study, trials = get_study(session, study_id), trials_of(session, study_id)
     direction = study.objective["direction"]
-    best = best_trial(trials, direction)
+    best = None if study.is_ablation else best_trial(trials, direction)  # its values are of several seeds
     lines = []
     for place, trial in enumerate(trials, start=1):
-        so_far = best_trial(trials[:place], direction)
+        so_far = None if study.is_ablation else best_trial(trials[:place], direction)
         line = {"number": trial.number, "state": trial.state, "value": trial.value, "parameters": trial.parameters}
         lines.append(TrialLine(**line, best_so_far=so_far and so_far.value, run_id=trial.run))
     return StudyPage(

@@ -7,7 +7,7 @@ committed: by the deciding server, or by the next that reads the project. Drafts
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, select
 
@@ -33,7 +33,7 @@ WHOLE = ("final_model",)
 """Folders that belong to one decision: they are replaced, not added to."""
 OF_A_RELEASE = ("final_model.intoto.json", "ro-crate-metadata.json")
 """Files about those in WHOLE, moved with them when the next release replaces them."""
-NAMING = ("gate", "diagnosis", "attestation")
+NAMING = ("gate", "diagnosis", "attestation", "ablation")
 """Kinds of ledger entries that name artifacts."""
 
 
@@ -74,9 +74,9 @@ def publish(session: Session, project: str, folder: Path) -> None:
     if session.info.get(READ_ONLY):  # without the lock, these may be the drafts of a decision under way
         return
     bodies = sorted((entry for kind in NAMING for entry in entries(session, project, kind)), key=lambda entry: entry[0])
-    newest = {name: digest for _, body in bodies for name, digest in body["artifacts"].items()}
+    newest = {name: digest for _, body in bodies for name, digest in _named(body).items()}
     recorded = {  # without those that a later entry names again: an older decision's are never put back
-        f"{OF_ENTRY}{sequence:08d}": dict(body["artifacts"].items() & newest.items()) for sequence, body in bodies
+        f"{OF_ENTRY}{sequence:08d}": dict(_named(body).items() & newest.items()) for sequence, body in bodies
     }
     earlier = len(entries(session, project, BEGUN))
     try:
@@ -86,6 +86,11 @@ def publish(session: Session, project: str, folder: Path) -> None:
             f"Recorded artifacts of {project} could not be moved into place: {error.strerror}.",
             remedy="Make the project's folder writable; any call on the project then finishes it.",
         ) from error
+
+
+def _named(body: dict[str, Any]) -> dict[str, str]:
+    """Return the artifacts of an entry; one that began or stopped a study names none."""
+    return dict(body.get("artifacts") or {})
 
 
 def _settle(folder: Path, recorded: Mapping[str, Mapping[str, str]], kept: Path | None) -> None:

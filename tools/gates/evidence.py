@@ -265,7 +265,8 @@ class Evidence:
         if not self.has_valid_config:
             return None
         same = self._same_as(self.config_digest)
-        newest_first = [row for row in reversed(self.facts.rows.of(Study)) if row.base_config_digest in same]
+        searches = [row for row in reversed(self.facts.rows.of(Study)) if not row.is_ablation]
+        newest_first = [row for row in searches if row.base_config_digest in same]
         return study_that_counts(newest_first, self.entries("study"))
 
     @cached_property

@@ -29,16 +29,21 @@ FLOAT32 = 2.0**-23
 """Relative step of the arithmetic that metrics come from."""
 
 
-def confirmation_seeds(base_config_digest: str, repeats: int, *, own_seed: int) -> list[int]:
+def confirmation_seeds(
+    base_config_digest: str, repeats: int, *, own_seed: int, purpose: str = "confirmation"
+) -> list[int]:
     """Return the 32-bit seeds on which a configuration's studies are confirmed, distinct and without its seed.
 
     More repeats only add to the seeds of fewer.
+
+    Args:
+        purpose: another one gives other seeds, so that what it shows tells nothing of a confirmation to come.
     """
     seeds: list[int] = []
     for number in count():
         if len(seeds) >= repeats:
             break
-        seed = int(digest_json(["confirmation", base_config_digest, number]).removeprefix("blake3:")[:8], 16)
+        seed = int(digest_json([purpose, base_config_digest, number]).removeprefix("blake3:")[:8], 16)
         if seed not in {own_seed, *seeds}:
             seeds.append(seed)
     return seeds

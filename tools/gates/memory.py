@@ -148,8 +148,8 @@ def _tune(evidence: Evidence, arguments: dict[str, Any]) -> str:
     if len(unused) == len(section.space):
         return f"the run makes no use of {', '.join(unused)}"
     query = select(Study).where(Study.project == evidence.name, Study.base_config_digest == evidence.config_digest)
-    wanted = section.model_dump(mode="json")
-    same = [study for study in evidence.session.scalars(query) if study.search == wanted and study.state == "completed"]
+    ended = [study for study in evidence.session.scalars(query) if study.state == "completed" and not study.is_ablation]
+    same = [study for study in ended if section.is_answered_by(study.search)]
     return f"{same[-1].id} has searched just that" if same else ""
 
 

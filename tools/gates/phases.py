@@ -33,10 +33,10 @@ LOOKING = frozenset({RunKind.SMOKE, RunKind.PROBE, RunKind.CURE})
 PERMITTED: dict[Phase, frozenset[RunKind]] = {
     Phase.PLANNING: LOOKING,
     Phase.BASELINE: LOOKING | {RunKind.BASELINE, RunKind.LEAK_PRICE, RunKind.REPLAY},
-    Phase.DIAGNOSTICS: LOOKING | {RunKind.BASELINE, RunKind.LEAK_PRICE, RunKind.REPLAY},
+    Phase.DIAGNOSTICS: LOOKING | {RunKind.BASELINE, RunKind.LEAK_PRICE, RunKind.ABLATION, RunKind.REPLAY},
     Phase.OPTIMIZATION: LOOKING
     | {RunKind.BASELINE, RunKind.LEAK_PRICE, RunKind.TRIAL, RunKind.ABLATION, RunKind.REPLAY},
-    Phase.FINALIZATION: frozenset({RunKind.SMOKE, RunKind.FINAL, RunKind.REPLAY, RunKind.EXPORT}),
+    Phase.FINALIZATION: frozenset({RunKind.SMOKE, RunKind.ABLATION, RunKind.FINAL, RunKind.REPLAY, RunKind.EXPORT}),
 }
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import select
 
+from trainwright.tools.gates.found_bounds import bound_differences
 from trainwright.tools.gates.improvement import measure_improvement
 from trainwright.tools.gates.releases import other_than_planned
 from trainwright.tools.ledger import seal_differences
@@ -57,6 +58,9 @@ def study_differences(evidence: Evidence) -> list[str]:
     recorded = {name: body[name] for body in bodies for name in COLUMNS if name in body}
     if changed := _changed_rows(evidence, study.id):
         return changed
+    bounds: dict[str, Any] = next((body["bounds"] for body in bodies if body.get("bounds")), {})
+    if differing := bound_differences(evidence, recorded["search"], bounds):
+        return [f"study {study.id}: {what}" for what in differing]
     return [f"study {study.id}: {what}" for what in _against_runs(evidence, recorded, bodies[-1]["trials"])]
 
 

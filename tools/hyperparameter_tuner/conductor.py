@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import Timeout
 
 from trainwright.tools import ledger
+from trainwright.tools.hyperparameter_tuner.ablation.conduct import conduct_ablation
 from trainwright.tools.hyperparameter_tuner.confirmation import confirm
 from trainwright.tools.hyperparameter_tuner.halving import carry_out_bracket
 from trainwright.tools.hyperparameter_tuner.process import conductor_lock, study_folder
@@ -28,6 +29,7 @@ from trainwright.tools.hyperparameter_tuner.trials import (
     best_trial,
     trials_of,
 )
+from trainwright.tools.hyperparameter_tuner.warm_start import known_trials
 from trainwright.tools.hyperparameter_tuner.waves import seen_by, side_by_side, wave_of
 from trainwright.tools.ledger.events import StudyChanged, TrialEnded
 from trainwright.tools.limits import require_trials
@@ -56,10 +58,11 @@ def main(arguments: Sequence[str]) -> int:
     path, study_id = arguments
     workspace = Workspace.open(Path(path), patience_seconds=LONG_PATIENCE_SECONDS)
     with workspace.session() as session:
-        project = get_study(session, study_id).project
+        study = get_study(session, study_id)
+        project, is_ablation = study.project, study.is_ablation
     try:
         with conductor_lock(study_folder(workspace, project, study_id)).acquire(timeout=LOCK_SECONDS):
-            conduct(workspace, study_id)
+            (conduct_ablation if is_ablation else conduct)(workspace, study_id)
     except Timeout:
         print(f"another conductor has {study_id}")  # noqa: T201 - into conductor.log
     finally:
@@ -131,7 +134,13 @@ def _new_trial(session: Session, study: Study, search: SearchSection, trials: Se
     """Add the next trial to the table, with its parameters."""
     number = len(trials)
     seen = seen_by(number, search.wave, trials)
-    parameters, attributes = suggest(search, study.objective["direction"], seen)
+    parameters, attributes = suggest(
+        search,
+        study.objective["direction"],
+        seen,
+        base_values=study.base_values,
+        known=known_trials(session, search, study.base_values),
+    )
     row = Trial(
         study=study.id,
         number=number,

@@ -73,6 +73,13 @@ def confirm(workspace: Workspace, study_id: str) -> dict[str, Any]:
 
 def _repeated(workspace: Workspace, study: Study, parameters: dict[str, Any], seeds: list[int]) -> dict[str, list[str]]:
     """Return the runs of each side in the order of the seeds, as many side by side as the trials were."""
+    best = config_digest(parse_config(apply_changes(study.base_values, parameters)))
+    if (
+        best == study.base_config_digest
+    ):  # the present configuration was the best trial: it improves on itself by nothing
+        tasks = [partial(_run_of, workspace, study, RunKind.BASELINE, {}, seed) for seed in seeds]
+        runs = side_by_side(SearchSection.model_validate(study.search).width, tasks)
+        return {"baseline": runs, "best": runs}
     order: list[tuple[RunKind, dict[str, Any]]] = [(RunKind.BASELINE, {}), (RunKind.TRIAL, parameters)]
     tasks = [partial(_run_of, workspace, study, kind, changes, seed) for seed in seeds for kind, changes in order]
     runs = side_by_side(SearchSection.model_validate(study.search).width, tasks)

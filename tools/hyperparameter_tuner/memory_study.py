@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, RUNNING, TrialRecord
 from trainwright.trainer.base.canonical import canonical_json
-from trainwright.trainer.config.schema import Choices, FloatRange
+from trainwright.trainer.config.search import Choices, FloatRange, last_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,8 +69,9 @@ def _distribution(range_: Range) -> optuna.distributions.BaseDistribution:
 
     if isinstance(range_, Choices):
         return optuna.distributions.CategoricalDistribution([canonical_json(choice) for choice in range_.choices])
-    kind = optuna.distributions.FloatDistribution if isinstance(range_, FloatRange) else None
-    return (kind or optuna.distributions.IntDistribution)(range_.low, range_.high, log=range_.log)
+    if isinstance(range_, FloatRange):
+        return optuna.distributions.FloatDistribution(range_.low, last_of(range_), log=range_.log, step=range_.step)
+    return optuna.distributions.IntDistribution(range_.low, int(last_of(range_)), log=range_.log, step=range_.step or 1)
 
 
 def _frozen(trial: TrialRecord, space: dict[str, optuna.distributions.BaseDistribution]) -> optuna.trial.FrozenTrial:
@@ -88,5 +89,9 @@ def _frozen(trial: TrialRecord, space: dict[str, optuna.distributions.BaseDistri
         params=_encoded(space, trial.parameters),
         distributions={key: space[key] for key in trial.parameters},
         intermediate_values=trial.intermediate,
-        system_attrs={key: value for key, value in trial.attributes.items() if key != "cause"},
+        system_attrs={
+            key: value
+            for key, value in trial.attributes.items()
+            if key not in {"cause", "origin"} and not key.startswith("cma_")
+        },
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from trainwright.tools.figures.style import plain
 from trainwright.tools.gates.study_check import best_value
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, PRUNED, TrialRecord
-from trainwright.trainer.config.schema import Choices
+from trainwright.trainer.config.search import Choices
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,11 @@ def slice_plot(trials: list[TrialRecord], search: SearchSection, objective: dict
     for axes, key in zip(panels, keys, strict=True):
         range_ = search.space[key]
         for state in (PRUNED, COMPLETED):
-            shown = [(t.parameters[key], _value(t, objective)) for t in trials if t.state == state and t.intermediate]
+            shown = [
+                (t.parameters[key], _value(t, objective))
+                for t in trials
+                if t.state == state and t.intermediate and key in t.parameters
+            ]
             places = [range_.choices.index(x) if isinstance(range_, Choices) else x for x, _ in shown]
             axes.scatter(places, [y for _, y in shown], color=COLORS[state], label=state if shown else None)
         if isinstance(range_, Choices):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from trainwright.tools import ledger
+from trainwright.tools.hyperparameter_tuner.changes import change_of
 from trainwright.tools.launchers import LAUNCH, Launch, may_begin, read_launch, write_launch
 from trainwright.tools.launchers.environment import inherited_environment
 from trainwright.tools.launchers.local import spawn
-from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.observation import last_lines
 from trainwright.tools.workspace.records import ACTIVE, get_study
 from trainwright.tools.workspace.signing import VARIABLE
@@ -65,8 +65,7 @@ def ensure_conductor(workspace: Workspace, project: str, study_id: str) -> None:
             return
         if last is not None and last.attempt >= MOST_LAUNCHES:
             failure = _lost_for_good(folder, last)
-            lost = StudyChanged(study_id=study_id, state="stopped", failure=failure, ended_at=now())
-            ledger.record(session, project, lost)
+            ledger.record(session, project, change_of(study, "stopped", failure=failure, ended_at=now()))
             return
         launch = write_launch(folder, Launch(attempt=last.attempt + 1 if last else 1))
     command = [sys.executable, "-P", "-m", CONDUCTOR, str(workspace.path), study_id]

@@ -9,6 +9,7 @@ from trainwright.tools.documents.rendering import render
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.hyperparameter_tuner.memory_study import memory_study
 from trainwright.tools.hyperparameter_tuner.plots import history_plot, slice_plot
+from trainwright.tools.hyperparameter_tuner.start_points import GUESS, ORIGIN, PRESENT, begins_with
 from trainwright.tools.hyperparameter_tuner.trials import COMPLETED, FAILED, PRUNED, TrialRecord, best_trial, trials_of
 from trainwright.trainer.config import SearchSection, apply_changes, parse_config
 
@@ -41,6 +42,7 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
         study=study,
         search=search,
         trials=trials,
+        given=_given(search, study, trials),
         counts={state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)},
         studies=len(ids),
         best=best_trial(trials, study.objective["direction"]),
@@ -52,6 +54,19 @@ def tuning_report(session: Session, workspace: Workspace, study: Study) -> str:
         keys=sorted({key for trial in trials for key in trial.parameters}),
         epochs=lambda trial: max(trial.intermediate, default=0),
     )
+
+
+def _given(search: SearchSection, study: Study, trials: list[TrialRecord]) -> str:
+    """Return which trials were given and not suggested, and what the method knew of earlier studies."""
+    origins = {trial.number: trial.attributes.get(ORIGIN) for trial in trials}
+    guessed = [str(number) for number, origin in origins.items() if origin == GUESS]
+    said = ["Trial 0 is the present configuration."] if PRESENT in origins.values() else []
+    said += [f"{note[0].upper()}{note[1:]}." for note in begins_with(search, study.base_values)]
+    said += [f"Given as guesses: {', '.join(guessed)}."] if guessed else []
+    if isinstance(search.warm_start, dict):
+        taken = ", ".join(f"{len(taken.trials)} of `{name}`" for name, taken in search.warm_start.items())
+        said.append(f"It began with the results of earlier trials: {taken or 'none was alike'}.")
+    return " ".join(said)
 
 
 def _reported(session: Session, workspace: Workspace, study: Study) -> dict[str, float | None]:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from trainwright.tools.hyperparameter_tuner.conditions import assumed
+from trainwright.tools.hyperparameter_tuner.space_rules import condition_flaws, flaws_of, grid_size
 from trainwright.trainer.base.errors import ConfigurationError
 from trainwright.trainer.config import SearchSection, TrainingConfig, apply_changes, merge_changes, parse_config
 from trainwright.trainer.config.key_correction import SPACE, correct_changes
-from trainwright.trainer.config.schema import Choices, Range
+from trainwright.trainer.config.search import Choices, Range
 from trainwright.trainer.objectives.sections import MEASURING
+
+if TYPE_CHECKING:
+    from trainwright.tools.gates.evidence import Evidence
 
 OBJECTIVE_MEASURES = tuple(f"objective.{key}" for key in MEASURING)
 UNSEARCHABLE = (
@@ -73,31 +78,67 @@ def checked_search(search: SearchSection | None, values: dict[str, Any], project
         )
     _check_comparable(values)
     problems: list[str] = []
+    changes: dict[str, Any] = {}
     space: dict[str, Any] = {}
+    flaws = condition_flaws(search)
     for key, range_ in search.space.items():
-        text, fixed = _checked_range(key, range_, values)
+        text, fixed = _checked_range(key, range_, values, assumed(key, search.space) if not flaws else {})
+        if text and (when := _only_under(key, range_, search, values)):
+            text = f"{text} It is valid under {json.dumps(when)}: search it only `when` that holds."
+            fixed = {key: {"type": range_.type, **range_.model_dump(mode="json", exclude_defaults=True), "when": when}}
         problems += [text] if text else []
         space |= fixed
+    for flaw in flaws or ([] if problems else flaws_of(search, values)):
+        problems.append(flaw.text)
+        changes |= flaw.changes
+        space |= flaw.ranges
     if problems:
-        raise _refusal(problems, space, values, project, given=given)
-    return search
+        space = {key: range_ for key, range_ in space.items() if range_ is not None}
+        raise _refusal(problems, space, changes, values, project, given=given)
+    return settled(search, values)
 
 
-def _checked_range(key: str, range_: Range, values: dict[str, Any]) -> tuple[str | None, dict[str, Any]]:
-    """Return what is wrong with a range, and what to search over instead: nothing, another key, or other ends."""
-    whole = range_.model_dump(mode="json")
+def settled(search: SearchSection, values: dict[str, Any]) -> SearchSection:
+    """Return the search with what it leaves open: begun with the present configuration, a grid with all its points."""
+    changes: dict[str, Any] = {"present_first": True if search.present_first is None else search.present_first}
+    if search.method == "grid":
+        size = grid_size(search, values)
+        changes["trials"] = size if search.is_whole_grid else min(search.trials, size)
+    return search.model_copy(update=changes)
+
+
+def _checked_range(
+    key: str, range_: Range, values: dict[str, Any], under: dict[str, Any]
+) -> tuple[str | None, dict[str, Any]]:
+    """Return what is wrong with a range, and what to search over instead: nothing, another key, or other ends.
+
+    Args:
+        under: values of other keys that the range is searched under.
+    """
+    whole = {"type": range_.type, **range_.model_dump(mode="json", exclude_defaults=True)}
     held = next((name for name in UNSEARCHABLE if f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.")), None)
     if held is not None:
         return f"`{key}` cannot be searched over: `{held}` decides how results are judged, or has no part in them.", {}
     ends = range_.choices if isinstance(range_, Choices) else [range_.low, range_.high]
     for end in ends:
         try:
-            parse_config(apply_changes(values, {key: end}))
+            parse_config(apply_changes(values, {**under, key: end}))
         except ConfigurationError as error:
             fixed = _fixed_range(key, whole, end, error.details.get("changes", {}))
             hint = "".join(f" Search over `{name}` instead of `{key}`." for name in fixed if name != key)
             return f"The search space is not valid at `{key}` = {end!r}: {error.message}{hint}", fixed
     return None, {key: whole}
+
+
+def _only_under(key: str, range_: Range, search: SearchSection, values: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the condition under which a range would be valid: choices of another searched key; None where none is."""
+    for name, other in search.space.items():
+        if name == key or not isinstance(other, Choices) or range_.when:
+            continue
+        good = [choice for choice in other.choices if not _checked_range(key, range_, values, {name: choice})[0]]
+        if 0 < len(good) < len(other.choices):
+            return {name: good[0] if len(good) == 1 and not isinstance(good[0], list) else good}
+    return None
 
 
 def _fixed_range(key: str, whole: dict[str, Any], end: Any, changes: dict[str, Any]) -> dict[str, Any]:
@@ -118,15 +159,24 @@ def _fixed_range(key: str, whole: dict[str, Any], end: Any, changes: dict[str, A
 
 
 def _refusal(
-    problems: list[str], space: dict[str, Any], values: dict[str, Any], project: str, *, given: bool
+    problems: list[str],
+    space: dict[str, Any],
+    changes: dict[str, Any],
+    values: dict[str, Any],
+    project: str,
+    *,
+    given: bool,
 ) -> ConfigurationError:
     """Return the error with the search put right, as the argument or as the configuration's own."""
     rest = values.get("search", {})
-    whole = {**rest, "space": space or EXAMPLE["space"]}
+    whole = {
+        key: value for key, value in {**rest, "space": space or EXAMPLE["space"], **changes}.items() if value != []
+    }
     if given:
         details: dict[str, Any] = {"amend": {"search": whole}}
     else:
-        arguments = {"project": project, "changes": {"search": None} if not space else {"search.space": space}}
+        of_config = {f"search.{key}": value for key, value in changes.items()} | {"search.space": space}
+        arguments = {"project": project, "changes": {"search": None} if not space else of_config}
         details = {"next": {"tool": "configure", "arguments": arguments}}
     return ConfigurationError(
         "; ".join(problems),
@@ -144,12 +194,32 @@ def _amend(error: ConfigurationError, asked: dict[str, Any], base: dict[str, Any
         error.details["amend"] = {"search": amend["search"].get("search")}
         return
     leaves = correct_changes(asked, base).leaves
-    has_space = any(path[: len(SPACE)] == SPACE for path in leaves)
+    has_space = any(path[: len(SPACE)] == SPACE and leaves[path] for path in leaves)
     rest = {
         path[1]: value for path, value in leaves.items() if path[:1] == ("search",) and len(path) == 2 and path != SPACE
     }
     if not has_space:
         error.details["amend"] = {"search": {**rest, "space": EXAMPLE["space"]}}
+
+
+def require_reported(evidence: Evidence, config: TrainingConfig) -> None:
+    """Refuse to search by a metric that the newest baseline or smoke run of the configuration did not report.
+
+    Raises:
+        ConfigurationError: it names the metrics that were reported.
+    """
+    metric, run = config.selection.metric, evidence.baseline or evidence.smoke
+    if run is None:
+        return
+    reported = sorted({name for event in run.directory.events("epoch") for name in event.data.get("validation") or {}})
+    if reported and metric not in reported:
+        raise ConfigurationError(
+            f"The search goes by {metric!r} (selection.metric), which nothing reports: {run.id} reported "
+            f"{', '.join(reported)}.",
+            remedy=f"configure(project={evidence.name!r}, changes={{'metrics': [{metric!r}]}}), or a goal whose "
+            "metric is among those.",
+            document=DOCUMENT,
+        )
 
 
 def _check_comparable(values: dict[str, Any]) -> None:

@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from trainwright.tools import ledger
+from trainwright.tools.hyperparameter_tuner.changes import change_of
 from trainwright.tools.hyperparameter_tuner.follow_run import STUDY_STOPPED
 from trainwright.tools.hyperparameter_tuner.process import study_folder
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
 from trainwright.tools.launchers import read_launch
-from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator import stop_and_follow
 from trainwright.tools.training_orchestrator.observation import observe
 from trainwright.tools.workspace.records import ACTIVE, get_study, runs_of
@@ -52,7 +52,7 @@ def stop_study(workspace: Workspace, study_id: str, *, project: str | None = Non
                 f"Study {study_id} is {study.state}; there is nothing to stop.",
                 remedy=f"tuning_status(study_id='{study_id}') tells how it ended.",
             )
-        ledger.record(session, study.project, StudyChanged(study_id=study_id, state="stopped", ended_at=now()))
+        ledger.record(session, study.project, change_of(study, "stopped", ended_at=now()))
         under_way = [run for run in runs_of(session, study.project) if run.study == study_id and not run.sealed]
     launch = read_launch(study_folder(workspace, study.project, study_id))
     if launch is not None and launch.process is not None:

@@ -9,13 +9,19 @@ from sqlalchemy import select
 from trainwright.tools import ledger, limits
 from trainwright.tools.gates import permits
 from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.hyperparameter_tuner.ablation.section import is_ablation
+from trainwright.tools.hyperparameter_tuner.ablation.start import start_ablation
+from trainwright.tools.hyperparameter_tuner.found_bounds import with_found_bounds
 from trainwright.tools.hyperparameter_tuner.process import ensure_conductor, forget_launches, study_folder
-from trainwright.tools.hyperparameter_tuner.space import checked_search, with_search
+from trainwright.tools.hyperparameter_tuner.space import checked_search, require_reported, with_search
+from trainwright.tools.hyperparameter_tuner.start_points import begins_with
 from trainwright.tools.hyperparameter_tuner.views import StudyView, view_study
+from trainwright.tools.hyperparameter_tuner.warm_start import settled_warm_start
 from trainwright.tools.ledger.events import StudyChanged
 from trainwright.tools.training_orchestrator.launch import new_id
 from trainwright.tools.workspace.records import get_project, latest_config
 from trainwright.tools.workspace.tables import Project, Run, Study, now
+from trainwright.trainer.base.errors import ConflictError
 from trainwright.trainer.config import (
     SearchSection,
     TrainingConfig,
@@ -38,33 +44,41 @@ def start_study(
     The same key, or the same search on the same configuration, gives the same study; one that was stopped is resumed.
 
     Args:
-        search: a search section; by default the configuration's own.
+        search: a search section, by default the configuration's own; or `{"ablation": {…}}`, an ablation study.
 
     Raises:
         GateRefusedError: the phase permits no trials.
         LimitReachedError: more trials than the project has left.
         ConfigurationError: no search section, or a space that does not fit the schema.
+        ConflictError: the key names a study of the other kind, or no probe has found the bounds that it asks for.
     """
+    if is_ablation(search):
+        study_id, notes = start_ablation(workspace, project, search or {}, idempotency_key)
+        return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})
     with workspace.session() as session:
         row = get_project(session, project)
         values = latest_config(session, project).values
+        search, bounds, found = with_found_bounds(Evidence(session, workspace, project), search)
         wanted, config, notes = with_search(values, search)
         if search is not None:  # its errors are reported before the phase is asked to permit it
             checked_search(config.search, wanted, project, given=True)
         study = _existing(session, workspace, row, config, idempotency_key)
         if study is None or study.state == "stopped":
-            permits.permit(Evidence(session, workspace, project), RunKind.TRIAL)
+            evidence = Evidence(session, workspace, project)
+            permits.permit(evidence, RunKind.TRIAL)
             limits.require_room(session, workspace, row)
             section = checked_search(config.search, wanted, project, given=search is not None)
+            require_reported(evidence, config)
+            notes += begins_with(section, wanted)
             limits.require_trials(session, workspace, row, study.id if study else None, section.trials)
-            begun = _again(study) if study else _new(project, wanted, section, idempotency_key)
+            begun = _again(study) if study else _new(evidence, wanted, section, idempotency_key, bounds)
             study_id = begun.study_id
             forget_launches(study_folder(workspace, project, study_id))
             ledger.record(session, project, begun)
         else:
             study_id = study.id
     ensure_conductor(workspace, project, study_id)
-    return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": notes or None})
+    return view_study(workspace, study_id, estimate=True).model_copy(update={"taken_as": [*notes, *found] or None})
 
 
 def _existing(
@@ -74,13 +88,23 @@ def _existing(
     query = select(Study).where(Study.project == project.name).order_by(Study.created_at.desc())
     studies = list(session.scalars(query))
     if key is not None and (named := next((s for s in studies if s.idempotency_key == key), None)) is not None:
+        if named.is_ablation:
+            raise ConflictError(
+                f"The idempotency key {key!r} already names the ablation study {named.id}.",
+                remedy="Use another key for the search.",
+            )
         return named
     if config.search is None:
         return None
-    wanted, digest = config.search.model_dump(mode="json"), config_digest(config)
+    digest = config_digest(config)
     for study in studies:
-        search = SearchSection.model_validate(study.search).model_dump(mode="json")  # an earlier version had fewer keys
-        same = search == wanted and study.base_config_digest == digest and study.state != "failed"
+        if study.is_ablation:
+            continue
+        same = (
+            study.base_config_digest == digest
+            and study.state != "failed"
+            and config.search.is_answered_by(study.search)
+        )
         if (
             same
             and (key is None or study.idempotency_key is None)
@@ -107,15 +131,21 @@ def _again(study: Study) -> StudyChanged:
     )  # fmt: skip
 
 
-def _new(project: str, values: dict[str, Any], search: SearchSection, key: str | None) -> StudyChanged:
+def _new(
+    evidence: Evidence, values: dict[str, Any], search: SearchSection, key: str | None, bounds: dict[str, Any]
+) -> StudyChanged:
     base = {name: value for name, value in values.items() if name != "search"}
     config = parse_config(base)
+    objective = {"metric": config.selection.metric, "direction": config.selection.direction}
+    if search.warm_start is not False:
+        search = search.model_copy(update={"warm_start": settled_warm_start(evidence, search, base, objective)})
     return StudyChanged(
-        study_id=new_id("study", project),
+        study_id=new_id("study", evidence.name),
         state="running",
         search=search.model_dump(mode="json"),
-        objective={"metric": config.selection.metric, "direction": config.selection.direction},
+        objective=objective,
         base_config_digest=config_digest(config),
         idempotency_key=key,
         created_at=now(),
+        **({"bounds": bounds} if bounds else {}),
     )

@@ -1,6 +1,6 @@
 """Suggestion of the next trial: a pure function of the search and the trial table (TUNE-1, TUNE-3).
 
-The sampler lives for one suggestion and is seeded by (search seed, number of trials), so a study that was killed
+A method lives for one suggestion and is seeded by (search seed, number of trials), so a study that was killed
 anywhere goes on with the very trials it would have made. (A sampler carried along, or one seeded alike at each start,
 repeats itself or diverges after a restart.)
 """
@@ -9,40 +9,72 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from trainwright.tools.hyperparameter_tuner.memory_study import decoded, distributions, memory_study
+from trainwright.tools.hyperparameter_tuner.domain import Domain
+from trainwright.tools.hyperparameter_tuner.methods import IN_SEQUENCE, METHODS
+from trainwright.tools.hyperparameter_tuner.methods.question import STARTUP_TRIALS, Question
+from trainwright.tools.hyperparameter_tuner.start_points import ORIGIN, start_points
 from trainwright.trainer.base.canonical import digest_json
+from trainwright.trainer.base.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import optuna
+    from collections.abc import Mapping, Sequence
 
     from trainwright.tools.hyperparameter_tuner.trials import TrialRecord
     from trainwright.trainer.config import SearchSection
 
-STARTUP_TRIALS = 6
-"""Trials that TPE draws at random before it models: the same however long the study is, for it may be split."""
+__all__ = ["STARTUP_TRIALS", "suggest"]
+REDRAWS, REDRAWS_OF_A_PROCESS = 20, 4
+"""Suggestions that may break a constraint before parameters are drawn at random; of a Gaussian process each costs."""
+RANDOM_REDRAWS = 2000
 
 
 def suggest(
-    search: SearchSection, direction: str, trials: Sequence[TrialRecord]
+    search: SearchSection,
+    direction: str,
+    trials: Sequence[TrialRecord],
+    *,
+    base_values: Mapping[str, Any] | None = None,
+    known: Sequence[TrialRecord] = (),
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (dotted key to value, Optuna's system attributes) of trial number `len(trials)`.
+    """Return (dotted key to value, attributes to keep with it) of trial number `len(trials)`.
 
     Args:
         trials: all before it, as it sees them (`waves.seen_by`).
+        base_values: the configuration that trials change: constraints may read it, and the first trials come of it.
+        known: trials of earlier studies, which the method learns from.
+
+    Raises:
+        ConfigurationError: no parameters were found that meet the constraints.
     """
-    sampler = _sampler(search, len(trials))
-    study = memory_study(search.space, direction, trials, sampler=sampler)
-    asked = study.ask(distributions(search.space))
-    attributes = study.trials[-1].system_attrs
-    return decoded(search.space, asked.params), dict(attributes)
+    domain = Domain(search, base_values or {})
+    starts = start_points(search, domain)
+    number = len(trials)
+    if number < len(starts):
+        return starts[number].parameters, {ORIGIN: starts[number].origin}
+    redraws = REDRAWS_OF_A_PROCESS if search.method == "gaussian_process" else REDRAWS
+    rejected: list[dict[str, Any]] = []
+    for attempt in range(redraws + RANDOM_REDRAWS):
+        method = search.method if attempt < redraws else "random"
+        seed = _seed(search, number, attempt)
+        question = Question(search, domain, direction, trials, known, starts, seed, rejected)
+        try:
+            parameters, attributes = METHODS[method](question)
+        except LookupError as error:
+            raise _none_left(search, number, str(error)) from None
+        if method in IN_SEQUENCE or domain.meets(parameters):
+            return parameters, attributes
+        rejected.append(parameters)
+    raise _none_left(search, number, f"none of {RANDOM_REDRAWS} drawn at random meets the constraints")
 
 
-def _sampler(search: SearchSection, number: int) -> optuna.samplers.BaseSampler:
-    import optuna
+def _seed(search: SearchSection, number: int, attempt: int) -> int:
+    parts = [search.seed, number, attempt] if attempt else [search.seed, number]
+    return int(digest_json(parts).split(":")[1][:8], 16)
 
-    seed = int(digest_json([search.seed, number]).split(":")[1][:8], 16)
-    if search.method == "random":
-        return optuna.samplers.RandomSampler(seed=seed)
-    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
+
+def _none_left(search: SearchSection, number: int, why: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"No parameters were found for trial {number}: {why} ({'; '.join(search.constraints) or 'no constraints'}).",
+        remedy="start_tuning with a wider space, or with fewer constraints; its trials so far are taken over.",
+        document="phases/04_optimization/workflow.md",
+    )

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from trainwright.tools.answers import Answer, NextCall
 from trainwright.tools.gates.evidence import Evidence
 from trainwright.tools.gates.searches import seconds_a_trial
+from trainwright.tools.hyperparameter_tuner.ablation.view import ablation_view
 from trainwright.tools.hyperparameter_tuner.trials import (
     COMPLETED,
     FAILED,
@@ -39,7 +40,6 @@ def estimated_seconds(workspace: Workspace, study: Study, trials_done: int) -> f
     By the mean time of the newest sealed trials, and before there is one by the baseline's, shortened roughly for
     pruning. None where nothing was measured.
     """
-    search = SearchSection.model_validate(study.search)
     try:
         with workspace.session() as session:
             seconds = seconds_a_trial(Evidence(session, workspace, study.project))
@@ -47,6 +47,10 @@ def estimated_seconds(workspace: Workspace, study: Study, trials_done: int) -> f
         return None
     if seconds is None:
         return None
+    if study.is_ablation:
+        waves = math.ceil((int(study.search["trials"]) - trials_done) / int(study.search["width"]))
+        return round(seconds * waves, 1)
+    search = SearchSection.model_validate(study.search)
     pruned = PRUNED_SHARE if search.pruning.name != "none" and not trials_done else 1.0
     repetitions = 2 * search.confirmation_repeats
     left = math.ceil((search.trials - trials_done) / search.width) * pruned + math.ceil(repetitions / search.width)
@@ -86,6 +90,8 @@ class StudyView(Answer):
     confirmation: dict[str, Any] | None = None
     """{seeds, baseline: [values], best: [values], improvement_mean, _low and _high, validated, …}."""
     failure: dict[str, Any] | None = None
+    ablation: dict[str, Any] | None = None
+    """Of an ablation study: {design, seeds, conclusion, effects: [{effect, mean, low, high, p_holm, verdict}], …}."""
     estimated_seconds: float | None = None
     """Training time that is left: waves of trials and repetitions times measured seconds a run, less for pruning."""
 
@@ -107,7 +113,9 @@ def view_study(workspace: Workspace, study_id: str, *, estimate: bool = False) -
     """
     with workspace.session() as session:
         study, trials = get_study(session, study_id), trials_of(session, study_id)
+        ablation = ablation_view(session, workspace, study) if study.is_ablation else None
     view = _view(workspace, study, trials)
+    view.ablation = ablation
     if estimate and not view.is_ended:
         view.estimated_seconds = estimated_seconds(workspace, study, view.trials_done)
     return view
@@ -115,7 +123,7 @@ def view_study(workspace: Workspace, study_id: str, *, estimate: bool = False) -
 
 def _view(workspace: Workspace, study: Study, trials: list[TrialRecord]) -> StudyView:
     counts = {state: sum(trial.state == state for trial in trials) for state in (COMPLETED, PRUNED, FAILED)}
-    best = best_trial(trials, study.objective["direction"])
+    best = None if study.is_ablation else best_trial(trials, study.objective["direction"])
     at_work = {trial.number: trial.run for trial in trials if trial.state == RUNNING}
     running = min(at_work, default=None)
     return StudyView(

@@ -191,6 +191,33 @@ class StudyChanged(Event):
     best: int | None = None
     confirmation: Values | None = None
     failure: Values | None = None
+    bounds: Values | None = None
+    """{key: {from, probe}} of the ranges whose ends a probe has found."""
+
+
+class AblationChanged(Event):
+    """An ablation study was started or resumed (with `search`), changed its state, or ended (with `trials`).
+
+    It has a row among the studies, and no gate reads its entries.
+    """
+
+    name = "ablation"
+    study_id: str
+    state: str
+    search: Values | None = None
+    objective: Values = {}
+    base_config_digest: str = ""
+    base_values: Values | None = None
+    """The reference's configuration, where it is not the project's newest version."""
+    idempotency_key: str | None = None
+    created_at: Moment | None = None
+    ended_at: Moment | None = None
+    trials: list[TrialEnded] | None = None
+    results: Values | None = None
+    """Seeds, arms, contrasts with their intervals, and the conclusion."""
+    artifacts: dict[str, str] = {}
+    version: str = ""
+    failure: Values | None = None
 
 
 class GateDecided(Event):

@@ -147,7 +147,7 @@ def apply(rows: Rows, project: str, at: datetime, event: Event) -> None:
                 run.untold |= {"state"}
         case events.RunResumed() | events.RunSealed():
             _run(rows.find(Run, event.run_id), project, at, event)
-        case events.StudyChanged():
+        case events.StudyChanged() | events.AblationChanged():
             _study(rows, project, at, event)
         case events.ModelRegistered():
             _begin(rows, project, at, event, RegisteredModel, run=event.run_id)
@@ -199,17 +199,19 @@ def _run(row: Run | None, project: str, at: datetime, event: events.RunResumed |
         row.untold = (row.untold - {"state"}) | ({"ended_at"} if event.ended_at is None else set())
 
 
-def _study(rows: Rows, project: str, at: datetime, event: events.StudyChanged) -> None:
+def _study(rows: Rows, project: str, at: datetime, event: events.StudyChanged | events.AblationChanged) -> None:
     """Bring a study to a state, with its trials where the entry lists them. Its base is the configuration of then."""
     row = rows.find(Study, event.study_id)
+    given = event.base_values if isinstance(event, events.AblationChanged) else None
     if row is None and event.search is not None:
         versions = rows.of(ConfigVersion, project=project)
-        values = max(versions, key=lambda version: version.number).values if versions else {}
+        values = given or (max(versions, key=lambda version: version.number).values if versions else {})
         base = {name: value for name, value in values.items() if name != "search"}
         row = _begin(rows, project, at, event, Study, id=event.study_id, base_values=base)
     if row is None or row.project != project:
         return
-    row.state, row.confirmation, row.failure = event.state, event.confirmation, event.failure
+    confirmation = event.confirmation if isinstance(event, events.StudyChanged) else None
+    row.state, row.confirmation, row.failure = event.state, confirmation, event.failure
     is_ended = event.state in ENDED
     row.ended_at = event.ended_at or (at if is_ended else None)
     untold = {"ended_at": is_ended and event.ended_at is None, TRIALS: event.trials is None}

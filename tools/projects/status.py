@@ -17,6 +17,7 @@ from trainwright.tools.gates.figures import beside
 from trainwright.tools.gates.next_call import next_of
 from trainwright.tools.gates.phase_status import phase_status_of
 from trainwright.tools.gates.phases import LOOKING
+from trainwright.tools.hyperparameter_tuner.ablation.publishing import newest_ablation
 from trainwright.tools.ledger import Look
 from trainwright.tools.limits import limit_lines
 from trainwright.tools.owner import requests_of
@@ -130,6 +131,8 @@ class ProjectStatus(Answer):
     alerts: list[AlertLine] = Field(default_factory=list)
     """Open on the newest smoke, baseline and final run of the present configuration, and on runs under way."""
     study: str | None = None
+    ablation: str | None = None
+    """The newest ablation study, with its state."""
     limits: dict[str, str]
     """Used of allowed, reserved by runs under way, and left."""
     owner: list[str]
@@ -336,6 +339,7 @@ def _looked_at(session: Session, workspace: Workspace, name: str, *, brief: bool
         runs=lines,
         alerts=_recorded_alerts(evidence, runs) if brief else _alerts(evidence, runs),
         study=f"{evidence.study.id} ({evidence.study.state})" if evidence.study else None,
+        ablation=newest_ablation(evidence),
         limits={},
         owner=[],
         config_version=evidence.version.number,

@@ -188,5 +188,7 @@ def _tried(evidence: Evidence) -> dict[str, Any]:
         "configurations": configurations(evidence),
         "studies": len({body["study_id"] for _, body in evidence.entries("study")}),
         "trials": sum(start.kind == RunKind.TRIAL and start.study is not None for start in started),
+        "ablations": len({body["study_id"] for _, body in evidence.entries("ablation")}),
+        "ablated": sum(start.kind == RunKind.ABLATION and start.study is not None for start in started),
         "metric": evidence.goal_metric,
     }

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from trainwright.tools.gates.artifacts import publish
 from trainwright.tools.ledger.chain import broken_links
 from trainwright.tools.ledger.events import EVENTS, read_body, read_event
+from trainwright.tools.verification.ablations import verify_ablations
 from trainwright.tools.verification.answers import verify_answers
 from trainwright.tools.verification.copies import verify_copies
 from trainwright.tools.verification.cures import verify_cures
@@ -60,6 +61,7 @@ PARTS: dict[str, Callable[[Case], Found]] = {
     "verdicts": verify_verdicts,
     "diagnoses": verify_diagnoses,
     "tried_fixes": verify_cures,
+    "ablation_studies": verify_ablations,
     "provenance_statements": verify_provenance,
     "finished_projects": verify_since,
 }

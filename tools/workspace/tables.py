@@ -90,7 +90,7 @@ class Study(Base):
     id: Mapped[str] = mapped_column(String(80), primary_key=True)
     project: Mapped[str] = mapped_column(ForeignKey("projects.name"), index=True)
     search: Mapped[dict[str, Any]]
-    """A SearchSection."""
+    """A SearchSection; of an ablation study its `ablation`, `trials` (runs) and `width`."""
     objective: Mapped[dict[str, Any]]
     """{metric, direction}."""
     base_values: Mapped[dict[str, Any]]
@@ -103,6 +103,11 @@ class Study(Base):
     idempotency_key: Mapped[str | None] = mapped_column(String(128), default=None)
     created_at: Mapped[datetime] = mapped_column(default=now)
     ended_at: Mapped[datetime | None] = mapped_column(default=None)
+
+    @property
+    def is_ablation(self) -> bool:
+        """Whether it compares given configurations over seeds, and searches for none."""
+        return "ablation" in self.search
 
 
 class Trial(Base):

@@ -10,7 +10,8 @@ from trainwright.trainer.config.plain_values import (
     load_yaml,
     split_key,
 )
-from trainwright.trainer.config.schema import DataSection, Range, SearchSection, SelectionSection, TrainingConfig
+from trainwright.trainer.config.schema import DataSection, SelectionSection, TrainingConfig
+from trainwright.trainer.config.search import Range, SearchSection
 
 __all__ = [
     "apply_changes",

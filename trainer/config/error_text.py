@@ -46,6 +46,7 @@ EXPLAINED_IN = {
     "training.channels_last": "configs/performance.md",
     "data.split": "configs/splits.md",
     "monitoring": "configs/monitoring.md",
+    "search": "configs/searches.md",
 }
 """Beginning of a dotted key to the document; the longest one that fits applies, and OVERVIEW where none does."""
 
@@ -83,7 +84,7 @@ def plain_yaml(value: Any) -> str:
     return {True: "true", False: "false", None: "null"}[value] if is_word else str(value)
 
 
-KEYS = ("type", "low", "high", "log", "choices")
+KEYS = ("type", "low", "high", "log", "choices", "step", "points", "when")
 FORMS = "{type: float, low: …, high: …, log: true}, {type: int, low: …, high: …} or {type: categorical, choices: […]}"
 LOG_FROM = 100
 """Ratio of the ends from which a range is searched on a logarithmic scale, where nothing is said."""
@@ -106,7 +107,8 @@ def broken_range(problem: Any, location: list[str], given: Any, layout: Layout) 
     if problem["type"] == "extra_forbidden":
         return _unknown(key, location[-1], whole)
     if problem["type"] == "value_error":
-        return Problem(key, f"`{key}` = {as_yaml(given)}: {reason}", _ordered(key, whole))
+        fixed = _unstepped(key, whole) if reason.startswith("`step`") else _ordered(key, whole)
+        return Problem(key, f"`{key}` = {as_yaml(given)}: {reason}", fixed)
     if problem["type"].startswith("union_tag") or problem["type"] == "missing":
         text = f"`{broken}` is required, and missing" if problem["type"] == "missing" else f"`{key}` = {as_yaml(given)}"
         return Problem(broken, f"{text}: a range is {FORMS}", {key: None})
@@ -136,10 +138,18 @@ def _unknown(key: str, last: str, whole: dict[str, Any]) -> Problem:
 
 
 def _ordered(key: str, whole: dict[str, Any]) -> dict[str, Any]:
-    """Put the ends in their order, and take the logarithmic scale from a range that reaches 0."""
+    """Put the ends in their order, and begin a logarithmic range that reaches 0 three decades below its high end."""
     low, high = sorted([whole["low"], whole["high"]])
-    log = {"log": False} if whole.get("log") and low <= 0 else {}
-    return {key: {**whole, "low": low, "high": high, **log} if low < high else None}
+    log: dict[str, Any] = {"log": False} if whole.get("log") and low <= 0 else {}
+    if log and high > 0:
+        log = {"low": max(1, high // 1000) if whole.get("type") == "int" else high / 1000}
+    found = {**whole, "low": low, "high": high, **log}
+    return {key: found if found["low"] < high else None}
+
+
+def _unstepped(key: str, whole: dict[str, Any]) -> dict[str, Any]:
+    """Take the step from a range that it does not fit."""
+    return {key: {name: value for name, value in whole.items() if name != "step"}}
 
 
 _SECTION_NEEDED = {"model_type", "model_attributes_type", "dict_type", "union_tag_not_found"}

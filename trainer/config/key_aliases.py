@@ -126,6 +126,10 @@ KEYS = {
     "search.method": ("sampler", "algorithm", "search_alg", "strategy_search", "search_method"),
     "search.space": ("search_space", "param_space", "parameters", "params", "hyperparameters", "param_distributions"),
     "search.pruning": ("pruner",),
+    "search.guesses": ("points_to_evaluate", "initial_points", "enqueue", "enqueued", "queue", "start_points"),
+    "search.constraints": ("constraint", "restrictions"),
+    "search.warm_start": ("warmstart", "transfer", "from_studies"),
+    "search.present_first": ("baseline_first", "start_with_present", "include_baseline"),
     "search.confirmation_repeats": ("repeats", "confirmation_seeds", "n_repeats", "num_seeds"),
 }  # fmt: skip
 """Our dotted key to its aliases: at the top, or in the section itself."""
@@ -194,6 +198,10 @@ NAMES = {
     "maximize": ("max", "maximise", "maximum", "up", "higher", "higher_is_better", "increase", "greater", "desc"),
     "minimize": ("min", "minimise", "minimum", "down", "lower", "lower_is_better", "decrease", "less", "asc"),
     "random": ("random_search", "random_sampler"),
+    "grid": ("grid_search", "gridsearch", "grid_sampler", "exhaustive"),
+    "quasi_random": ("sobol", "qmc", "qmc_sampler", "quasirandom", "halton"),
+    "gaussian_process": ("gp", "gp_sampler", "gp_bo", "botorch", "skopt"),
+    "cma_es": ("cmaes", "cma", "cma_es_sampler"),
     "tpe": ("bayesian", "bayes", "optuna", "tpe_sampler"),
     "hyperband": ("asha", "hyperband_pruner"),
     "median": ("median_pruner", "median_stopping"),

@@ -6,7 +6,7 @@ Sections are grouped by meaning; units are in the names.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, FiniteFloat, model_validator
 
@@ -14,7 +14,6 @@ from trainwright.trainer.base.section import (
     Entry,
     ImpossibleError,
     NonNegativeFloat,
-    NonNegativeInt,
     Patterns,
     PositiveFloat,
     PositiveInt,
@@ -24,6 +23,7 @@ from trainwright.trainer.base.section import (
 from trainwright.trainer.catalog.names import require_known, with_arguments
 from trainwright.trainer.config.cross_rules import check_combinations
 from trainwright.trainer.config.distributed import DistributedSection
+from trainwright.trainer.config.search import SearchSection
 from trainwright.trainer.data.sections import CurriculumSection, SplitSection
 from trainwright.trainer.data.validation.expectations import Expectations
 from trainwright.trainer.models.adapters import AnyAdapter
@@ -33,84 +33,6 @@ from trainwright.trainer.optimization.optimizers import DEFAULT_OPTIMIZER, OPTIM
 from trainwright.trainer.optimization.parameters import FreezingSection
 from trainwright.trainer.optimization.schedules import DEFAULT_SCHEDULE, SCHEDULES, AnySchedule
 from trainwright.trainer.optimization.weight_averaging import WeightAveragingSection
-
-
-class FloatRange(Section):
-    """A float to search over, uniformly or on a logarithmic scale."""
-
-    type: Literal["float"]
-    low: float
-    high: float
-    log: bool = False
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.low < self.high or (self.log and self.low <= 0):
-            raise ValueError(f"`low < high` must hold, and `low > 0` with log; got low={self.low}, high={self.high}")
-        return self
-
-
-class IntRange(Section):
-    """An integer to search over, both ends included."""
-
-    type: Literal["int"]
-    low: int
-    high: int
-    log: bool = False
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
-        if not self.low < self.high or (self.log and self.low < 1):
-            raise ValueError(f"`low < high` must hold, and `low >= 1` with log; got low={self.low}, high={self.high}")
-        return self
-
-
-class Choices(Section):
-    """One of a list of values."""
-
-    type: Literal["categorical"]
-    choices: Annotated[list[Any], Field(min_length=2)]
-
-
-Range = Annotated[FloatRange | IntRange | Choices, Field(discriminator="type")]
-
-
-class PruningSection(Section):
-    """Stop trials early that do worse than the others did at the same epoch."""
-
-    name: Literal["none", "median", "hyperband", "successive_halving"] = "median"
-    startup_trials: NonNegativeInt = 4
-    warmup_epochs: NonNegativeInt = 3
-    bracket: Annotated[int, Field(ge=3, le=1000)] | None = None
-    """Trials that are halved together at each rung, and go on from their checkpoints; None: each is judged alone."""
-
-    @model_validator(mode="after")
-    def _halves(self) -> Self:
-        if self.bracket is not None and self.name not in {"hyperband", "successive_halving"}:
-            raise ValueError(f"`bracket` belongs to hyperband and successive_halving; got it with name={self.name!r}")
-        return self
-
-
-class SearchSection(Section):
-    """A hyperparameter search (TUNE-1): dotted configuration keys to ranges."""
-
-    method: Literal["tpe", "random"] = "tpe"
-    trials: Annotated[int, Field(ge=1, le=100_000)] = 20
-    width: Annotated[int, Field(ge=1, le=64)] = 1
-    """Trials of one wave, which run side by side. They are suggested by the results of earlier waves alone."""
-    seed: Seed = 42
-    space: Annotated[dict[str, Range], Field(min_length=1)]
-    pruning: PruningSection = Field(default_factory=PruningSection)
-    stalled_seconds: Annotated[float, Field(ge=1.0, le=86_400.0)] = 1800.0
-    """A trial that makes no step for so long is ended and resumed once; one that hangs again has failed."""
-    confirmation_repeats: Annotated[int, Field(ge=3, le=20)] = 3
-    """Seeds, drawn by the server, on which best trial and baseline are repeated before an improvement counts."""
-
-    @property
-    def wave(self) -> int:
-        """Trials that are suggested by the same results: those of earlier waves."""
-        return self.pruning.bracket or self.width
-
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16"]
 

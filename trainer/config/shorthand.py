@@ -222,6 +222,9 @@ KEYS = {
     "high": ("max", "maximum", "upper", "to", "end", "stop", "ub", "max_value", "upper_bound", "b"),
     "log": ("log_scale", "logarithmic", "log_uniform", "is_log"),
     "choices": ("values", "options", "categories", "choice", "grid"),
+    "step": ("q", "increment", "step_size"),
+    "points": ("num", "n_points", "grid_points"),
+    "when": ("condition", "conditions", "depends_on", "active_if", "parent"),
 }
 """Our key of a range to its aliases."""
 BOTH = ("range", "bounds", "interval", "limits")
@@ -318,7 +321,7 @@ def _typed(values: dict[str, Any], rule: Any) -> dict[str, Any]:
     elif kind is None and {"low", "high"} <= values.keys():
         values["type"] = _type_of_ends([values["low"], values["high"]], rule)
     number = float if values.get("type") == "float" else int
-    for end in ("low", "high"):
+    for end in ("low", "high", "step"):
         if end in values:
             values[end] = coerced(number, values[end])
     if "log" in values:
@@ -327,7 +330,7 @@ def _typed(values: dict[str, Any], rule: Any) -> dict[str, Any]:
         values["choices"] = _meant_choices(values["choices"], rule)
     if values.get("type") == "categorical" and values.get("log") is False:
         values.pop("log")
-    first = ("type", "low", "high", "log", "choices")
+    first = ("type", "low", "high", "log", "choices", "step", "points", "when")
     return {key: values[key] for key in (*(k for k in first if k in values), *(k for k in values if k not in first))}
 
 

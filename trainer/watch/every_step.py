@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
+import bisect
 from collections import deque
 from collections.abc import Callable
 
@@ -12,15 +12,12 @@ from trainwright.trainer.engine.session import Session
 from trainwright.trainer.watch.inspector import MOST_ROWS, Finding, Look
 from trainwright.trainer.watch.silent.steps_check import Rates
 
-STEP_LOSS = "train/loss"
 WINDOW, LEAST = 64, 16
 """Losses that a new one is compared with: at most, and at least."""
 SPIKE = 8.0
 """Deviations (of the median absolute one) above the median, from which on a loss is a spike."""
 TIMES = 2.0
 """The median, that it exceeds too: where losses hardly vary, little is many deviations."""
-NOT_USUAL = 1.4
-"""Times a median of up to `LEAST` steps ago: only such losses are looked at more closely, to keep each step cheap."""
 MOST_STEPS = 4096
 MOST_SPIKES = 10
 
@@ -34,13 +31,12 @@ class EveryStep(Observer):
         self.losses: deque[float] = deque(maxlen=WINDOW)
         self.places: deque[tuple[int, int, int, int]] = deque(maxlen=MOST_STEPS)
         """Of the newest steps: number, epoch, first batch, number of batches."""
-        self.about = 0.0
+        self.ordered: list[float] = []
+        """The same losses by size, kept in order: to sort them at each step would cost more."""
         self.reported = 0
         self.is_reported = not (session.rule.is_users or session.work.framework is not None)
         """Of the rates; those of the configuration's schedule are meant."""
         self.recorder = recorder
-        self.read_to, self.flushed_at = session.progress.step, recorder.flushed_at
-        """Last step whose loss was read, and when the recorder had last written."""
 
     def step(self, session: Session, result: StepResult) -> None:
         """Compare the rate, and report what was found in the losses that have been read."""
@@ -49,7 +45,7 @@ class EveryStep(Observer):
         if found is not None:
             self.is_reported = True
             self._tell(session, (result.step, result.epoch, result.batch, 1), found)
-        if self.recorder.flushed_at != self.flushed_at:
+        if self.recorder.losses and self.reported < MOST_SPIKES:
             self._read(session)
 
     def epoch(self, session: Session, result: EpochResult) -> None:  # noqa: ARG002 - the moment's form
@@ -57,27 +53,33 @@ class EveryStep(Observer):
         self._read(session)
 
     def _read(self, session: Session) -> None:
-        self.flushed_at = self.recorder.flushed_at
         for step, loss, usual in self._spikes():
-            place = next((each for each in self.places if each[0] == step), None)
-            if place is not None and self.reported < MOST_SPIKES:
+            if self.reported == MOST_SPIKES:
+                continue
+            if (place := next((each for each in self.places if each[0] == step), None)) is not None:
                 self.reported += 1
                 self._tell(session, place, self._spike(session, place, loss, usual))
 
     def _spikes(self) -> list[tuple[int, float, float]]:
-        """Return step, loss and usual loss of the spikes among the losses that have been written since."""
-        found = []
-        for step, value, _ in self.recorder.store.series(STEP_LOSS, after_step=self.read_to):
-            self.read_to = step
-            if step % LEAST == 0:
-                self.about = statistics.median(self.losses) if self.losses else 0.0
-            if len(self.losses) >= LEAST and value > NOT_USUAL * abs(self.about):
-                usual = statistics.median(self.losses)
-                spread = statistics.median(abs(each - usual) for each in self.losses)
-                if value > usual + SPIKE * spread and value > TIMES * abs(usual):
+        """Return step, loss and usual loss of the spikes among the losses that the recorder has read since."""
+        found, taken = [], self.recorder.losses
+        while taken:
+            step, value = taken.popleft()
+            if len(self.losses) >= LEAST:
+                usual = _middle(self.ordered)
+                if value > TIMES * abs(usual) and value > usual + SPIKE * self._spread(usual):
                     found.append((step, value, usual))
-            self.losses.append(value)
+            self._keep(value)
         return found
+
+    def _keep(self, value: float) -> None:
+        if len(self.losses) == WINDOW:
+            del self.ordered[bisect.bisect_left(self.ordered, self.losses[0])]
+        self.losses.append(value)
+        bisect.insort(self.ordered, value)
+
+    def _spread(self, usual: float) -> float:
+        return _middle(sorted(abs(each - usual) for each in self.losses))
 
     def _spike(self, session: Session, place: tuple[int, int, int, int], loss: float, usual: float) -> Finding:
         _, epoch, batch, count = place
@@ -88,3 +90,9 @@ class EveryStep(Observer):
     def _tell(self, session: Session, place: tuple[int, int, int, int], finding: Finding) -> None:
         step, epoch, batch, _ = place
         self.report(session, Look(session, step, epoch, batch, findings=[finding]))
+
+
+def _middle(ordered: list[float]) -> float:
+    """Return the median of numbers in order."""
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -84,6 +84,7 @@ class Watch(Observer):
         self._disarm()
 
     def _arm(self, session: Session) -> None:
+        self.schedule.arm()
         progress = session.progress
         self.look = look = Look(session, progress.step + 1, progress.epoch, progress.batch)
         with look.timed():

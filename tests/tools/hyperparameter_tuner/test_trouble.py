@@ -52,7 +52,13 @@ def make_unlucky_project(workspace: Workspace, make_project: Callable[..., str])
 def test_a_failed_trial_counts_and_the_study_goes_on(workspace: Workspace, make_project: Callable[..., str]) -> None:
     make_unlucky_project(workspace, make_project)
     widths = {"type": "categorical", "choices": [8, 13]}
-    search = SEARCH | {"trials": 2, "seed": 1, "method": "random", "space": {"model.args.width": widths}}
+    search = SEARCH | {
+        "trials": 2,
+        "seed": 1,
+        "method": "random",
+        "present_first": False,
+        "space": {"model.args.width": widths},
+    }
     study_id = start_study(workspace, "digits", search=search).study_id
     while (view := study_status(workspace, study_id, 0.5)).state == "running":
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import deque
 
 import torch
 from torch import Tensor
@@ -40,6 +41,8 @@ class Recorder(Observer):
         """Rows for the trackers: values, step and moment."""
         self.histograms: list[Histogram] = []
         """For the trackers; who counted them has written them."""
+        self.losses: deque[tuple[int, float]] = deque(maxlen=MAX_ROWS_WAITING)
+        """Steps with their losses since somebody took them: whoever watches need not read the store."""
         self.flushed_at = self.window_at = time.monotonic()
         self.window = (0, 0.0)
         """Samples trained on and seconds waited for data when the present window began."""
@@ -106,6 +109,7 @@ class Recorder(Observer):
                 raise divergence(
                     session, result.step, result.epoch, result.batch, result.micro_batches, numbers["loss"], norm
                 )
+            self.losses.append((result.step, numbers["loss"]))
         self.shown.append(
             ({f"train/{name}": value for name, value in numbers.items()}, waiting[-1][0].step, waiting[-1][1])
         )

@@ -1,0 +1,128 @@
+"""Designs of ablation studies and their estimates: pure functions, held to tables, identities and simulations."""
+
+from __future__ import annotations
+
+import random
+import statistics
+from itertools import combinations
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from trainwright.tools.hyperparameter_tuner.ablation.design import design_of
+from trainwright.tools.hyperparameter_tuner.ablation.estimates import estimate, holm
+from trainwright.tools.hyperparameter_tuner.ablation.fractional import Fraction, smallest_fraction
+from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSection
+
+
+def section(design: str, *keys: str, **more: Any) -> AblationSection:
+    return AblationSection(factors={key: [0] for key in keys}, design=design, **more)
+
+
+@pytest.mark.requirement("TUNE-5")
+@pytest.mark.parametrize(
+    ("factors", "resolution", "runs"),
+    [(3, 3, 4), (4, 4, 8), (5, 3, 8), (5, 5, 16), (6, 4, 16), (7, 3, 8), (8, 4, 16), (9, 3, 16), (10, 4, 32)],
+)
+def test_a_fraction_has_the_runs_of_the_published_tables(factors: int, resolution: int, runs: int) -> None:
+    found = smallest_fraction(factors, resolution)  # NIST/SEMATECH e-Handbook of Statistical Methods, table 5.3.3.4.7
+    assert found is not None
+    assert found.runs == runs
+    assert (found.resolution or 0) >= resolution
+    assert found.bits(0) == [0] * factors, "the present configuration is one of its runs"
+
+
+@pytest.mark.requirement("TUNE-5")
+@pytest.mark.parametrize(("factors", "resolution"), [(2, 3), (3, 4), (4, 5)])
+def test_where_only_the_whole_factorial_resolves_so_much_there_is_no_fraction(factors: int, resolution: int) -> None:
+    assert smallest_fraction(factors, resolution) is None
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_effects_that_are_no_aliases_are_orthogonal_and_aliases_are_the_same_up_to_their_sign() -> None:
+    fraction = smallest_fraction(6, 4)
+    assert fraction is not None
+    classes = fraction.effects()
+    assert [one[0][1] for one in classes[:6]] == [(factor,) for factor in range(6)], "a main effect has its own class"
+    for (_, first), *others in classes:
+        for sign, other in others:
+            assert fraction.signs(other) == tuple(sign * each for each in fraction.signs(first))
+    for one, two in combinations(classes, 2):
+        pairs = zip(fraction.signs(one[0][1]), fraction.signs(two[0][1]), strict=True)
+        assert sum(a * b for a, b in pairs) == 0
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_a_factorial_finds_the_effects_of_a_made_up_response_exactly() -> None:
+    design = design_of(section("factorial", "a", "b", "c"))
+    response = [
+        1 + 2 * ("a" in arm.changes) - 1 * ("b" in arm.changes) + 4 * ({"a", "b"} <= set(arm.changes))
+        for arm in design.arms
+    ]
+    found = {one.name.split(" ")[0]: sum(w * y for w, y in zip(one.weights, response, strict=True))
+             for one in design.contrasts}  # fmt: skip
+    assert found == {"A": 4.0, "B": 1.0, "C": 0.0, "A:B": 2.0, "A:C": 0.0, "B:C": 0.0}
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_a_fraction_of_resolution_three_names_what_hides_in_a_main_effect() -> None:
+    design = design_of(section("fractional", "a", "b", "c", resolution=3))
+    assert (len(design.arms), design.resolution, design.generators) == (4, 3, ["C = -A:B"])
+    assert [one.aliases for one in design.contrasts] == [("-B:C",), ("-A:C",), ("-A:B",)]
+    assert design.arms[0].changes == {}
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_one_at_a_time_compares_every_level_with_the_reference_alone() -> None:
+    design = design_of(AblationSection(factors={"a": [1, 2], "b": [None]}))
+    assert [arm.changes for arm in design.arms] == [{}, {"a": 1}, {"a": 2}, {"b": None}]
+    assert [one.weights for one in design.contrasts] == [(-1, 1, 0, 0), (-1, 0, 1, 0), (-1, 0, 0, 1)]
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_an_estimate_is_scipys_paired_t_test_and_its_interval() -> None:
+    reference, level = [0.90123, 0.91517, 0.89871, 0.90733], [0.88211, 0.90907, 0.87013, 0.89199]
+    design = design_of(section("one_at_a_time", "a"))
+    (found,) = estimate(design.contrasts, [reference, level])
+    expected = stats.ttest_rel(level, reference)
+    interval = expected.confidence_interval(0.95)
+    assert found["p"] == pytest.approx(expected.pvalue)
+    assert (found["low"], found["high"]) == pytest.approx((interval.low, interval.high))
+    assert (found["low_all"], found["high_all"]) == (found["low"], found["high"]), "one comparison needs no correction"
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_holm_corrects_step_by_step() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_values_that_agree_are_no_proof_that_there_is_no_noise() -> None:
+    design = design_of(section("one_at_a_time", "a"))
+    (found,) = estimate(design.contrasts, [[0.9] * 3, [0.91] * 3], samples=100)
+    assert not found["differs"], "one of 100 samples may be a matter of rounding"
+    assert found["low"] < 0 < found["high"]
+
+
+@pytest.mark.requirement("TUNE-5")
+def test_of_studies_of_pure_noise_one_in_twenty_at_most_finds_anything_and_a_true_effect_is_found_as_promised() -> None:
+    draw, trials, seeds = random.Random(1), 400, 5
+    design = design_of(AblationSection(factors={"a": [1, 2, 3], "b": [1, 2]}))
+    false = seen = 0
+    smallest = []
+    for _ in range(trials):
+        base = [draw.gauss(0, 3) for _ in range(seeds)]  # what a seed does to every arm cancels
+        values = [[value + draw.gauss(0, 1) for value in base] for _ in design.arms]
+        found = estimate(design.contrasts, values)
+        false += any(one["differs"] for one in found)
+        smallest.append(found[0]["smallest_seen"])
+    effect = statistics.fmean(each**2 for each in smallest) ** 0.5
+    for _ in range(trials):
+        values = [[draw.gauss(0, 1) for _ in range(seeds)] for _ in design.arms]
+        values[1] = [value + effect for value in values[1]]
+        seen += estimate(design.contrasts, values)[0]["differs"]
+    assert false / trials <= 0.07, "at most 5 %, and what 400 draws add to it"
+    assert 0.75 <= seen / trials <= 0.87
+    assert Fraction(2, 2).resolution is None

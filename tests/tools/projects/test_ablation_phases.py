@@ -1,0 +1,80 @@
+"""Ablation studies in the phases after the baseline and after the release: told, verified, and under no gate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.worlds.flowers import NAME
+from tests.worlds.warm import warm
+
+from trainwright.tools import projects
+from trainwright.tools.documents.rendering import render
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.phase_status import phase_status_of
+from trainwright.tools.hyperparameter_tuner import StudyView, start_study, study_status
+from trainwright.tools.ledger import entries
+from trainwright.tools.reports.model_card import _tried
+from trainwright.tools.verification import verify_workspace
+from trainwright.tools.workspace import Workspace
+
+At = Callable[[str], Workspace]
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+RATE, WIDTH = "optimizer.learning_rate", "model.args.width"
+
+
+def conducted(workspace: Workspace, ablation: dict[str, Any]) -> StudyView:
+    with warm():
+        study = start_study(workspace, NAME, search={"ablation": ablation, "width": 2}).study_id
+        while not (view := study_status(workspace, study, 20)).is_ended:
+            pass
+    assert view.state == "completed", view.failure
+    return view
+
+
+@pytest.mark.requirement("TUNE-5", "PHASE-5", "GATE-3")
+def test_before_a_search_that_is_skipped_it_changes_no_decision(at: At) -> None:
+    workspace = at("based")
+    view = conducted(workspace, {"factors": {RATE: [1e-7]}, "repeats": 3})
+    assert view.ablation is not None
+    assert view.ablation["effects"][0]["mean"] < -0.1
+    assert view.next is not None
+    assert view.next.tool == "diagnose_run", "what the phase asks for, as before"
+    assert projects.project_status(workspace, NAME).ablation == f"{view.study_id} (completed)"
+    projects.diagnose(workspace, NAME)
+    projects.pass_gate(workspace, NAME, "diagnostics")
+    answer = projects.pass_gate(workspace, NAME, "optimization")
+    assert answer.outcome == "skipped"
+    assert "attempts" not in str(next(one.measured for one in answer.checks if one.id == "optimization.needed"))
+    assert verify_workspace(workspace.path).problems == []
+
+
+@pytest.mark.requirement("TUNE-5", "PHASE-11", "GATE-3")
+def test_a_factorial_after_the_release_leaves_it_finished_and_looks_at_no_test_row(at: At) -> None:
+    workspace = at("finished")
+    with workspace.session() as session:
+        gates = len(entries(session, NAME, "gate"))
+    view = conducted(workspace, {"factors": {RATE: [1e-7], WIDTH: [4]}, "design": "factorial", "repeats": 3})
+    assert view.ablation is not None
+    assert view.trials_done == 12
+    assert view.ablation["letters"] == {"A": WIDTH, "B": RATE}
+    assert {one["effect"] for one in view.ablation["effects"]} == {f"A ({WIDTH} = 4)", f"B ({RATE} = 1e-07)", "A:B"}
+    found = {one["effect"][0:3]: one for one in view.ablation["effects"]}
+    assert found["B ("]["mean"] < -0.2
+    with workspace.session() as session:
+        evidence = Evidence(session, workspace, NAME)
+        assert phase_status_of(evidence).is_finished
+        assert len(entries(session, NAME, "gate")) == gates
+        assert not any(run.test_access.samples for run in runs_of_study(evidence, view.study_id))
+        told = render("reports/tried.md.j2", tried=_tried(evidence))
+    assert "1 ablation studies with 12 runs" in told
+    assert verify_workspace(workspace.path).problems == []
+
+
+def runs_of_study(evidence: Evidence, study_id: str) -> list[Any]:
+    ids = [run_id for run_id, start in evidence.facts.started.items() if start.study == study_id]
+    assert len(ids) == 12
+    return [evidence.run(run_id) for run_id in ids]

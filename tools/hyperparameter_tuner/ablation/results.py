@@ -1,0 +1,136 @@
+"""Results of an ablation study: a pure function of its search and of its sealed runs, so that `verify` derives them."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.hyperparameter_tuner.ablation.estimates import CONFIDENCE, POWER, estimate
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
+from trainwright.trainer.run.evidence import Data
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from trainwright.tools.gates.evidence import Evidence
+    from trainwright.tools.hyperparameter_tuner.ablation.design import Arm, Contrast, Design
+    from trainwright.tools.hyperparameter_tuner.ablation.section import AblationSearch
+    from trainwright.tools.ledger.events import TrialEnded
+
+BETTER, WORSE, INTERACTS = "better", "worse", "interacts"
+UNSEEN = "not told apart from the seeds' noise"
+NOTHING = "changes nothing: the same weights on every seed"
+MOST_NAMED = 3
+
+
+def results_of(
+    evidence: Evidence, search: AblationSearch, objective: dict[str, str], seeds: list[int], lines: Sequence[TrialEnded]
+) -> dict[str, Any]:
+    """Return seeds, arms, effects and conclusion.
+
+    An effect one of whose arms failed on a seed is not estimated: that it failed is the finding.
+
+    Args:
+        seeds: one for each repeat.
+        lines: of all runs, by number.
+    """
+    design, repeats = search.design, search.ablation.repeats
+    arms = [_arm(evidence, arm, lines[own :: len(design.arms)]) for own, arm in enumerate(design.arms)]
+    whole = [own for own, arm in enumerate(arms) if len(arm["values"]) == repeats and None not in arm["values"]]
+    estimable = [one for one in design.contrasts if all(own in whole for own, w in enumerate(one.weights) if w)]
+    problem = _without_effect(arms[0])
+    effects: list[dict[str, Any]] = []
+    if estimable and not problem:
+        values = [arm["values"] if own in whole else [0.0] * repeats for own, arm in enumerate(arms)]
+        effects = estimate(estimable, values, _samples(evidence, lines))
+        for effect, contrast in zip(effects, estimable, strict=True):
+            effect["verdict"] = _verdict(effect, contrast, arms, objective["direction"])
+    digests = [arm.pop("weights") for arm in arms]
+    assert len(digests) == len(arms)  # noqa: S101 - they are compared, and not recorded
+    return {
+        "design": search.ablation.design,
+        **({"resolution": design.resolution} if design.resolution is not None else {}),
+        **({"generators": design.generators} if design.generators else {}),
+        **({"letters": design.letters} if design.letters else {}),
+        "metric": objective["metric"],
+        "direction": objective["direction"],
+        "seeds": seeds,
+        "confidence": CONFIDENCE,
+        "arms": arms,
+        "effects": effects,
+        **({"problem": problem} if problem else {}),
+        "conclusion": conclusion(effects, design, arms, problem, repeats),
+    }
+
+
+def conclusion(
+    effects: list[dict[str, Any]], design: Design, arms: list[dict[str, Any]], problem: str, repeats: int
+) -> str:
+    """Return in words what was found, and where nothing was, what could have been seen."""
+    if problem:
+        return problem
+    failed = [f"{arm['name']} failed on {arm['failed']} of {repeats} seeds" for arm in arms if arm.get("failed")]
+    found = [effect for effect in effects if effect["differs"]]
+    parts = failed[:MOST_NAMED]
+    if found:
+        named = sorted(found, key=lambda one: one["p_holm"])[:MOST_NAMED]
+        listed = "; ".join(
+            f"{one['effect']} {one['verdict']} ({one['mean']:+.4g}, p {one['p_holm']:.2g})" for one in named
+        )
+        more = f" and {len(found) - len(named)} more" if len(found) > len(named) else ""
+        parts.append(f"{len(found)} of {len(effects)} effects differ beyond the seeds' noise: {listed}{more}")
+    elif effects:
+        least, most = (end(one["smallest_seen"] for one in effects) for end in (min, max))
+        size = f"{least:.2g}" if f"{least:.2g}" == f"{most:.2g}" else f"{least:.2g} to {most:.2g} (by effect)"
+        parts.append(
+            f"Nothing differs beyond the noise of {repeats} seeds. That is no proof of no effect: one of about {size} "
+            f"would have been seen with {POWER:.0%} probability, a smaller one often not"
+        )
+    if len(effects) < len(design.contrasts):
+        parts.append(f"{len(design.contrasts) - len(effects)} effects cannot be estimated, for runs of them failed")
+    return "; ".join(parts) + "."
+
+
+def _arm(evidence: Evidence, arm: Arm, lines: Sequence[TrialEnded]) -> dict[str, Any]:
+    values = [line.value if line.state == COMPLETED else None for line in lines]
+    there = [value for value in values if value is not None]
+    failed = sum(value is None for value in values)
+    runs = [evidence.run(line.run) if line.run else None for line in lines]
+    return {
+        "name": arm.name,
+        "changes": arm.changes,
+        "values": values,
+        **({"mean": statistics.fmean(there)} if there else {}),
+        **({"spread": statistics.stdev(there)} if len(there) > 1 else {}),
+        **({"failed": failed} if failed else {}),
+        "weights": [run.summary.weights_digest if run is not None and run.is_complete else None for run in runs],
+    }
+
+
+def _without_effect(reference: dict[str, Any]) -> str:
+    """Return a sentence when all seeds ended with the same weights: then no noise was measured."""
+    digests = set(reference["weights"])
+    if len(digests) > 1 or None in digests:
+        return ""
+    return (
+        f"Nothing can be estimated: {len(reference['weights'])} seeds gave the same weights, so the code sets a seed "
+        "itself (reproducibility/seed_control.md)."
+    )
+
+
+def _samples(evidence: Evidence, lines: Sequence[TrialEnded]) -> int:
+    """Return the size of the validation split; 0 where no run says it."""
+    ids = [line.run for line in lines if line.state == COMPLETED and line.run]
+    run = evidence.run(ids[0]) if ids else None
+    return run.directory.part(Data).sizes.get("validation", 0) if run is not None else 0
+
+
+def _verdict(effect: dict[str, Any], contrast: Contrast, arms: list[dict[str, Any]], direction: str) -> str:
+    weighted = [arms[own]["weights"] for own, weight in enumerate(contrast.weights) if weight]
+    if len(weighted) == 2 and weighted[0] == weighted[1] and None not in weighted[0]:
+        return NOTHING
+    if not effect["differs"]:
+        return UNSEEN
+    if contrast.is_interaction:
+        return INTERACTS
+    return BETTER if (effect["mean"] > 0) == (direction == "maximize") else WORSE

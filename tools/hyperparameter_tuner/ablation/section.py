@@ -1,0 +1,249 @@
+"""The ablation study that a call asks for, read completely before anything is started."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from trainwright.tools.hyperparameter_tuner.ablation.design import (
+    FRACTIONAL,
+    FULL,
+    ONE,
+    Design,
+    design_of,
+    level_name,
+)
+from trainwright.tools.hyperparameter_tuner.ablation.fractional import smallest_fraction
+from trainwright.tools.hyperparameter_tuner.space import UNSEARCHABLE
+from trainwright.trainer.base.errors import ConfigurationError
+from trainwright.trainer.config import apply_changes, config_digest, merge_changes, parse_config
+
+DOCUMENT = "phases/04_optimization/ablation.md"
+KEY = "ablation"
+"""Of the search that asks for one."""
+MOST_FACTORS = 10
+MOST_RUNS = 1000
+BESIDE = {"width", "stalled_seconds"}
+"""Keys of the search that hold for an ablation study too."""
+
+
+class AblationSection(BaseModel):
+    """An ablation study: factors, each with the values that take the place of the present one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    factors: Annotated[dict[str, Annotated[list[Any], Field(min_length=1, max_length=20)]], Field(min_length=1)]
+    """Dotted configuration key to alternative values."""
+    design: Literal["one_at_a_time", "factorial", "fractional"] = "one_at_a_time"
+    resolution: Annotated[int, Field(ge=3, le=5)] = 4
+    """The least one of a fractional design: 3 lets interactions of two factors stand in for main effects."""
+    repeats: Annotated[int, Field(ge=3, le=20)] = 5
+    """Seeds, drawn by the server, on which every arm is trained."""
+
+
+class AblationSearch(BaseModel):
+    """What `start_tuning` is given for one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    ablation: AblationSection
+    width: Annotated[int, Field(ge=1, le=64)] = 1
+    """Runs side by side."""
+    stalled_seconds: Annotated[float, Field(ge=1.0, le=86_400.0)] = 1800.0
+    """A run that makes no step for so long is ended and resumed once; one that hangs again has failed."""
+
+    @property
+    def design(self) -> Design:
+        """The arms and contrasts."""
+        return design_of(self.ablation)
+
+    @property
+    def runs(self) -> int:
+        """Number of the study's runs."""
+        return len(self.design.arms) * self.ablation.repeats
+
+    def recorded(self) -> dict[str, Any]:
+        """Return what the study's row and the ledger keep; `trials` counts against the project's limit."""
+        return {**self.model_dump(mode="json"), "trials": self.runs}
+
+
+def is_ablation(search: dict[str, Any] | None) -> bool:
+    """Return whether a search, as asked for or as recorded, is an ablation study."""
+    return isinstance(search, dict) and KEY in search
+
+
+def recorded_search(search: dict[str, Any]) -> AblationSearch:
+    """Return the search that a study's row holds."""
+    return AblationSearch.model_validate({name: value for name, value in search.items() if name != "trials"})
+
+
+def checked_ablation(search: dict[str, Any], base: dict[str, Any], project: str) -> tuple[AblationSearch, list[str]]:
+    """Return the search with its keys as they are meant, and how they were read.
+
+    Args:
+        base: values of the configuration that is the reference.
+
+    Raises:
+        ConfigurationError: it breaks the form, a key is unknown or cannot be varied, a level is the present value, or
+            the factors do not fit the design; the remedy is the same call put right.
+    """
+    asked = _read(search, base, project)
+    factors, problems, notes = _checked_factors(asked.ablation.factors, base)
+    section = asked.ablation.model_copy(update={"factors": factors})
+    if not problems and (text := _misfit(section)):
+        problems, section = [text[0]], section.model_copy(update=text[1])
+    right = asked.model_copy(update={KEY: section})
+    if problems:
+        raise refusal("; ".join(problems), right if factors else None, base, project)
+    if right.runs > MOST_RUNS:
+        raise refusal(f"The design takes {right.runs} runs; at most {MOST_RUNS}.", _smaller(right), base, project)
+    for arm in right.design.arms:
+        try:
+            parse_config(apply_changes(base, arm.changes))
+        except ConfigurationError as error:
+            alone = right.model_copy(update={KEY: section.model_copy(update={"design": ONE})})
+            raise refusal(
+                f"The levels do not go together: {arm.name}: {error.message}", alone, base, project
+            ) from error
+    return right, notes
+
+
+def example(base: dict[str, Any]) -> dict[str, Any]:
+    """Return a search that fits the configuration."""
+    rate = parse_config(base).optimizer.rate()
+    tried = [("optimizer.weight_decay", 0.0), ("schedule.name", "constant")]
+    tried += [(rate[0], rate[1] / 2)] if rate is not None else []
+    fitting = [(key, level) for key, level in tried if _level(key, level, base)[1] == ""]
+    key, level = fitting[0] if fitting else ("training.epochs", parse_config(base).training.epochs + 1)
+    return {KEY: {"factors": {key: [level]}}}
+
+
+def refusal(
+    text: str, right: AblationSearch | None, base: dict[str, Any], project: str, *, given: dict[str, Any] | None = None
+) -> ConfigurationError:
+    """Return the error with the search put right, or with an example of one."""
+    whole = given or (right.model_dump(mode="json", exclude_defaults=True) if right is not None else example(base))
+    return ConfigurationError(
+        text,
+        remedy=f"start_tuning(project={project!r}, search={json.dumps(whole)}).",
+        document=DOCUMENT,
+        details={"amend": {"search": whole}},
+    )
+
+
+def _read(search: dict[str, Any], base: dict[str, Any], project: str) -> AblationSearch:
+    """Return the search in its form; single values count as lists of one, and bare keys as factors."""
+    inner = search[KEY] if isinstance(search.get(KEY), dict) else {}
+    own = {name: value for name, value in inner.items() if name in AblationSection.model_fields}
+    rest = {name: value for name, value in inner.items() if name not in AblationSection.model_fields}
+    if "factors" not in own and rest:
+        own, rest = {**own, "factors": rest}, {}
+    if isinstance(own.get("factors"), dict):
+        own["factors"] = {
+            key: value if isinstance(value, list) else [value] for key, value in own["factors"].items()
+        }  # fmt: skip
+    beside = {name: value for name, value in search.items() if name != KEY}
+    try:
+        return AblationSearch.model_validate({**beside, KEY: {**own, **rest}})
+    except ValidationError as error:
+        problems = error.errors(include_url=False)[:4]
+    named = "; ".join(f"`{'.'.join(map(str, one['loc']))}`: {one['msg']}" for one in problems)
+    wrong = {tuple(map(str, one["loc"])) for one in problems}
+    kept = {name: value for name, value in own.items() if not any(loc[:2] == (KEY, name) for loc in wrong)}
+    further = {name: value for name, value in beside.items() if name in BESIDE and (name,) not in wrong}
+    given = {KEY: kept, **further} if "factors" in kept else example(base)
+    raise refusal(f"The ablation study is not valid: {named}.", None, base, project, given=given)
+
+
+def _checked_factors(
+    factors: dict[str, list[Any]], base: dict[str, Any]
+) -> tuple[dict[str, list[Any]], list[str], list[str]]:
+    """Return the factors by the keys that were meant, without what is wrong, the problems, and the notes."""
+    found: dict[str, list[Any]] = {}
+    problems: list[str] = []
+    notes: list[str] = []
+    seen: set[str] = set()
+    for key, levels in factors.items():
+        for level in levels:
+            (meant, value), problem, digest, said = _settled(key, level, base)
+            if not problem and digest in seen:
+                problem = f"`{level_name(key, level)}` is given twice."
+            if problem:
+                problems.append(problem)
+                if meant is None:
+                    continue
+            notes += [note for note in said if note not in notes]
+            if meant is not None and value not in found.setdefault(meant, []):
+                seen.add(digest)
+                found[meant].append(value)
+    return found, problems, notes
+
+
+def _settled(key: str, level: Any, base: dict[str, Any]) -> tuple[tuple[str | None, Any], str, str, list[str]]:
+    """Return key and value as meant (None where nothing fits), the problem, the configuration's digest, and notes."""
+    held = next((name for name in UNSEARCHABLE if f"{name}.".startswith(f"{key}.") or key.startswith(f"{name}.")), None)
+    if held is not None:
+        return (None, level), f"`{key}` cannot be varied: `{held}` decides how results are judged.", "", []
+    digest, problem = _level(key, level, base)
+    if not problem:
+        return (key, level), "", digest, []
+    if digest:  # it fits, and is the present value
+        return (None, level), problem, digest, []
+    try:
+        merged = merge_changes({key: level}, base, argument="changes")
+    except ConfigurationError as error:
+        near = {name: value for name, value in error.details.get("changes", {}).items() if value == level}
+        meant = next((name for name in near if not _level(name, level, base)[1]), None)
+        return (meant, level), f"`{level_name(key, level)}`: {error.message}", "", []
+    if len(merged.changes) != 1:
+        return (None, level), problem, "", []
+    meant, value = next(iter(merged.changes.items()))
+    digest, problem = _level(meant, value, base)
+    return (meant if not problem else None, value), problem, digest, list(merged.notes)
+
+
+def _level(key: str, level: Any, base: dict[str, Any]) -> tuple[str, str]:
+    """Return the digest of the configuration with one level, and what is wrong with it."""
+    try:
+        digest = config_digest(parse_config(apply_changes(base, {key: level})))
+    except ConfigurationError as error:
+        return "", f"`{level_name(key, level)}`: {error.message}"
+    if digest == config_digest(parse_config(base)):
+        return digest, f"`{level_name(key, level)}` is the present value: it would be compared with itself."
+    return digest, ""
+
+
+def _misfit(section: AblationSection) -> tuple[str, dict[str, Any]] | None:
+    """Return why the factors do not fit the design, and what to change; None where they do."""
+    count = len(section.factors)
+    several = [key for key, levels in section.factors.items() if len(levels) > 1]
+    if section.design == ONE:
+        return None
+    if several:
+        text = f"A {section.design} design takes one alternative of each factor; `{several[0]}` has more."
+        return text, {"design": ONE}
+    if count < 2:
+        return f"A {section.design} design needs two factors or more; there is one.", {"design": ONE}
+    if count > MOST_FACTORS:
+        return f"A {section.design} design takes at most {MOST_FACTORS} factors, not {count}.", {"design": ONE}
+    if section.design == FRACTIONAL and smallest_fraction(count, section.resolution) is None:
+        text = f"No fraction of 2^{count} runs has resolution {section.resolution}: it takes the whole factorial."
+        lower = next((less for less in range(section.resolution - 1, 2, -1) if smallest_fraction(count, less)), None)
+        return text, {"design": FULL} if lower is None else {"resolution": lower}
+    return None
+
+
+def _smaller(right: AblationSearch) -> AblationSearch:
+    """Return the same factors in a design of fewer runs."""
+    section = right.ablation.model_copy(update={"repeats": 3})
+    if section.design == FULL and smallest_fraction(len(section.factors), 3) is not None:
+        section = section.model_copy(update={"design": FRACTIONAL, "resolution": 3})
+    smaller = right.model_copy(update={KEY: section})
+    return smaller if smaller.runs <= MOST_RUNS else right.model_copy(update={KEY: _first_factor(section)})
+
+
+def _first_factor(section: AblationSection) -> AblationSection:
+    key = next(iter(section.factors))
+    return section.model_copy(update={"factors": {key: section.factors[key]}, "design": ONE})

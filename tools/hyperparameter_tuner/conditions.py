@@ -1,0 +1,134 @@
+"""Conditions of a space: ranges that are searched only under certain values of other searched keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trainwright.trainer.base.canonical import canonical_json
+from trainwright.trainer.base.errors import near
+from trainwright.trainer.config.search import Choices
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from trainwright.trainer.config import Range
+
+
+def in_order(space: Mapping[str, Range]) -> list[str]:
+    """Return the keys by name, each after those that decide whether it is searched; those of a cycle last."""
+    left, found = sorted(space), list[str]()
+    while left:
+        free = next((key for key in left if not set(space[key].when or {}) & set(left)), None)
+        if free is None:
+            return found + left
+        left.remove(free)
+        found.append(free)
+    return found
+
+
+def is_active(range_: Range, parameters: Mapping[str, Any], space: Mapping[str, Range]) -> bool:
+    """Return whether a range is searched under these values of the keys before it in order."""
+    return all(
+        key in parameters and _is_among(parameters[key], allowed(space[key], given))
+        for key, given in (range_.when or {}).items()
+    )
+
+
+def assumed(key: str, space: Mapping[str, Range]) -> dict[str, Any]:
+    """Return values of other keys under which a key is searched: of each condition the first."""
+    found: dict[str, Any] = {}
+    left = [key]
+    while left:
+        for name, given in (space[left.pop()].when or {}).items():
+            if name in space and name not in found:
+                found[name] = next(iter(allowed(space[name], given)), None)
+                left.append(name)
+    return found
+
+
+def allowed(parent: Range, given: Any) -> list[Any]:
+    """Return the values of a condition: one, or a list of them where the list itself is no choice of the parent."""
+    is_one = not isinstance(given, list) or (isinstance(parent, Choices) and _is_among(given, parent.choices))
+    return [given] if is_one else list(given)
+
+
+def condition_problems(space: Mapping[str, Range]) -> list[tuple[str, str, dict[str, Any] | None]]:
+    """Return (key, problem, the condition put right or None for none) of each condition that cannot hold."""
+    return [*_unknown_keys(space), *_impossible_values(space), *_cycles(space)]
+
+
+def _unknown_keys(space: Mapping[str, Range]) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+    for key, range_ in space.items():
+        for name in range_.when or {}:
+            if name not in space:
+                meant = [
+                    other for other in near(name, space, most=3) if other != key and _fits(space[other], range_, name)
+                ]
+                hint = f"; did you mean `{meant[0]}`?" if meant else ""
+                text = f"`{key}` is searched when `{name}` has a value, and `{name}` is not searched{hint}"
+                yield key, text, _renamed(range_, name, meant[0] if meant else None)
+
+
+def _fits(parent: Range, range_: Range, name: str) -> bool:
+    return all(may_be(parent, value) for value in allowed(parent, (range_.when or {})[name]))
+
+
+def _impossible_values(space: Mapping[str, Range]) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+    for key, range_ in space.items():
+        for name, given in (range_.when or {}).items():
+            if name not in space:
+                continue
+            odd = [value for value in allowed(space[name], given) if not may_be(space[name], value)]
+            if odd or given == []:
+                can = space[name].model_dump(mode="json", exclude_none=True, exclude={"when", "type"})
+                text = f"`{key}` is searched when `{name}` is {given!r}, which it never is: it has {can}"
+                kept = [value for value in allowed(space[name], given) if value not in odd]
+                rest = {**(range_.when or {}), name: kept}
+                yield key, text, rest if kept else _renamed(range_, name, None)
+
+
+def may_be(range_: Range, value: Any) -> bool:
+    """Return whether a range can take a value: a choice, or a number between its ends and on its steps."""
+    if isinstance(range_, Choices):
+        return _is_among(value, range_.choices)
+    if isinstance(value, bool) or not isinstance(value, int if range_.type == "int" else int | float):
+        return False
+    if not range_.low <= value <= range_.high:
+        return False
+    places = (value - range_.low) / range_.step if range_.step else 0.0
+    return abs(places - round(places)) < 1e-6
+
+
+def _cycles(space: Mapping[str, Range]) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+    for key in sorted(space):
+        way = _way_back(key, space)
+        if way and key == min(way):  # each cycle once
+            yield key, f"conditions go round in a circle: {' → '.join(f'`{one}`' for one in [*way, key])}", None
+
+
+def _way_back(key: str, space: Mapping[str, Range]) -> list[str]:
+    """Return the keys on a way from a key over conditions to itself; empty if there is none."""
+    ways = [[key]]
+    seen = set[str]()
+    while ways:
+        way = ways.pop()
+        for name in space[way[-1]].when or {}:
+            if name == key:
+                return way
+            if name in space and name not in seen:
+                seen.add(name)
+                ways.append([*way, name])
+    return []
+
+
+def _renamed(range_: Range, name: str, meant: str | None) -> dict[str, Any] | None:
+    when = {(meant or "") if key == name else key: value for key, value in (range_.when or {}).items()}
+    when.pop("", None)
+    return when or None
+
+
+def _is_among(value: Any, values: list[Any]) -> bool:
+    """Return whether a value is one of these: numbers by size, all else by its JSON."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return any(isinstance(one, int | float) and not isinstance(one, bool) and one == value for one in values)
+    return canonical_json(value) in {canonical_json(one) for one in values}

@@ -1,0 +1,201 @@
+"""Rules between the parts of a search (method and ranges, conditions, constraints, guesses), each with a remedy.
+
+All are checked before the first trial, so that nothing is trained for a search that contradicts itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from trainwright.tools.hyperparameter_tuner.conditions import condition_problems
+from trainwright.tools.hyperparameter_tuner.constraints import Constraint
+from trainwright.tools.hyperparameter_tuner.domain import Domain
+from trainwright.tools.hyperparameter_tuner.methods import LEARNING
+from trainwright.tools.hyperparameter_tuner.methods.quasi_random import sequence
+from trainwright.tools.hyperparameter_tuner.start_points import guess_problem, start_points
+from trainwright.trainer.base.canonical import canonical_json
+from trainwright.trainer.base.errors import near
+from trainwright.trainer.config.search import Choices, size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from trainwright.trainer.config import SearchSection
+
+MOST_GRID = 10_000
+"""Points of a grid; more are a sample's business."""
+GRID_POINTS = 5
+"""Of a float range in a remedy."""
+MOST_COUNTED = 100_000
+"""Points up to which those that conditions leave are counted to the last."""
+SAMPLE_TRIALS = 100
+"""Of the quasi-random search that is proposed instead of too large a grid."""
+TRIED_BITS = 12
+"""Points, as a power of 2, that are tried before a space is called contradictory."""
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """What is wrong with a search, and the keys of it that put it right."""
+
+    text: str
+    changes: dict[str, Any] = field(default_factory=dict)
+    """Keys of the search to their new values; None takes a key out."""
+    ranges: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    """Searched keys to their ranges put right; None: not to be searched."""
+
+
+def flaws_of(search: SearchSection, values: Mapping[str, Any]) -> list[Flaw]:
+    """Return what is wrong between the parts of a search; what depends on a broken part is not looked at.
+
+    Args:
+        values: the configuration that trials change.
+    """
+    for rule in (_choices, _method, _constraints, _contradiction, _grid_size, _guesses):
+        found = list(rule(search, values))
+        if found:
+            return found
+    return []
+
+
+def condition_flaws(search: SearchSection) -> list[Flaw]:
+    """Return the conditions that cannot hold; all else is only checked where there are none."""
+    return [
+        Flaw(text, ranges={key: _dumped(search, key, when=when) if when else _dumped(search, key, "when")})
+        for key, text, when in condition_problems(search.space)
+    ]
+
+
+def _dumped(search: SearchSection, key: str, *without: str, **changed: Any) -> dict[str, Any]:
+    whole = search.space[key].model_dump(mode="json", exclude_defaults=True, exclude=set(without))
+    return {"type": search.space[key].type, **whole, **changed}
+
+
+def _choices(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
+    for key, range_ in search.space.items():
+        if not isinstance(range_, Choices):
+            continue
+        written = [canonical_json(choice) for choice in range_.choices]
+        if twice := [text for text, count in Counter(written).items() if count > 1]:
+            once = list(dict(zip(written, range_.choices, strict=True)).values())
+            yield Flaw(
+                f"`{key}` has the choice {', '.join(twice)} more than once",
+                ranges={key: _dumped(search, key, choices=once) if len(once) > 1 else None},
+            )
+
+
+def _method(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:  # noqa: ARG001
+    for key, range_ in search.space.items():
+        if search.method == "grid" and size_of(range_) is None:
+            fixed = _dumped(search, key, points=GRID_POINTS)
+            yield Flaw(
+                f"a grid needs to know which values of `{key}` to try: give it `step` or `points`", {}, {key: fixed}
+            )
+        if search.method != "grid" and not isinstance(range_, Choices) and range_.points is not None:
+            text = f"`points` of `{key}` belongs to method grid, and the method is {search.method}; `step` is for all"
+            yield Flaw(text, ranges={key: _dumped(search, key, "points")})
+    if search.method == "cma_es" and all(isinstance(range_, Choices) for range_ in search.space.values()):
+        yield Flaw("cma_es searches over numbers, and the space has choices alone", {"method": "tpe"})
+    if search.warm_start and search.method not in LEARNING:
+        text = f"method {search.method} learns nothing from results, so it cannot start from earlier ones (warm_start)"
+        yield Flaw(text, {"method": "tpe"})
+
+
+def _constraints(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
+    present = Domain(search.model_copy(update={"constraints": []}), values).present
+    for text in search.constraints:
+        rest = {"constraints": [other for other in search.constraints if other != text]}
+        try:
+            constraint = Constraint(text)
+        except ValueError as error:
+            yield Flaw(str(error), rest)
+            continue
+        unknown = [key for key in constraint.keys if key not in search.space and not present.has(key)]
+        for key in unknown:
+            meant = near(key, [*search.space, *present.keys()])
+            fixed = (
+                [other.replace(key, meant[0]) if other == text else other for other in search.constraints]
+                if meant
+                else 0
+            )
+            hint = f"; did you mean `{meant[0]}`?" if meant else ""
+            said = f"constraint {text!r}: `{key}` is neither searched nor a key of the configuration{hint}"
+            yield Flaw(said, {"constraints": fixed} if fixed else rest)
+        if not unknown and not set(constraint.keys) & set(search.space):
+            yield Flaw(f"constraint {text!r} names no key that is searched, so it would allow all trials or none", rest)
+
+
+def _contradiction(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
+    if not search.constraints:
+        return
+    alone = {text: search.model_copy(update={"constraints": [text]}) for text in search.constraints}
+    for text, one in alone.items():
+        if said := _empty(one, values):
+            rest = [other for other in search.constraints if other != text]
+            yield Flaw(f"constraint {text!r} leaves nothing to try: {said}", {"constraints": rest})
+            return
+    if said := _empty(search, values):
+        yield Flaw(
+            f"the constraints contradict each other: each can be met, and {said} meets all of {search.constraints}",
+            {"constraints": search.constraints[:-1]},
+        )
+
+
+def _empty(search: SearchSection, values: Mapping[str, Any]) -> str:
+    """Return which points were tried, none of which meets the constraints; empty where one does."""
+    domain = Domain(search, values)
+    sizes = [size_of(range_) for range_ in search.space.values()]
+    count = math.prod(size or 0 for size in sizes)
+    if 0 < count <= MOST_GRID:
+        return "" if next(domain.points(), None) is not None else f"none of its {count:,} points"
+    tried = sequence(domain, search.seed, bits=TRIED_BITS)
+    return "" if any(map(domain.meets, tried)) else f"none of {2**TRIED_BITS:,} points spread over the space"
+
+
+def _grid_size(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
+    if search.method != "grid":
+        return
+    count = math.prod(size_of(range_) or 1 for range_ in search.space.values())
+    if count <= MOST_GRID:
+        return
+    free = Domain(search.model_copy(update={"constraints": []}), values)
+    if max(size_of(range_) or 1 for range_ in search.space.values()) <= MOST_GRID and free.is_conditional:
+        count = sum(1 for _ in islice(free.points(), count if count <= MOST_COUNTED else MOST_GRID + 1))
+    if count <= MOST_GRID:
+        return
+    most = {key: size_of(range_) or 1 for key, range_ in search.space.items()}
+    widest = ", ".join(f"`{key}` {most[key]:,}" for key in sorted(most, key=lambda key: -most[key])[:3])
+    ranges: dict[str, dict[str, Any] | None] = {key: _dumped(search, key, "points") for key in search.space}
+    yield Flaw(
+        f"the grid has {count:,} points ({widest}); at most {MOST_GRID:,} are tried one by one. A quasi-random search "
+        "leaves no part of the space out either, with as many trials as you can afford",
+        {"method": "quasi_random", "trials": SAMPLE_TRIALS},
+        ranges,
+    )
+
+
+def grid_size(search: SearchSection, values: Mapping[str, Any]) -> int:
+    """Return how many points of a grid meet the constraints."""
+    return sum(1 for _ in Domain(search, values).points())
+
+
+def _guesses(search: SearchSection, values: Mapping[str, Any]) -> Iterator[Flaw]:
+    domain = Domain(search, values)
+    fixed, said = [], []
+    for guess in search.guesses:
+        text, better = guess_problem(guess, domain)
+        said += [text] if text else []
+        fixed += [better] if better else []
+    if said:
+        yield Flaw("; ".join(said), {"guesses": fixed})
+        return
+    begun = {"trials": MOST_GRID, "present_first": search.present_first is not False}
+    first = len(start_points(search.model_copy(update=begun), domain))
+    if search.guesses and first > search.planned_trials:
+        text = f"the present configuration and the guesses are {first} trials, and the search has {search.trials}"
+        yield Flaw(f"{text}: {json.dumps(search.guesses[-1])} would not be tried", {"trials": first})

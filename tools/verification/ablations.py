@@ -1,0 +1,96 @@
+"""Every completed ablation study, derived again from its sealed runs and compared with the ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import trainwright
+from trainwright.tools.gates.evidence import Evidence
+from trainwright.tools.gates.study_check import best_value, epoch_values
+from trainwright.tools.hyperparameter_tuner.ablation.conduct import parameters_of
+from trainwright.tools.hyperparameter_tuner.ablation.publishing import study_seeds
+from trainwright.tools.hyperparameter_tuner.ablation.results import results_of
+from trainwright.tools.hyperparameter_tuner.ablation.section import recorded_search
+from trainwright.tools.hyperparameter_tuner.trials import COMPLETED
+from trainwright.tools.ledger.events import AblationChanged, TrialEnded
+from trainwright.tools.verification.findings import Case, Finding, Found
+from trainwright.tools.workspace.tables import Study
+from trainwright.trainer.base.errors import TrainwrightError
+from trainwright.trainer.config import apply_changes, config_digest, parse_config
+
+if TYPE_CHECKING:
+    from trainwright.tools.workspace.tables import LedgerEntry
+
+
+def verify_ablations(case: Case) -> Found:
+    """Compare every run's line with its run, and derive seeds, effects and conclusion from the lines again.
+
+    Wording may differ by version; figures may not.
+    """
+    ended = [(entry, body) for entry, body in case.of(AblationChanged.name) if body.get("results")]
+    findings: list[Finding] = []
+    for entry, body in ended:
+        try:
+            findings += [_finding(entry, what) for what in _differences(case, entry, body)]
+        except (TrainwrightError, LookupError, ValueError, TypeError, AttributeError, AssertionError) as error:
+            findings.append(_finding(entry, f"it cannot be derived again: {error}"))
+    return len(ended), findings
+
+
+def _differences(case: Case, entry: LedgerEntry, body: dict[str, Any]) -> list[str]:
+    project = str(entry.project)
+    study = case.project(project).rows.find(Study, body["study_id"])
+    if study is None:
+        return ["nothing began it"]
+    evidence = Evidence(case.session, case.workspace, project, inspection=case.inspection)
+    search, lines = recorded_search(study.search), [TrialEnded.model_validate(line) for line in body["trials"]]
+    if [line.number for line in lines] != list(range(search.runs)):
+        return [f"it lists {len(lines)} runs, and its design has {search.runs}"]
+    wrong = [f"run {line.number}: {what}" for line in lines if (what := _against_run(evidence, study, line))]
+    if wrong:
+        return wrong
+    seeds = study_seeds(study, search.ablation.repeats)
+    derived = results_of(evidence, search, study.objective, seeds, lines)
+    recorded = dict(body["results"])
+    if body.get("version") != trainwright.__version__:
+        derived.pop("conclusion")
+        recorded.pop("conclusion", None)
+    return [
+        f"its {name} is recorded otherwise than its runs give it"
+        for name in sorted(derived.keys() | recorded.keys())
+        if not _same(derived.get(name), recorded.get(name))
+    ]
+
+
+def _against_run(evidence: Evidence, study: Study, line: TrialEnded) -> str:
+    """Return a line's difference from its run; empty if none. A failed run claims no value."""
+    if line.parameters != parameters_of(study, recorded_search(study.search), line.number):
+        return "its configuration or seed is not the design's"
+    if line.state != COMPLETED:
+        return "" if line.value is None else "it has a value, and did not complete"
+    run = evidence.run(line.run or "")
+    if run is None or not run.is_complete:
+        return f"run {line.run} is not complete"
+    if run.differences:
+        return run.differences[0]
+    plan = run.directory.specification()
+    expected = config_digest(parse_config(apply_changes(study.base_values, line.parameters)))
+    if config_digest(plan.config) != expected or plan.max_steps is not None:
+        return f"run {run.id} did not train its configuration"
+    best = best_value(epoch_values(run.directory, study.objective["metric"]), study.objective["direction"])
+    return "" if line.value == best else f"run {run.id} recorded other values"
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two results agree; derived figures may differ in their last digits by the library."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= max(1e-9 * abs(other), 1e-12)
+    return bool(one == other)
+
+
+def _finding(entry: LedgerEntry, what: str) -> Finding:
+    return Finding(where="verdict", what=f"project {entry.project}: ablation study (ledger {entry.sequence}): {what}")
